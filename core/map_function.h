@@ -1,0 +1,66 @@
+// The elementwise functions, as one table: everything a stage needs to know about one stands in its row.
+//
+// Semantics are torch's: max and min propagate NaN; round is half to even; floor_div and remainder follow
+// Python's sign rule; trunc_div and fmod C's; integer overflow wraps; comparisons give bool. Casts are
+// Map{Cast}, from the operand's dtype to the value's (float to integer truncates, anything to bool is != 0).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tilefuse {
+
+enum class MapFn : uint8_t {
+  // clang-format off
+  Copy, Cast,
+  Add, Sub, Mul, Div, FloorDiv, TruncDiv, Remainder, Fmod, Pow, Max, Min, Atan2, CopySign,
+  Neg, Abs, Sign, Reciprocal, Sqrt, Rsqrt, Square,
+  Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Erf, Erfc, Sigmoid,
+  Floor, Ceil, Round, Trunc,
+  Eq, Ne, Lt, Le, Gt, Ge, IsNan, IsInf,
+  And, Or, Xor, Not,                            // on bool: logic; on integers: bits
+  ShiftLeft, ShiftRight,
+  Where,                                        // (condition: bool, then, else)
+  Fma,                                          // a * b + c, one rounding
+  // clang-format on
+};
+
+enum class ResultKind : uint8_t { SameAsOperands, Bool, Declared };
+
+// How dear an element is; the cost model turns a class into cycles a vector by the target's profile.
+enum class CostClass : uint8_t {
+  Free,
+  Simple,
+  Divide,
+  SquareRoot,
+  Exp,
+  Log,
+  Trigonometric,
+  Tanh,
+  Erf,
+  Pow,
+  Slow
+};
+
+struct MapFnInfo {
+  MapFn fn;
+  const char* name;  // in text forms: "add", "exp", "where", ...
+  int arity;
+  ResultKind result;
+  CostClass cost;
+  bool floats_only;  // refuses integer operands (the importer inserts casts as torch does)
+};
+
+const MapFnInfo& info(MapFn fn);
+std::optional<MapFn> parse_map_fn(std::string_view name);
+
+enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
+struct ReduceInfo {
+  ReduceKind kind;
+  const char* name;  // "sum", "prod", "max", "min", "any", "all", "argmax", "argmin"
+  bool is_index;  // the result is the (first) position of the extreme, i64, flattened over the reduced dims
+};
+const ReduceInfo& info(ReduceKind kind);
+std::optional<ReduceKind> parse_reduce_kind(std::string_view name);
+
+}  // namespace tilefuse
