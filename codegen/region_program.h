@@ -1,0 +1,40 @@
+// What code generation makes of one region: source text and how to launch it.
+//
+// Every kernel of the source has the signature
+//   extern "C" void symbol(const void* const* buffers, const int64_t* sizes, int64_t first_tile, int64_t
+//   last_tile,
+//                          void* scratch);
+// buffers: those of the tile graph in its order (inputs, outputs), then the workspaces. sizes: the values of
+// `sizes`. scratch: private to the calling thread, 64-byte aligned, scratch_bytes long; its first int64_t is
+// the error flag (set to 1 by an index out of range; the caller zeroes it), the next 56 bytes are unused.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/expr.h"
+
+namespace tilefuse {
+
+struct Launch {
+  std::string symbol;
+  Expr tiles;  // the grid is [0, tiles)
+  Expr scratch_bytes;
+  double tile_us = 1;  // predicted time of one tile; the host makes tasks that are worth a thread
+};
+
+struct Workspace {  // shared by the launches of one call
+  DType dtype = DType::F32;
+  Expr elements;
+};
+
+struct RegionProgram {
+  std::string name;
+  std::string source;
+  std::vector<Launch> launches;  // one after the other
+  std::vector<Workspace> workspaces;
+  std::vector<Expr> sizes;      // symbols, in the order of the kernels' `sizes`
+  bool checks_indices = false;  // a launch may set the error flag
+};
+
+}  // namespace tilefuse

@@ -1,0 +1,82 @@
+// A schedule: every decision that turns a tile graph into loops, for one target. Made by solve, or written by
+// hand in the text form; lower_to_kernel follows it and decides nothing itself.
+//
+//   schedule softmax_0 for x86-zen4 {
+//     lanes    col = 16, unroll 2
+//     grid     row = 1
+//     walk     multi_pass; keep %e
+//     rows     1
+//     split    1
+//     stage    none
+//     stores   %y: streamed
+//     cost     41.2 us = max(compute 39.0, L2 12.4) + grid 2.2
+//   }
+//
+// The loop nest it means, outermost first:
+//   1. grid: parallel axes with a tile t > 0 are cut in tasks of t elements (t = 0: a task has the whole
+//   axis). Tasks
+//      are numbered row-major over the parallel axes in the order of `grid`; each runs on one thread.
+//   2. inside a task: loops over its part of the parallel axes, in the same order, the lane axis (if
+//   parallel) last.
+//   3. passes: for each level of reductions one walk over the reduced axes (outermost first; the lane axis,
+//   if it is
+//      a reduced one, last), then one for stores that vary along reduced axes.
+// With the lane axis parallel and reductions present (outer reductions), the walk over the reduced axes goes
+// either inside the loop over vectors, accumulators in registers, or outside it, accumulators in a scratch
+// row.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+enum class Walk : uint8_t {
+  None,       // no reduction
+  MultiPass,  // one pass per level, loads repeated; `keep` values pass through scratch instead of being
+              // recomputed
+  Resident,   // as MultiPass, every value a later pass needs is in `keep`: inputs are read once
+  Online,     // levels merged into one pass by derived corrections (online_reductions.h)
+};
+
+struct AxisTile {
+  AxisId axis;
+  int64_t tile = 0;  // elements a task covers; 0: all
+};
+
+// A load whose contiguous axis is not the lane axis: blocks of lanes x lanes are turned in registers and kept
+// in a scratch tile in which the lane axis is contiguous.
+struct StagedLoad {
+  TileValueId load;
+  AxisId contiguous;  // the axis the load has stride 1 along
+};
+
+struct CostTerm {
+  std::string name;  // "DRAM", "L2", "compute", "launch", ...
+  double microseconds = 0;
+};
+
+struct Schedule {
+  std::string tile_graph, target;
+  int lanes = 1;                    // 1: scalar code
+  std::optional<AxisId> lane_axis;  // absent with lanes == 1
+  int unroll = 1;                   // vectors of the lane axis in one iteration
+  std::vector<AxisTile> grid;       // every parallel axis once, outermost first
+  Walk walk = Walk::None;
+  std::vector<TileValueId> keep;  // values kept in scratch between passes of one task
+  int rows = 1;       // register block: elements of the innermost non-lane parallel axis at a time
+  int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch
+  bool accumulate_in_scratch = false;  // outer reductions only
+  std::vector<StagedLoad> staged;
+  std::vector<BufferId> streamed;  // outputs stored past the caches
+  std::vector<CostTerm> cost;      // printable; their combination is cost_us
+  double cost_us = 0;
+};
+
+std::string to_text(const Schedule& schedule, const TileGraph& graph);
+Schedule parse_schedule(std::string_view text, const TileGraph& graph);  // UserError with line
+
+}  // namespace tilefuse

@@ -1,0 +1,49 @@
+// Solves a tile graph's schedule: collect_constraints builds the system, solve searches it.
+//
+//   ConstraintSystem system = collect_constraints(tile_graph, target, pins);
+//   Result<Solution> solution = solve(system);      // ranked: the first is the choice
+//
+// A solution never breaks a limit of the target. Unsupported: the smallest clashing set of constraints, in a
+// sentence with numbers, pins named.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "fusion/schedule.h"
+#include "fusion/target.h"
+
+namespace tilefuse {
+
+// Decisions given by the user, by variable name as the text form of the system prints them: "grid.row" = "4",
+// "lanes" = "8", "walk" = "online", "store.y" = "streamed". An unknown name or value is a UserError.
+struct Pins {
+  std::map<std::string, std::string> decisions;
+};
+
+struct SolveOptions {
+  int threads = 1;
+  int candidates = 8;  // how many ranked schedules to return
+  int64_t node_budget =
+      20000;  // search nodes; when spent the best found so far is returned and reported as such
+};
+
+struct Solution {
+  std::vector<Schedule> ranked;
+  int64_t nodes = 0;
+  bool complete = true;  // false: the budget ended the search
+};
+
+// Size symbols are read at `hint` when a cost needs a number (2048 where there is none); legality never uses
+// hints.
+using SizeHints = std::map<std::string, int64_t>;
+
+Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins = {},
+                       const SolveOptions& options = {}, const SizeHints& hints = {});
+
+// Closed-form time of the region as one kernel: compulsory bytes, compute, launch. Cheap; partition ranks
+// with it.
+double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints = {});
+
+}  // namespace tilefuse

@@ -1,0 +1,37 @@
+// What kind of loop nest a tile graph needs: which axes are parallel, which are reduced, what depends on
+// what. Answers "can this region be scheduled at all", in a sentence when it cannot; constraints, cost model,
+// partition and kernel lowering all ask here.
+//
+// A region is schedulable when all reductions and scans walk the same set of axes, every store covers all
+// parallel axes, and scans have a single axis of their own.
+#pragma once
+#include "core/result.h"
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+struct Structure {
+  std::vector<AxisId> parallel;         // outermost first
+  std::vector<AxisId> reduced;          // outermost first; the axis of scans, too
+  std::vector<TileValueId> reductions;  // reduces and scans, in dependence order
+  // level[v]: how many reductions lie one behind the other before v can be computed. Reductions of level n
+  // run in pass n (their element has level n); a store or map of level n that varies along a reduced axis,
+  // likewise.
+  std::vector<int> level;  // by TileValueId
+  int passes = 0;          // levels of loops over the reduced axes, the storing one included
+  bool varies_along_reduced(const TileGraph& graph, TileValueId value) const;
+  bool is_reduced(AxisId axis) const;
+};
+
+Result<Structure> analyze_structure(const TileGraph& graph);
+
+// Elements between neighbours along `axis`: 0 broadcast, 1 contiguous; nullopt if the offset is not affine in
+// it or depends on data that varies along it.
+std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis);
+std::optional<Expr> stride_along(const TileStore& store, AxisId axis);
+
+// Coordinates along `axis` at which a guard that depends on this axis alone changes its answer, ascending,
+// without 0 and the extent: a loop cut there has constant guards in every piece. Only literal coordinates.
+std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis);
+
+}  // namespace tilefuse
