@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -178,8 +179,12 @@ class GraphBuilder {
   Graph finish();  // verified
 
  private:
+  ValueId add_value(const std::string& name, TensorType type, NodeId producer);
+  std::string unique_name(const std::string& wanted);
+
   Graph graph_;
   std::string source_, origin_;
+  std::unordered_map<std::string, int> names_;  // taken, with the last number appended to each
 };
 
 // Users of every value, in node order.

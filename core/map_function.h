@@ -49,6 +49,7 @@ struct MapFnInfo {
   ResultKind result;
   CostClass cost;
   bool floats_only;  // refuses integer operands (the importer inserts casts as torch does)
+  bool no_floats;    // takes bools and integers only
 };
 
 const MapFnInfo& info(MapFn fn);

@@ -1,0 +1,142 @@
+#include "core/map_function.h"
+
+#include <array>
+
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr ResultKind kSame = ResultKind::SameAsOperands;
+constexpr ResultKind kBool = ResultKind::Bool;
+using enum CostClass;
+
+// clang-format off
+constexpr std::array kMapFns = {
+    //        fn                 name        arity result      cost            floats_only  no_floats
+    MapFnInfo{MapFn::Copy,       "copy",        1, kSame,      Free,           false, false},
+    MapFnInfo{MapFn::Cast,       "cast",        1, ResultKind::Declared, Simple, false, false},
+
+    MapFnInfo{MapFn::Add,        "add",         2, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Sub,        "sub",         2, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Mul,        "mul",         2, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Div,        "div",         2, kSame,      Divide,         true,  false},
+    MapFnInfo{MapFn::FloorDiv,   "floor_div",   2, kSame,      Divide,         false, false},
+    MapFnInfo{MapFn::TruncDiv,   "trunc_div",   2, kSame,      Divide,         false, false},
+    MapFnInfo{MapFn::Remainder,  "remainder",   2, kSame,      Divide,         false, false},
+    MapFnInfo{MapFn::Fmod,       "fmod",        2, kSame,      Slow,           false, false},
+    MapFnInfo{MapFn::Pow,        "pow",         2, kSame,      Pow,            false, false},
+    MapFnInfo{MapFn::Max,        "max",         2, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Min,        "min",         2, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Atan2,      "atan2",       2, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::CopySign,   "copysign",    2, kSame,      Simple,         true,  false},
+
+    MapFnInfo{MapFn::Neg,        "neg",         1, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Abs,        "abs",         1, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Sign,       "sign",        1, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Reciprocal, "reciprocal",  1, kSame,      Divide,         true,  false},
+    MapFnInfo{MapFn::Sqrt,       "sqrt",        1, kSame,      SquareRoot,     true,  false},
+    MapFnInfo{MapFn::Rsqrt,      "rsqrt",       1, kSame,      SquareRoot,     true,  false},
+    MapFnInfo{MapFn::Square,     "square",      1, kSame,      Simple,         false, false},
+
+    MapFnInfo{MapFn::Exp,        "exp",         1, kSame,      Exp,            true,  false},
+    MapFnInfo{MapFn::Exp2,       "exp2",        1, kSame,      Exp,            true,  false},
+    MapFnInfo{MapFn::Expm1,      "expm1",       1, kSame,      Exp,            true,  false},
+    MapFnInfo{MapFn::Log,        "log",         1, kSame,      Log,            true,  false},
+    MapFnInfo{MapFn::Log2,       "log2",        1, kSame,      Log,            true,  false},
+    MapFnInfo{MapFn::Log10,      "log10",       1, kSame,      Log,            true,  false},
+    MapFnInfo{MapFn::Log1p,      "log1p",       1, kSame,      Log,            true,  false},
+    MapFnInfo{MapFn::Sin,        "sin",         1, kSame,      Trigonometric,  true,  false},
+    MapFnInfo{MapFn::Cos,        "cos",         1, kSame,      Trigonometric,  true,  false},
+    MapFnInfo{MapFn::Tan,        "tan",         1, kSame,      Trigonometric,  true,  false},
+    MapFnInfo{MapFn::Asin,       "asin",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Acos,       "acos",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Atan,       "atan",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Sinh,       "sinh",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Cosh,       "cosh",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Tanh,       "tanh",        1, kSame,      Tanh,           true,  false},
+    MapFnInfo{MapFn::Erf,        "erf",         1, kSame,      Erf,            true,  false},
+    MapFnInfo{MapFn::Erfc,       "erfc",        1, kSame,      Slow,           true,  false},
+    MapFnInfo{MapFn::Sigmoid,    "sigmoid",     1, kSame,      Exp,            true,  false},
+
+    MapFnInfo{MapFn::Floor,      "floor",       1, kSame,      Simple,         true,  false},
+    MapFnInfo{MapFn::Ceil,       "ceil",        1, kSame,      Simple,         true,  false},
+    MapFnInfo{MapFn::Round,      "round",       1, kSame,      Simple,         true,  false},
+    MapFnInfo{MapFn::Trunc,      "trunc",       1, kSame,      Simple,         true,  false},
+
+    MapFnInfo{MapFn::Eq,         "eq",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::Ne,         "ne",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::Lt,         "lt",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::Le,         "le",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::Gt,         "gt",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::Ge,         "ge",          2, kBool,      Simple,         false, false},
+    MapFnInfo{MapFn::IsNan,      "isnan",       1, kBool,      Simple,         true,  false},
+    MapFnInfo{MapFn::IsInf,      "isinf",       1, kBool,      Simple,         true,  false},
+
+    MapFnInfo{MapFn::And,        "and",         2, kSame,      Simple,         false, true},
+    MapFnInfo{MapFn::Or,         "or",          2, kSame,      Simple,         false, true},
+    MapFnInfo{MapFn::Xor,        "xor",         2, kSame,      Simple,         false, true},
+    MapFnInfo{MapFn::Not,        "not",         1, kSame,      Simple,         false, true},
+    MapFnInfo{MapFn::ShiftLeft,  "shift_left",  2, kSame,      Simple,         false, true},
+    MapFnInfo{MapFn::ShiftRight, "shift_right", 2, kSame,      Simple,         false, true},
+
+    MapFnInfo{MapFn::Where,      "where",       3, kSame,      Simple,         false, false},
+    MapFnInfo{MapFn::Fma,        "fma",         3, kSame,      Simple,         true,  false},
+};
+
+constexpr std::array kReduceKinds = {
+    ReduceInfo{ReduceKind::Sum,    "sum",    false},
+    ReduceInfo{ReduceKind::Prod,   "prod",   false},
+    ReduceInfo{ReduceKind::Max,    "max",    false},
+    ReduceInfo{ReduceKind::Min,    "min",    false},
+    ReduceInfo{ReduceKind::Any,    "any",    false},
+    ReduceInfo{ReduceKind::All,    "all",    false},
+    ReduceInfo{ReduceKind::ArgMax, "argmax", true},
+    ReduceInfo{ReduceKind::ArgMin, "argmin", true},
+};
+// clang-format on
+
+consteval bool map_fns_are_in_enum_order() {
+  for (size_t i = 0; i < kMapFns.size(); ++i) {
+    if (static_cast<size_t>(kMapFns[i].fn) != i) return false;
+  }
+  return kMapFns.size() == static_cast<size_t>(MapFn::Fma) + 1;
+}
+static_assert(map_fns_are_in_enum_order(), "kMapFns: one row per MapFn, in the order of the enum");
+
+consteval bool reduce_kinds_are_in_enum_order() {
+  for (size_t i = 0; i < kReduceKinds.size(); ++i) {
+    if (static_cast<size_t>(kReduceKinds[i].kind) != i) return false;
+  }
+  return kReduceKinds.size() == static_cast<size_t>(ReduceKind::ArgMin) + 1;
+}
+static_assert(reduce_kinds_are_in_enum_order(),
+              "kReduceKinds: one row per ReduceKind, in the order of the enum");
+
+}  // namespace
+
+const MapFnInfo& info(MapFn fn) {
+  TILEFUSE_CHECK(static_cast<size_t>(fn) < kMapFns.size(), "a MapFn outside its enum");
+  return kMapFns[static_cast<size_t>(fn)];
+}
+
+std::optional<MapFn> parse_map_fn(std::string_view name) {
+  for (const MapFnInfo& row : kMapFns) {
+    if (name == row.name) return row.fn;
+  }
+  return std::nullopt;
+}
+
+const ReduceInfo& info(ReduceKind kind) {
+  TILEFUSE_CHECK(static_cast<size_t>(kind) < kReduceKinds.size(), "a ReduceKind outside its enum");
+  return kReduceKinds[static_cast<size_t>(kind)];
+}
+
+std::optional<ReduceKind> parse_reduce_kind(std::string_view name) {
+  for (const ReduceInfo& row : kReduceKinds) {
+    if (name == row.name) return row.kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tilefuse
