@@ -1,0 +1,221 @@
+#include "fusion/fusion_groups.h"
+
+#include <algorithm>
+
+#include "core/match.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+bool is_transparent_kind(const Op& op) {
+  return std::holds_alternative<View>(op) || std::holds_alternative<Constant>(op) ||
+         std::holds_alternative<Iota>(op);
+}
+
+std::vector<Expr> strides_of(const Graph& graph, ValueId value) {
+  const Value& v = graph[value];
+  return v.strides ? *v.strides : contiguous_strides(v.type.shape);
+}
+
+// Does `view`'s result lie in memory as soon as its operand does?
+bool is_alias(const Graph& graph, const Node& node) {
+  const auto* view = std::get_if<View>(&node.op);
+  if (view == nullptr) return false;
+  const auto strided = as_strided(view->map, strides_of(graph, node.operands[0]));
+  if (!strided) return false;
+  const auto& wanted = graph[node.results[0]].strides;
+  if (!wanted) return true;
+  for (size_t dim = 0; dim < wanted->size(); ++dim) {  // strides of extents 0 and 1 mean nothing
+    const auto extent = graph[node.results[0]].type.shape[dim].constant();
+    if (extent && *extent <= 1) continue;
+    if (!((*wanted)[dim] == strided->strides[dim])) return false;
+  }
+  return true;
+}
+
+void sort_unique(std::vector<NodeId>& nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+}
+
+}  // namespace
+
+FusionGroups::FusionGroups(const Graph& graph)
+    : graph_(&graph),
+      group_of_(graph.nodes.size(), kNone),
+      seen_outside_(graph.values.size(), false),
+      readers_(graph.nodes.size()),
+      reads_(graph.nodes.size()) {
+  classify();
+  link();
+}
+
+bool FusionGroups::is_call(NodeId node) const { return std::holds_alternative<Call>((*graph_)[node].op); }
+
+void FusionGroups::classify() {
+  const Graph& graph = *graph_;
+  for (const Node& node : graph.nodes) {
+    if (!std::holds_alternative<Call>(node.op)) continue;
+    for (ValueId operand : node.operands) seen_outside_[operand] = true;
+  }
+  for (const GraphOutput& output : graph.outputs) {
+    if (const auto* value = std::get_if<ValueId>(&output)) seen_outside_[*value] = true;
+  }
+  for (const auto& [position, value] : graph.mutations) seen_outside_[value] = true;
+
+  // Backwards: an alias somebody outside sees needs its base in memory.
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (is_transparent_kind(node.op) && seen_outside_[node.results[0]] && is_alias(graph, node)) {
+      seen_outside_[node.operands[0]] = true;
+    }
+  }
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (std::holds_alternative<Input>(node.op) || std::holds_alternative<Call>(node.op)) continue;
+    const bool in_memory = seen_outside_[node.results[0]] && !is_alias(graph, node);
+    if (is_transparent_kind(node.op) && !in_memory) continue;
+    group_of_[NodeId{i}] = uint32_t(members_.size());
+    members_.push_back({NodeId{i}});
+  }
+}
+
+void FusionGroups::link() {
+  const Graph& graph = *graph_;
+  std::vector<bool> seen(graph.nodes.size(), false);
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    if (group_of_[NodeId{i}] == kNone && !is_call(NodeId{i})) continue;
+    std::vector<NodeId> transparent;
+    visit_reads(NodeId{i}, seen, transparent, reads_[i]);
+    for (NodeId node : transparent) seen[node.index] = false;
+    for (ValueId value : reads_[i]) {
+      const NodeId producer = graph[value].producer;
+      if (!std::holds_alternative<Input>(graph[producer].op)) readers_[producer.index].push_back(NodeId{i});
+    }
+  }
+  for (auto& nodes : readers_) sort_unique(nodes);
+}
+
+// Leaves (values in memory) below `node`; the transparent nodes between are appended and marked in `seen`.
+void FusionGroups::visit_reads(NodeId node, std::vector<bool>& seen, std::vector<NodeId>& transparent,
+                               std::vector<ValueId>& reads) const {
+  const Graph& graph = *graph_;
+  std::vector<NodeId> stack{node};
+  while (!stack.empty()) {
+    const NodeId current = stack.back();
+    stack.pop_back();
+    for (ValueId operand : graph[current].operands) {
+      const NodeId producer = graph[operand].producer;
+      // A constant or iota that lives in memory for a Call is still computed again here: that is cheaper.
+      const Op& op = graph[producer].op;
+      const bool in_memory =
+          is_transparent_kind(op) ? std::holds_alternative<View>(op) && is_computing(producer) : true;
+      if (in_memory) {
+        if (std::find(reads.begin(), reads.end(), operand) == reads.end()) reads.push_back(operand);
+      } else if (!seen[producer.index]) {
+        seen[producer.index] = true;
+        transparent.push_back(producer);
+        stack.push_back(producer);
+      }
+    }
+  }
+}
+
+std::vector<GroupId> FusionGroups::live_groups() const {
+  std::vector<GroupId> groups;
+  for (uint32_t i = 0; i < members_.size(); ++i) {
+    if (!members_[i].empty()) groups.push_back({i});
+  }
+  std::sort(groups.begin(), groups.end(),
+            [&](GroupId a, GroupId b) { return members(a).front() < members(b).front(); });
+  return groups;
+}
+
+// Is there a path from `from` to `to` with at least one node outside both? Groups run as a whole, so entering
+// one means leaving it by any of its nodes. A group that starts behind the end of `to` cannot lead into it.
+bool FusionGroups::reaches(GroupId from, GroupId to, std::optional<NodeId>& through) const {
+  const NodeId end = members(to).back();
+  std::vector<bool> visited(members_.size(), false), visited_call(graph_->nodes.size(), false);
+  std::vector<std::pair<NodeId, NodeId>> stack;  // node, first node outside on the way to it
+  auto leave = [&](NodeId node, std::optional<NodeId> first) {
+    for (NodeId reader : readers(node)) {
+      if (is_computing(reader) && (group_of(reader) == from || (group_of(reader) == to && !first))) continue;
+      stack.emplace_back(reader, first.value_or(reader));
+    }
+  };
+  for (NodeId node : members(from)) leave(node, std::nullopt);
+  while (!stack.empty()) {
+    const auto [node, first] = stack.back();
+    stack.pop_back();
+    if (!is_computing(node)) {
+      if (visited_call[node.index] || node > end) continue;
+      visited_call[node.index] = true;
+      leave(node, first);
+      continue;
+    }
+    const GroupId group = group_of(node);
+    if (group == to) {
+      through = first;
+      return true;
+    }
+    if (visited[group.index] || members(group).front() > end) continue;
+    visited[group.index] = true;
+    for (NodeId member : members(group)) leave(member, first);
+  }
+  return false;
+}
+
+std::optional<NodeId> FusionGroups::blocking_node(GroupId first, GroupId second) const {
+  std::optional<NodeId> through;
+  if (reaches(first, second, through) || reaches(second, first, through)) return through;
+  return std::nullopt;
+}
+
+GroupId FusionGroups::merge(GroupId first, GroupId second) {
+  TILEFUSE_CHECK(first != second, "merge of a group with itself");
+  auto& into = members_[first.index];
+  for (NodeId node : members_[second.index]) group_of_[node] = first.index;
+  into.insert(into.end(), members_[second.index].begin(), members_[second.index].end());
+  std::sort(into.begin(), into.end());
+  members_[second.index].clear();
+  return first;
+}
+
+RegionNodes FusionGroups::region(GroupId group) const { return close(members(group)); }
+
+RegionNodes FusionGroups::region(GroupId first, GroupId second) const {
+  std::vector<NodeId> nodes = members(first);
+  nodes.insert(nodes.end(), members(second).begin(), members(second).end());
+  return close(std::move(nodes));
+}
+
+RegionNodes FusionGroups::close(std::vector<NodeId> nodes) const {
+  const Graph& graph = *graph_;
+  sort_unique(nodes);
+  const std::vector<NodeId> computing = nodes;
+  auto inside = [&](NodeId node) { return std::binary_search(computing.begin(), computing.end(), node); };
+
+  RegionNodes region;
+  std::vector<bool> seen(graph.nodes.size(), false);
+  for (NodeId node : computing) {
+    std::vector<ValueId> reads;
+    visit_reads(node, seen, nodes, reads);
+    for (ValueId value : reads) {
+      if (inside(graph[value].producer)) continue;
+      if (std::find(region.inputs.begin(), region.inputs.end(), value) == region.inputs.end()) {
+        region.inputs.push_back(value);
+      }
+    }
+    const ValueId result = graph[node].results[0];
+    const auto& users = readers(node);
+    const bool read_outside =
+        std::any_of(users.begin(), users.end(), [&](NodeId user) { return !inside(user); });
+    if (read_outside || seen_outside_[result]) region.outputs.push_back(result);
+  }
+  sort_unique(nodes);
+  region.nodes = std::move(nodes);
+  return region;
+}
+
+}  // namespace tilefuse

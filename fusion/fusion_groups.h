@@ -1,0 +1,62 @@
+// The working set of partition: groups of computing nodes that only grow, and the questions asked of them.
+//
+// Computing nodes are maps, reductions, scans, concatenations and gathers, plus every view, constant or iota
+// that somebody outside needs in memory and that is no strided alias of something in memory already. All
+// other views, constants and iotas are *transparent*: they belong to no group, and each region that reads
+// through one has a copy.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/graph.h"
+#include "fusion/lower_to_tiles.h"
+
+namespace tilefuse {
+
+using GroupId = Id<struct GroupTag>;
+
+class FusionGroups {
+ public:
+  explicit FusionGroups(const Graph& graph);
+
+  bool is_computing(NodeId node) const { return group_of_[node] != kNone; }
+  bool is_call(NodeId node) const;
+  GroupId group_of(NodeId node) const { return {group_of_[node]}; }
+  const std::vector<NodeId>& members(GroupId group) const { return members_[group.index]; }
+  std::vector<GroupId> live_groups() const;  // by first node
+
+  // Computing nodes and Calls that read a computing node's or Call's result, transparent views between.
+  const std::vector<NodeId>& readers(NodeId node) const { return readers_[node.index]; }
+  // Values in memory that a node reads (through transparent views): graph inputs, results of Calls and
+  // computing nodes.
+  const std::vector<ValueId>& reads(NodeId node) const { return reads_[node.index]; }
+  bool is_seen_outside(ValueId value) const { return seen_outside_[value]; }
+
+  // A node outside both groups that lies on a path from `first` to `second` or back; nullopt: the merge is
+  // acyclic.
+  std::optional<NodeId> blocking_node(GroupId first, GroupId second) const;
+  GroupId merge(GroupId first, GroupId second);
+
+  // The group (or the union of two) as a closed region: transparent nodes copied in, inputs and outputs
+  // listed.
+  RegionNodes region(GroupId group) const;
+  RegionNodes region(GroupId first, GroupId second) const;
+
+ private:
+  static constexpr uint32_t kNone = ~0u;
+  bool reaches(GroupId from, GroupId to, std::optional<NodeId>& through) const;
+  void classify();
+  void link();
+  RegionNodes close(std::vector<NodeId> nodes) const;
+  void visit_reads(NodeId node, std::vector<bool>& seen, std::vector<NodeId>& transparent,
+                   std::vector<ValueId>& reads) const;
+
+  const Graph* graph_;
+  IdMap<NodeId, uint32_t> group_of_;
+  IdMap<ValueId, bool> seen_outside_;  // a Call, an alias that a Call reads, or the caller needs it in memory
+  std::vector<std::vector<NodeId>> members_;  // by group; empty: merged away
+  std::vector<std::vector<NodeId>> readers_;  // by node
+  std::vector<std::vector<ValueId>> reads_;   // by node
+};
+
+}  // namespace tilefuse
