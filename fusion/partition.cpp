@@ -300,6 +300,8 @@ class RunOrder {
         stack.pop_back();
         continue;
       }
+      TILEFUSE_CHECK(stack.size() <= graph_.nodes.size() + regions_.size() + 1,
+                     "partition: regions depend on each other in a cycle");
       const auto& operands = needs(unit);
       if (next < operands.size()) {
         const Unit below = producer_of(operands[next++]);

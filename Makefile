@@ -1,0 +1,76 @@
+# Two commands: `make demo` and `make test`. Both set up what they need first: system packages, a virtual
+# environment in .venv with torch, and the build. `make help` lists the rest.
+SHELL := /bin/bash
+VENV ?= .venv
+PYTHON := $(VENV)/bin/python
+STAMPS := build/stamps
+JOBS ?= $(shell nproc)
+SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml')
+
+.PHONY: help demo test bench bench-solver calibrate build setup check cpp-test asan-test python-test format tidy clean
+help:
+	@grep -E '^##' Makefile | sed 's/^## //'
+
+## make demo          embed sentences with a real model: results, speed beside eager and Inductor, explain
+demo: build
+	$(VENV)/bin/tilefuse demo
+
+## make test          everything CI checks: style, C++ tests, sanitizers, Python tests, size table
+test: check cpp-test asan-test python-test
+	$(PYTHON) tools/size_table.py
+
+## make bench         eager, Inductor and TileFuse side by side on all benchmark cases
+bench: build
+	$(PYTHON) benchmarks/run.py
+
+## make bench-solver  regret of the chosen schedules against a measured sweep
+bench-solver: build
+	$(PYTHON) benchmarks/solver/run.py
+
+## make build         the C++ libraries, the tests, and the Python package installed in .venv
+build: $(STAMPS)/installed
+setup: $(STAMPS)/python
+
+$(STAMPS)/system: tools/system_packages.txt tools/install_system_packages.sh
+	@mkdir -p $(STAMPS)
+	bash tools/install_system_packages.sh
+	@touch $@
+
+$(STAMPS)/python: $(STAMPS)/system tools/python_packages.txt
+	test -x $(PYTHON) || python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --upgrade pip
+	$(PYTHON) -m pip install --quiet -r tools/python_packages.txt
+	@touch $@
+
+$(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
+	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON)) > build/configure.log || (cat build/configure.log; false)
+	cmake --build build/release -j $(JOBS)
+	@touch $@
+
+$(STAMPS)/installed: $(STAMPS)/cpp
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps .
+	@touch $@
+
+cpp-test: $(STAMPS)/cpp
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600
+
+asan-test: $(STAMPS)/python
+	cmake --preset asan > build/configure-asan.log || (cat build/configure-asan.log; false)
+	cmake --build build/asan -j $(JOBS)
+	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 1200
+
+python-test: build
+	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml . $(PYTEST_ARGS)
+
+## make check         formatting, include directions, clang-tidy
+check: $(STAMPS)/cpp
+	$(PYTHON) tools/check_format.py
+	$(PYTHON) tools/check_includes.py
+	$(PYTHON) tools/check_tidy.py -j $(JOBS)
+
+## make format        reformat the C++ sources
+format: $(STAMPS)/system
+	git ls-files -- '*.cpp' '*.h' | xargs clang-format-19 -i
+
+clean:
+	rm -rf build
