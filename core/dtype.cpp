@@ -77,6 +77,12 @@ bool to_bool(const Scalar& value) {
       value, [](bool b) { return b; }, [](int64_t i) { return i != 0; }, [](double d) { return d != 0.0; });
 }
 
+Scalar as_literal(const Scalar& value, DType dtype) {
+  if (dtype == DType::Bool) return to_bool(value);
+  if (is_float(dtype)) return to_double(value);
+  return to_int(value);
+}
+
 std::string to_text(const Scalar& value) {
   return match(
       value, [](bool b) { return std::string(b ? "true" : "false"); },

@@ -32,6 +32,7 @@ using Scalar = std::variant<bool, int64_t, double>;
 double to_double(const Scalar& value);
 int64_t to_int(const Scalar& value);  // truncates a double
 bool to_bool(const Scalar& value);
+Scalar as_literal(const Scalar& value, DType dtype);  // in the alternative that literals of the dtype have
 std::string to_text(const Scalar& value);  // shortest round trip; "true", "3", "0.125", "inf", "-inf", "nan"
 
 }  // namespace tilefuse

@@ -39,12 +39,6 @@ DType map_result_dtype(const Graph& graph, MapFn fn, const std::vector<ValueId>&
   return graph[operands[fn == MapFn::Where ? 1 : 0]].type.dtype;
 }
 
-Scalar converted(const Scalar& value, DType dtype) {
-  if (dtype == DType::Bool) return to_bool(value);
-  if (is_float(dtype)) return to_double(value);
-  return to_int(value);
-}
-
 }  // namespace
 
 GraphBuilder::GraphBuilder(std::string name) { graph_.name = sanitized(name); }
@@ -100,7 +94,7 @@ std::vector<ValueId> GraphBuilder::add_call(Call call, std::vector<ValueId> oper
 }
 
 ValueId GraphBuilder::constant(Scalar value, TensorType type) {
-  Constant op{converted(value, type.dtype)};
+  Constant op{as_literal(value, type.dtype)};
   return add(std::move(op), {}, std::move(type));
 }
 
@@ -140,7 +134,7 @@ ValueId GraphBuilder::view(ValueId value, IndexMap map, const std::string& name)
   const TensorType& type = graph_[value].type;
   if (is_identity(map, type.shape)) return value;
   TensorType result{type.dtype, map.extents};
-  map.fill = converted(map.fill, type.dtype);
+  map.fill = as_literal(map.fill, type.dtype);
   return add(View{std::move(map)}, {value}, std::move(result), name);
 }
 
