@@ -1,0 +1,140 @@
+#include "fusion/target.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "core/result.h"
+#include "fusion/target_profiles.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+// One profile being read; every complaint names the file and the field.
+struct Profile {
+  const Json& json;
+  const std::string& origin;
+
+  [[noreturn]] void fail(const std::string& field, const std::string& what) const {
+    throw UserError(origin + ": " + field + " " + what);
+  }
+  const Json& field(const std::string& name) const {
+    if (!json.contains(name)) fail(name, "is missing");
+    return json[name];
+  }
+  std::string text(const std::string& name) const {
+    const Json& value = field(name);
+    if (!value.is_string()) fail(name, "must be a string");
+    return value.get<std::string>();
+  }
+  // {"value": 64, "unit": "bytes", "source": "architecture"}
+  double quantity(const std::string& name, const Json& entry) const {
+    if (!entry.is_object()) fail(name, "must be an object with value, unit and source");
+    for (const char* part : {"unit", "source"}) {
+      if (!entry.contains(part) || !entry[part].is_string()) fail(name, std::string("lacks a ") + part);
+    }
+    if (!entry.contains("value") || !entry["value"].is_number()) fail(name, "lacks a number as its value");
+    const double value = entry["value"].get<double>();
+    if (!std::isfinite(value) || value <= 0) fail(name, "must be positive, got " + entry["value"].dump());
+    return value;
+  }
+  int64_t integer(const std::string& name, int64_t low, int64_t high) const {
+    const double value = quantity(name, field(name));
+    if (value != std::floor(value) || value < static_cast<double>(low) || value > static_cast<double>(high)) {
+      fail(name, "must be an integer from " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
+                     field(name)["value"].dump());
+    }
+    return static_cast<int64_t>(value);
+  }
+};
+
+void read_sizes(const Profile& profile, Target& target) {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  target.vector_bytes = static_cast<int>(profile.integer("vector_bytes", 4, 256));
+  if ((target.vector_bytes & (target.vector_bytes - 1)) != 0) {
+    profile.fail("vector_bytes", "must be a power of two, got " + std::to_string(target.vector_bytes));
+  }
+  target.vector_registers = static_cast<int>(profile.integer("vector_registers", 8, 256));
+  target.cores = static_cast<int>(profile.integer("cores", 1, 4096));
+  target.clock_ghz = profile.quantity("clock_ghz", profile.field("clock_ghz"));
+  target.l1_bytes = profile.integer("l1_bytes", 1 << 10, kGiB);
+  target.l2_bytes = profile.integer("l2_bytes", target.l1_bytes, kGiB);
+  target.l3_bytes = profile.integer("l3_bytes", target.l2_bytes, 64 * kGiB);
+}
+
+#if defined(__x86_64__)
+bool is_zen4() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return false;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
+  const unsigned family = ((a >> 8) & 15) + ((a >> 20) & 255);
+  return family == 25;  // Zen 3 and 4; only Zen 4 has AVX-512
+}
+#endif
+
+}  // namespace
+
+double Target::rate(const std::string& key) const {
+  const auto found = rates.find(key);
+  if (found == rates.end()) throw UserError("target " + name + ": the profile lacks rates." + key);
+  return found->second;
+}
+
+Target parse_target(std::string_view json, const std::string& origin) {
+  const Json document = Json::parse(json, nullptr, false);
+  if (document.is_discarded()) throw UserError(origin + ": not JSON");
+  if (!document.is_object()) throw UserError(origin + ": a target profile is a JSON object");
+  const Profile profile{document, origin};
+  Target target;
+  target.name = profile.text("name");
+  target.kind = profile.text("kind");
+  if (target.kind != "cpu") profile.fail("kind", "must be \"cpu\", got \"" + target.kind + "\"");
+  read_sizes(profile, target);
+  const Json& rates = profile.field("rates");
+  if (!rates.is_object()) profile.fail("rates", "must be an object");
+  for (const auto& [key, entry] : rates.items()) target.rates[key] = profile.quantity("rates." + key, entry);
+  return target;
+}
+
+Target load_target(const std::string& name_or_path) {
+  for (const EmbeddedProfile& profile : embedded_profiles()) {
+    if (profile.name == name_or_path) return parse_target(profile.json, name_or_path);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
+    std::string known;
+    for (const std::string& name : target_names()) known += (known.empty() ? "" : ", ") + name;
+    throw UserError("target " + name_or_path + ": neither a file nor one of " + known);
+  }
+  std::ifstream file(name_or_path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_target(text.str(), name_or_path);
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedProfile& profile : embedded_profiles()) names.emplace_back(profile.name);
+  return names;
+}
+
+std::string host_target_name() {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return is_zen4() ? "x86-zen4" : "x86-avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86-avx2";
+#endif
+  return "portable-cpu";
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,16 @@
+// The profiles of configs/targets, embedded in the library; the table itself is written by the build from the
+// files that fusion/CMakeLists.txt lists.
+#pragma once
+#include <string_view>
+#include <vector>
+
+namespace tilefuse {
+
+struct EmbeddedProfile {
+  std::string_view name;  // "x86-zen4"
+  std::string_view json;
+};
+
+const std::vector<EmbeddedProfile>& embedded_profiles();  // the most specific first
+
+}  // namespace tilefuse
