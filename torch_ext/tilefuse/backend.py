@@ -1,0 +1,143 @@
+"""The backend of ``torch.compile(model, backend="tilefuse")``.
+
+AOTAutograd splits the captured graph into forward and backward; each goes through the same path: capture to JSON,
+the C++ engine, one operator to call. What cannot be compiled runs as captured, with a warning that says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+
+from tilefuse.capture import CaptureError, capture
+from tilefuse.errors import UserError, warn_once
+from tilefuse.library import operators
+from tilefuse.options import Options
+
+__all__ = ["CompiledGraph", "backend", "collect_graphs"]
+
+BoxedFunction = Callable[[list[Any]], Sequence[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledGraph:
+    """What became of one graph: ``answer`` is the library's (see torch_ext/library.h)."""
+
+    role: str  # "inference", "forward" or "backward"
+    graph_json: str
+    answer: Mapping[str, Any]
+    milliseconds: float  # own time, capture included
+
+
+_collectors: list[list[CompiledGraph]] = []
+
+
+@contextlib.contextmanager
+def collect_graphs() -> Iterator[list[CompiledGraph]]:
+    """Collects the graphs compiled inside the ``with`` block."""
+    graphs: list[CompiledGraph] = []
+    _collectors.append(graphs)
+    try:
+        yield graphs
+    finally:
+        _collectors.remove(graphs)
+
+
+def backend(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Compiles one Dynamo graph; torch calls this. Raises UserError for unknown options."""
+    settings = Options.parse(mode, options)
+
+    def compiler(role: str) -> Callable[..., BoxedFunction]:
+        return lambda module, inputs: _compile(module, role, settings)
+
+    build = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )
+    # AOTAutograd's cache keys hold no trace of the backend or its options; the tag keeps entries apart.
+    with torch.compiler.config.patch(cache_key_tag=settings.cache_tag()):
+        return build(graph_module, example_inputs)
+
+
+def _compile(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
+    started = time.perf_counter()
+    try:
+        captured = capture(module, name=role)
+    except CaptureError as error:
+        return _as_captured(module, str(error), settings)
+    answer = _answer(captured.json, settings)
+    for message in answer["warnings"]:
+        warn_once(f"tilefuse: {message}")
+    milliseconds = (time.perf_counter() - started) * 1e3
+    for graphs in _collectors:
+        graphs.append(CompiledGraph(role, captured.json, answer, milliseconds))
+    if answer["op"] is None:
+        return _as_captured(module, answer["fallback_reason"], settings)
+    return _boxed(answer, captured.constants)
+
+
+def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:
+    try:
+        return json.loads(operators().compile(graph_json, settings.to_json(torch.get_num_threads())))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _as_captured(module: torch.fx.GraphModule, reason: str, settings: Options) -> BoxedFunction:
+    message = f"tilefuse: a graph runs with plain PyTorch: {reason}"
+    if settings.strict:
+        raise UserError(message)
+    warn_once(message)
+    return make_boxed_func(module.forward)
+
+
+def _boxed(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> BoxedFunction:
+    """The operator as AOTAutograd calls it: a list of inputs in, which is emptied, a sequence of outputs back."""
+    call = getattr(operators(), answer["op"]).default._op
+    outputs = answer["outputs"]
+    count = sum(kind != "none" for kind in outputs)
+    extra = tuple(constants)
+
+    if count == 1 and len(outputs) == 1:
+
+        def run(inputs: list[Any]) -> Sequence[Any]:
+            arguments = (*inputs, *extra)
+            inputs.clear()
+            return [call(*arguments)]
+
+    elif count == len(outputs) and count > 1:
+
+        def run(inputs: list[Any]) -> Sequence[Any]:
+            arguments = (*inputs, *extra)
+            inputs.clear()
+            return call(*arguments)
+
+    else:
+
+        def run(inputs: list[Any]) -> Sequence[Any]:
+            arguments = (*inputs, *extra)
+            inputs.clear()
+            result = call(*arguments)
+            values = iter((result,) if count == 1 else (result or ()))
+            return [None if kind == "none" else next(values) for kind in outputs]
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

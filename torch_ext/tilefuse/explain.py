@@ -1,0 +1,88 @@
+"""``tilefuse.explain``: what was fused, with which schedule, at which predicted cost, and why the rest was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tilefuse.backend import CompiledGraph, backend, collect_graphs
+from tilefuse.library import operators
+
+__all__ = ["Report", "explain"]
+
+
+class Report:
+    """The answer of ``explain``. ``print`` it, or take ``json()`` (schema: configs/explain.schema.json)."""
+
+    def __init__(self, graphs: Sequence[CompiledGraph]) -> None:
+        self._graphs = [_graph_report(graph) for graph in graphs]
+
+    def json(self) -> dict[str, Any]:
+        return {"version": 1, "graphs": self._graphs}
+
+    def regions(self) -> Iterator[Mapping[str, Any]]:
+        """Every fused region of every graph."""
+        for graph in self._graphs:
+            yield from graph.get("regions", [])
+
+    def source(self, region: str) -> str:
+        """The generated source of a region, by name. KeyError if there is none of that name."""
+        for candidate in self.regions():
+            if candidate["name"] == region:
+                return candidate["source"]
+        raise KeyError(region)
+
+    def __str__(self) -> str:
+        return "\n".join(line for graph in self._graphs for line in _lines(graph))
+
+    __repr__ = __str__
+
+
+def explain(model: Callable[..., Any], *inputs: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> Report:
+    """Compiles ``model`` for these inputs, runs it once, and reports. The model's own compiled code stays as it is."""
+
+    def explained(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return backend(graph_module, example_inputs, options=options)
+
+    with collect_graphs() as graphs:
+        torch.compile(model, backend=explained)(*inputs, **kwargs)
+    return Report(graphs)
+
+
+def _graph_report(graph: CompiledGraph) -> dict[str, Any]:
+    base: dict[str, Any] = {"role": graph.role, "milliseconds": graph.milliseconds}
+    if graph.answer["op"] is None:
+        return base | {"fallback_reason": graph.answer["fallback_reason"], "regions": [], "unfused_edges": []}
+    return base | json.loads(operators().report(graph.answer["report_id"]))
+
+
+def _lines(graph: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{graph['role']} graph"
+    if reason := graph.get("fallback_reason"):
+        yield f"  runs with plain PyTorch: {reason}"
+        return
+    for region in graph["regions"]:
+        yield from _region_lines(region)
+    edges = graph["unfused_edges"]
+    yield f"  {len(edges)} edges not fused"
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for edge in edges:
+        name = f"%{edge['value']} -> %{edge['consumer']}"
+        grouped.setdefault((edge["reason"], edge["text"]), []).append(name)
+    for (kind, text), names in sorted(grouped.items(), key=lambda item: -len(item[1])):
+        shown = ", ".join(names[:4]) + (f", and {len(names) - 4} more" if len(names) > 4 else "")
+        yield f"    {kind}: {text}"
+        yield f"      {shown}"
+
+
+def _region_lines(region: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  region {region['name']}"
+    yield f"    ops        {', '.join(region['ops'])}"
+    yield f"    predicted  {region['predicted_us']:.1f} us, {region['bytes'] / 1e6:.3f} MB moved"
+    for line in region.get("user_source", [])[:3]:
+        yield f"    from       {line}"
+    for line in region["schedule"].splitlines():
+        yield f"    {line}"

@@ -1,0 +1,101 @@
+"""The options of ``torch.compile(model, backend="tilefuse", options={...})``, as one table.
+
+Everything that a ``mode`` can say can also be said as an option, because torch takes only one of the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilefuse.errors import UserError
+
+__all__ = ["OPTIONS", "Options"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Option:
+    kind: type
+    default: Any
+    help: str
+    accepts: Callable[[Any], bool] = lambda value: True
+    wants: str = ""
+
+
+OPTIONS: Mapping[str, _Option] = {
+    "numerics": _Option(
+        str,
+        "fast",
+        "'fast' keeps f32 inside a region; 'eager' rounds bf16 and f16 where eager rounds",
+        lambda v: v in ("fast", "eager"),
+        "'fast' or 'eager'",
+    ),
+    "strict": _Option(bool, False, "raise where a region or a graph would fall back to plain PyTorch"),
+    "target": _Option(str, "", "hardware profile: a name, or the path of a JSON file; default: this machine's"),
+    "threads": _Option(int, 0, "threads to plan for; 0: torch.get_num_threads()", lambda v: v >= 0, ">= 0"),
+    "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "0 to 64"),
+    "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
+    "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
+    "cxx": _Option(str, "", "the C++ compiler; default: TILEFUSE_CXX, c++, g++, clang++, the ziglang wheel"),
+    "pins": _Option(dict, {}, "decisions by region: {'layer_norm': {'lanes': '8', 'walk': 'resident'}}"),
+}
+
+_MODES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "max-autotune": {"tune": 8},
+}
+
+
+def _unknown(what: str, name: str, known: Mapping[str, Any]) -> UserError:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return UserError(f"tilefuse: unknown {what} {name!r}{hint} (known: {', '.join(known)})")
+
+
+def _checked(name: str, value: Any) -> Any:
+    option = OPTIONS[name]
+    right_type = isinstance(value, option.kind) and not (option.kind is int and isinstance(value, bool))
+    if not right_type or not option.accepts(value):
+        wants = option.wants or option.kind.__name__
+        raise UserError(f"tilefuse: option {name!r} wants {wants}, got {value!r}")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Checked options. ``values`` holds only what the caller gave."""
+
+    values: Mapping[str, Any]
+
+    @staticmethod
+    def parse(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Options:
+        """Raises UserError naming the option and the nearest valid one."""
+        values: dict[str, Any] = {}
+        if mode is not None:
+            if mode not in _MODES:
+                raise _unknown("mode", mode, _MODES)
+            values.update(_MODES[mode])
+        for name, value in (options or {}).items():
+            if name not in OPTIONS:
+                raise _unknown("option", name, OPTIONS)
+            values[name] = _checked(name, value)
+        return Options(values)
+
+    @property
+    def strict(self) -> bool:
+        return bool(self.values.get("strict", False))
+
+    def to_json(self, threads: int) -> str:
+        """The text for the library. ``threads``: what 0 stands for."""
+        values = {k: v for k, v in self.values.items() if v != OPTIONS[k].default}
+        values["threads"] = self.values.get("threads") or threads
+        return json.dumps(values, sort_keys=True)
+
+    def cache_tag(self) -> str:
+        """Goes into torch's own cache keys, which know nothing of backends and their options."""
+        relevant = {k: v for k, v in self.values.items() if k != "cache_dir"}
+        return "tilefuse " + json.dumps(relevant, sort_keys=True) + os.environ.get("TILEFUSE_TARGET", "")
