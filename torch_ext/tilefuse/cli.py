@@ -1,0 +1,165 @@
+"""The ``tilefuse`` command."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+
+from tilefuse.errors import UserError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. Returns the exit status: 0, or 2 after an error that the user can mend."""
+    options = _parser().parse_args(arguments)
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        return options.run(options, console) or 0
+    except (UserError, ValueError, OSError) as error:
+        Console(stderr=True, highlight=False).print(f"tilefuse: {str(error).removeprefix('tilefuse: ')}", markup=False)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tilefuse", description="Fuses PyTorch graphs into generated kernels, and says what it did and why."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, run: Callable[..., Any], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(run=run)
+        return sub
+
+    demo = command("demo", _demo, "Embed real sentences with a real model, beside eager and Inductor.")
+    demo.add_argument("--no-inductor", action="store_true", help="leave out the comparison with Inductor")
+
+    explain = command("explain", _explain, "Show what is fused in a model, with which schedules, and why not the rest.")
+    explain.add_argument(
+        "model",
+        nargs="?",
+        default="tilefuse.demo:model_and_inputs",
+        help="package.module:function; the function returns (model, inputs). Default: the model of the demo",
+    )
+    explain.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
+    explain.add_argument("--source", metavar="REGION", help="print the generated source of one region")
+
+    bench = command("bench", _bench, "Time a model with eager, Inductor and TileFuse, interleaved.")
+    bench.add_argument("model", nargs="?", default="tilefuse.demo:model_and_inputs", help="as for explain")
+    bench.add_argument("--no-inductor", action="store_true", help="leave out Inductor")
+    bench.add_argument("--seconds", type=float, default=5.0, help="time to spend on measuring (default: 5)")
+
+    calibrate = command("calibrate", _calibrate, "Measure this machine and write a hardware profile.")
+    calibrate.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+
+    replay = command("replay", _replay, "Compile a captured graph from its JSON and run it on random inputs.")
+    replay.add_argument("case", help="a JSON file written by TILEFUSE_DUMP=capture or taken from a bug report")
+    replay.add_argument("--explain", action="store_true", help="print the report")
+
+    cache = command("cache", _cache, "Show or clear the cache of kernels and plans.")
+    cache.add_argument("action", nargs="?", choices=["show", "clear"], default="show")
+    cache.add_argument("--dir", default="", help="the cache directory (default: the one in use)")
+    return parser
+
+
+def _load(specification: str) -> tuple[Any, Sequence[Any]]:
+    module_name, _, function = specification.partition(":")
+    if not function:
+        raise UserError(f"{specification!r} is not of the form package.module:function")
+    sys.path.insert(0, "")
+    try:
+        make = getattr(importlib.import_module(module_name), function)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"cannot load {specification!r}: {error}") from error
+    model, inputs = make()
+    return model, inputs
+
+
+def _demo(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse import demo
+
+    return demo.run(console, inductor=not options.no_inductor)
+
+
+def _explain(options: argparse.Namespace, console: Console) -> int:
+    import torch
+
+    from tilefuse.explain import explain
+
+    model, inputs = _load(options.model)
+    with torch.no_grad():
+        report = explain(model, *inputs)
+    if options.json == "-":
+        print(json.dumps(report.json(), indent=2))
+    elif options.json:
+        pathlib.Path(options.json).write_text(json.dumps(report.json(), indent=2) + "\n")
+    elif options.source:
+        try:
+            console.print(Syntax(report.source(options.source), "cpp", word_wrap=False))
+        except KeyError:
+            names = ", ".join(str(region["name"]) for region in report.regions())
+            raise UserError(f"no region {options.source!r}; there are: {names}") from None
+    else:
+        console.print(str(report), markup=False)
+    return 0
+
+
+def _bench(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse import measure
+
+    model, inputs = _load(options.model)
+    rows = measure.compare(model, inputs, inductor=not options.no_inductor, seconds=options.seconds)
+    table = Table("", "first call", "median", "p10", "p90", "speed-up over eager")
+    eager = rows["eager"].median
+    for name, row in rows.items():
+        first = "" if row.first_call is None else f"{row.first_call:.2f} s"
+        times = (f"{t * 1e3:.3f} ms" for t in (row.median, row.low, row.high))
+        table.add_row(name, first, *times, f"{eager / row.median:.2f}x")
+    console.print(table)
+    return 0
+
+
+def _calibrate(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse.library import operators
+
+    text = operators().calibrate()
+    if options.output:
+        pathlib.Path(options.output).write_text(text)
+        console.print(f"wrote {options.output}; use it with options={{'target': '{options.output}'}}", markup=False)
+    else:
+        print(text)
+    return 0
+
+
+def _replay(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse import replay
+
+    return replay.run(pathlib.Path(options.case), console, explain=options.explain)
+
+
+def _cache(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse.library import operators
+
+    settings = json.dumps({"cache_dir": options.dir} if options.dir else {})
+    if options.action == "clear":
+        answer = json.loads(operators().cache_clear(settings))
+        console.print(f"removed {answer['removed']} entries")
+    else:
+        answer = json.loads(operators().cache_stats(settings))
+        megabytes = answer["bytes"] / 1e6
+        console.print(f"{answer['directory']}: {answer['entries']} entries, {megabytes:.1f} MB", markup=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
