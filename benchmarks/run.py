@@ -1,0 +1,154 @@
+"""Eager, Inductor and TileFuse side by side, interleaved; every case printed, losers included.
+
+    python benchmarks/run.py                          all cases, 1 and 2 threads
+    python benchmarks/run.py --only layer_norm,rotary --size cache --threads 1
+    python benchmarks/run.py --models                 the model architectures
+    python benchmarks/run.py --table FILE             the table of an earlier run
+
+Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from memory_cases import DTYPES, FAMILIES, SIZES
+from model_cases import MODELS
+from tilefuse import measure
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def _error(got: Any, want: Any) -> float:
+    """The largest difference over the largest reference value."""
+    got, want = ([v] if isinstance(v, torch.Tensor) else list(v) for v in (got, want))
+    scale = lambda t: max(t.double().abs().max().item(), 1e-30)  # noqa: E731
+    return max((g.double() - w.double()).abs().max().item() / scale(w) for g, w in zip(got, want, strict=True))
+
+
+def _contestants(function: Callable[..., Any], inputs: Any, backends: list[str]) -> tuple[dict[str, Any], dict[str, float]]:
+    contestants: dict[str, Any] = {"eager": lambda: function(*inputs)}
+    first: dict[str, float] = {}
+    for backend in backends:
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend=backend, dynamic=False)
+        started = time.perf_counter()
+        compiled(*inputs)
+        first[backend] = time.perf_counter() - started
+        contestants[backend] = lambda compiled=compiled: compiled(*inputs)
+    return contestants, first
+
+
+def _measure(name: str, function: Any, inputs: Any, threads: int, options: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(threads)
+    backends = ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]
+    contestants, first = _contestants(function, inputs, backends)
+    error = _error(contestants["tilefuse"](), function(*inputs))
+    timings = measure.interleave(contestants, options.seconds)
+    return {
+        "case": name,
+        "threads": threads,
+        "error": error,
+        "first_call_s": first,
+        "us": {k: {"median": t.median * 1e6, "p10": t.low * 1e6, "p90": t.high * 1e6} for k, t in timings.items()},
+    }
+
+
+def _memory_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    only = set(options.only.split(",")) if options.only else None
+    for family in FAMILIES:
+        if only and family.name not in only:
+            continue
+        for size in SIZES:
+            for dtype_name, dtype in DTYPES.items():
+                if options.size not in (None, size) or options.dtype not in (None, dtype_name):
+                    continue
+                torch.manual_seed(0)
+                inputs = family.inputs(size == "memory", dtype)
+                for threads in options.threads:
+                    row = _measure(family.name, family.function, inputs, threads, options)
+                    yield row | {"group": size, "dtype": dtype_name}
+
+
+def _model_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    only = set(options.only.split(",")) if options.only else None
+    for name, make in MODELS.items():
+        if only and name not in only:
+            continue
+        model, inputs = make()
+        for threads in options.threads:
+            yield _measure(name, model, inputs, threads, options) | {"group": "model", "dtype": "f32"}
+
+
+def _print_row(row: Mapping[str, Any]) -> None:
+    ours = row["us"]["tilefuse"]["median"]
+    ratios = "".join(
+        f"  {other} {row['us'][other]['median'] / ours:6.2f}x" for other in ("eager", "inductor") if other in row["us"]
+    )
+    spread = row["us"]["tilefuse"]
+    first = "  ".join(f"{k} {v:.2f} s" for k, v in row["first_call_s"].items())
+    print(
+        f"{row['case']:20} {row['group']:6} {row['dtype']:4} {row['threads']}t  {ours:10.1f} us "
+        f"({spread['p10']:.1f}..{spread['p90']:.1f}){ratios}   first: {first}   error {row['error']:.1e}",
+        flush=True,
+    )
+
+
+def _print_summary(rows: list[Mapping[str, Any]]) -> None:
+    print("\ngroup   against    geomean   worst  (case)                          cases")
+    for group in ("cache", "memory", "model"):
+        for other in ("eager", "inductor"):
+            ratios = {
+                f"{r['case']} {r['dtype']} {r['threads']}t": r["us"][other]["median"] / r["us"]["tilefuse"]["median"]
+                for r in rows
+                if r["group"] == group and other in r["us"]
+            }
+            if ratios:
+                worst = min(ratios, key=ratios.__getitem__)
+                mean = statistics.geometric_mean(ratios.values())
+                print(f"{group:7} {other:9} {mean:7.2f}x {ratios[worst]:7.2f}x  {worst:30} {len(ratios):5}")
+    firsts = [(r["first_call_s"]["inductor"], r["first_call_s"]["tilefuse"]) for r in rows if "inductor" in r["first_call_s"]]
+    if firsts:
+        print(f"first call, median: inductor {statistics.median(a for a, _ in firsts):.2f} s, "
+              f"tilefuse {statistics.median(b for _, b in firsts):.2f} s")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="comma-separated names of families or models")
+    parser.add_argument("--size", choices=SIZES)
+    parser.add_argument("--dtype", choices=list(DTYPES))
+    parser.add_argument("--threads", type=lambda text: [int(t) for t in text.split(",")], default=[1, 2])
+    parser.add_argument("--seconds", type=float, default=1.0, help="measuring time of a case")
+    parser.add_argument("--models", action="store_true", help="the architectures instead of the memory-bound cases")
+    parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--table", help="print the table of a result file and stop")
+    parser.add_argument("--results", help="where the rows go (default: benchmarks/results/...)")
+    options = parser.parse_args()
+    if options.table:
+        rows = [json.loads(line) for line in pathlib.Path(options.table).read_text().splitlines()]
+        for row in rows:
+            _print_row(row)
+        return _print_summary(rows)
+    print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads at most")
+    kind = "models" if options.models else "memory"
+    results = pathlib.Path(options.results or HERE / "results" / f"{kind}.jsonl")
+    rows = []
+    with torch.no_grad(), results.open("w") as file:
+        for row in _model_rows(options) if options.models else _memory_rows(options):
+            rows.append(row)
+            file.write(json.dumps(row) + "\n")
+            _print_row(row)
+    _print_summary(rows)
+
+
+if __name__ == "__main__":
+    main()
