@@ -50,6 +50,8 @@ class Expr {
   std::optional<int64_t> constant() const;  // the value, if the expression is a literal
   bool is_constant(int64_t value) const { return constant() == value; }
   const std::vector<Term>& terms() const;  // sorted, coefficients never zero
+  bool is_polynomial() const;              // no floordiv, mod, min or max anywhere
+  uint64_t index_mask() const;             // bit min(i, 63) for every index i in it
 
   friend Expr operator+(const Expr& a, const Expr& b);
   friend Expr operator-(const Expr& a, const Expr& b);

@@ -17,4 +17,9 @@ struct Expr::Term {
   std::vector<Atom> factors;  // sorted; empty for the constant term
 };
 
+// The sum of the terms, in any order and with repetitions; their factors are sorted.
+Expr make_expr(std::vector<Expr::Term> terms);
+// The atom as an expression, through the constructor of its kind: what that folds is folded.
+Expr make_atom(Expr::AtomKind kind, const Expr& first, const Expr& second);
+
 }  // namespace tilefuse

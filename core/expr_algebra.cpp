@@ -1,0 +1,184 @@
+#include "core/expr_algebra.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/result.h"
+
+namespace tilefuse {
+
+namespace {
+
+using Atom = Expr::Atom;
+using Term = Expr::Term;
+using AtomKind = Expr::AtomKind;
+
+[[noreturn]] void throw_overflow() { throw UserError("a size expression does not fit into 64 bits"); }
+
+bool before(const Atom& a, const Atom& b) { return compare(a, b) < 0; }
+
+// Long division by the leading term of b, in the monomial order.
+Division divide_polynomial(const Expr& a, const Expr& b) {
+  const Term& leading = b.terms().front();
+  Expr quotient, remainder, rest = a;
+  while (!rest.terms().empty()) {
+    const Expr head = to_expr(rest.terms().front());
+    if (auto q = divide(rest.terms().front(), leading)) {
+      const Expr step = to_expr(*q);
+      quotient = quotient + step;
+      rest = rest - step * b;
+    } else {
+      remainder = remainder + head;
+      rest = rest - head;
+    }
+  }
+  return {quotient, remainder};
+}
+
+// By one term: coefficients are divided with a remainder of smaller magnitude (the constant one: floor).
+Division divide_by_term(const Expr& a, const Term& b) {
+  std::vector<Term> quotient, remainder;
+  for (const Term& term : a.terms()) {
+    auto factors = without_factors(term.factors, b.factors);
+    if (!factors) {
+      remainder.push_back(term);
+      continue;
+    }
+    const bool floors = term.factors.empty();
+    const int64_t rest = floors ? floor_remainder(term.coefficient, b.coefficient)
+                                : (b.coefficient == -1 ? 0 : term.coefficient % b.coefficient);
+    const int64_t whole =
+        floors ? floor_divide(term.coefficient, b.coefficient)
+               : (b.coefficient == -1 ? checked_negate(term.coefficient) : term.coefficient / b.coefficient);
+    if (whole != 0) quotient.push_back({whole, std::move(*factors)});
+    if (rest != 0) remainder.push_back({rest, term.factors});
+  }
+  return {make_expr(std::move(quotient)), make_expr(std::move(remainder))};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- int64_t
+
+int64_t checked_add(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) throw_overflow();
+  return sum;
+}
+
+int64_t checked_multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) throw_overflow();
+  return product;
+}
+
+int64_t checked_negate(int64_t a) { return checked_multiply(a, -1); }
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  if (b == 0) throw UserError("a size expression divides by zero");
+  if (b == -1) return checked_negate(a);
+  const int64_t quotient = a / b;
+  return (a % b != 0 && ((a % b < 0) != (b < 0))) ? quotient - 1 : quotient;
+}
+
+int64_t floor_remainder(int64_t a, int64_t b) {
+  if (b == 0) throw UserError("a size expression divides by zero");
+  if (b == -1) return 0;
+  const int64_t remainder = a % b;
+  return (remainder != 0 && ((remainder < 0) != (b < 0))) ? remainder + b : remainder;
+}
+
+uint64_t magnitude(int64_t a) { return a < 0 ? 0 - static_cast<uint64_t>(a) : static_cast<uint64_t>(a); }
+
+// ---------------------------------------------------------------- order
+
+std::strong_ordering compare(const Atom& a, const Atom& b) {
+  if (a.kind != b.kind) return a.kind <=> b.kind;
+  if (a.kind == AtomKind::Index) return a.index <=> b.index;
+  if (a.kind == AtomKind::Symbol) {
+    if (auto order = a.symbol <=> b.symbol; order != 0) return order;
+    return a.range <=> b.range;
+  }
+  if (auto order = a.args[0] <=> b.args[0]; order != 0) return order;
+  return a.args[1] <=> b.args[1];
+}
+
+std::strong_ordering compare_factors(const std::vector<Atom>& a, const std::vector<Atom>& b) {
+  const size_t both = std::min(a.size(), b.size());
+  for (size_t i = 0; i < both; ++i) {
+    if (auto order = compare(a[i], b[i]); order != 0) return order;
+  }
+  return b.size() <=> a.size();
+}
+
+// ---------------------------------------------------------------- monomials
+
+Term multiply(const Term& a, const Term& b) {
+  Term product{checked_multiply(a.coefficient, b.coefficient), {}};
+  product.factors.reserve(a.factors.size() + b.factors.size());
+  std::merge(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(),
+             std::back_inserter(product.factors), before);
+  return product;
+}
+
+std::optional<std::vector<Atom>> without_factors(const std::vector<Atom>& a, const std::vector<Atom>& b) {
+  if (b.empty()) return a;
+  if (b.size() > a.size() || !std::includes(a.begin(), a.end(), b.begin(), b.end(), before))
+    return std::nullopt;
+  std::vector<Atom> rest;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest), before);
+  return rest;
+}
+
+std::optional<Term> divide(const Term& a, const Term& b) {
+  if (b.coefficient != -1 && a.coefficient % b.coefficient != 0) return std::nullopt;
+  auto factors = without_factors(a.factors, b.factors);
+  if (!factors) return std::nullopt;
+  return Term{floor_divide(a.coefficient, b.coefficient), std::move(*factors)};
+}
+
+Term common_divisor(const Term& a, const Term& b) {
+  const uint64_t gcd = std::gcd(magnitude(a.coefficient), magnitude(b.coefficient));
+  Term divisor{gcd > static_cast<uint64_t>(INT64_MAX) ? 1 : static_cast<int64_t>(gcd), {}};
+  std::set_intersection(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(),
+                        std::back_inserter(divisor.factors), before);
+  return divisor;
+}
+
+Term content(const Expr& e) {
+  if (e.terms().empty()) return {};
+  Term common = common_divisor(e.terms().front(), e.terms().front());
+  for (const Term& term : e.terms()) common = common_divisor(common, term);
+  return common;
+}
+
+Expr to_expr(Term term) {
+  std::vector<Term> terms;
+  terms.push_back(std::move(term));
+  return make_expr(std::move(terms));
+}
+
+// ---------------------------------------------------------------- division
+
+Division divide_terms(const Expr& a, const Expr& b) {
+  TILEFUSE_CHECK(!b.terms().empty(), "a size expression divides by zero");
+  if (b.terms().size() == 1) return divide_by_term(a, b.terms().front());
+  Division division = divide_polynomial(a, b);
+  const size_t length = division.quotient.terms().size() + division.remainder.terms().size();
+  if (length > a.terms().size()) return {0, a};
+  return division;
+}
+
+std::optional<Expr> exact_divide(const Expr& a, const Expr& b) {
+  if (b.terms().empty()) return std::nullopt;
+  if (a == b) return Expr(1);
+  try {
+    Division division =
+        b.terms().size() == 1 ? divide_by_term(a, b.terms().front()) : divide_polynomial(a, b);
+    if (division.remainder.terms().empty()) return division.quotient;
+  } catch (const UserError&) {  // an intermediate product that does not fit: no answer
+  }
+  return std::nullopt;
+}
+
+}  // namespace tilefuse

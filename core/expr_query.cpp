@@ -1,0 +1,175 @@
+// Questions about an Expr, substitution into it, and its value.
+#include <algorithm>
+#include <set>
+
+#include "core/expr.h"
+#include "core/expr_algebra.h"
+#include "core/expr_terms.h"
+#include "core/result.h"
+
+namespace tilefuse {
+
+namespace {
+
+using Atom = Expr::Atom;
+using Term = Expr::Term;
+using AtomKind = Expr::AtomKind;
+
+template <class Visit>
+void visit_atoms(const Expr& e, const Visit& visit) {
+  for (const Term& term : e.terms()) {
+    for (const Atom& atom : term.factors) {
+      visit(atom);
+      for (const Expr& arg : atom.args) visit_atoms(arg, visit);
+    }
+  }
+}
+
+// Rebuilds e with every symbol and index for which `leaf` gives an expression replaced.
+template <class Leaf>
+Expr replace_leaves(const Expr& e, const Leaf& leaf) {
+  Expr sum;
+  std::vector<Term> kept;
+  for (const Term& term : e.terms()) {
+    Term unchanged{term.coefficient, {}};
+    std::optional<Expr> product;
+    for (const Atom& atom : term.factors) {
+      std::optional<Expr> replacement;
+      if (atom.args.empty()) {
+        replacement = leaf(atom);
+      } else {
+        const Expr first = replace_leaves(atom.args[0], leaf), second = replace_leaves(atom.args[1], leaf);
+        if (first != atom.args[0] || second != atom.args[1])
+          replacement = make_atom(atom.kind, first, second);
+      }
+      if (!replacement) {
+        unchanged.factors.push_back(atom);
+      } else {
+        product = product ? *product * *replacement : std::move(*replacement);
+      }
+    }
+    if (!product) {
+      kept.push_back(std::move(unchanged));
+    } else {
+      const bool is_scalar = unchanged.factors.empty() && unchanged.coefficient == 1;
+      sum = sum + (is_scalar ? *product : to_expr(std::move(unchanged)) * *product);
+    }
+  }
+  if (kept.size() == e.terms().size()) return e;
+  return kept.empty() ? sum : sum + make_expr(std::move(kept));
+}
+
+int64_t evaluate_atom(const Atom& atom, std::span<const int64_t> indices,
+                      const std::function<int64_t(const std::string&)>& symbol_value) {
+  if (atom.kind == AtomKind::Symbol) return symbol_value(atom.symbol);
+  if (atom.kind == AtomKind::Index) {
+    TILEFUSE_CHECK(static_cast<size_t>(atom.index) < indices.size(),
+                   "index i" + std::to_string(atom.index) + " has no value");
+    return indices[static_cast<size_t>(atom.index)];
+  }
+  const int64_t a = evaluate(atom.args[0], indices, symbol_value);
+  const int64_t b = evaluate(atom.args[1], indices, symbol_value);
+  switch (atom.kind) {
+    case AtomKind::FloorDiv:
+      return floor_divide(a, b);
+    case AtomKind::Mod:
+      return floor_remainder(a, b);
+    case AtomKind::Min:
+      return std::min(a, b);
+    default:
+      return std::max(a, b);
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- questions
+
+bool uses_index(const Expr& e, int number) {
+  if ((e.index_mask() >> std::min(number, 63) & 1) == 0) return false;
+  if (number < 63) return true;
+  bool found = false;
+  visit_atoms(e, [&](const Atom& atom) { found |= atom.kind == AtomKind::Index && atom.index == number; });
+  return found;
+}
+
+std::vector<int> indices_of(const Expr& e) {
+  std::set<int> found;
+  visit_atoms(e, [&](const Atom& atom) {
+    if (atom.kind == AtomKind::Index) found.insert(atom.index);
+  });
+  return {found.begin(), found.end()};
+}
+
+std::vector<std::string> symbols_of(const Expr& e) {
+  std::set<std::string> found;
+  visit_atoms(e, [&](const Atom& atom) {
+    if (atom.kind == AtomKind::Symbol) found.insert(atom.symbol);
+  });
+  return {found.begin(), found.end()};
+}
+
+std::optional<Affine> affine_in(const Expr& e, int number) {
+  if (!uses_index(e, number)) return Affine{0, e};
+  std::vector<Term> coefficient, rest;
+  for (const Term& term : e.terms()) {
+    Term others{term.coefficient, {}};
+    int power = 0;
+    for (const Atom& atom : term.factors) {
+      if (atom.kind == AtomKind::Index && atom.index == number) {
+        ++power;
+        continue;
+      }
+      for (const Expr& arg : atom.args) {
+        if (uses_index(arg, number)) return std::nullopt;
+      }
+      others.factors.push_back(atom);
+    }
+    if (power > 1) return std::nullopt;
+    (power == 1 ? coefficient : rest).push_back(std::move(others));
+  }
+  return Affine{make_expr(std::move(coefficient)), make_expr(std::move(rest))};
+}
+
+// ---------------------------------------------------------------- substitution
+
+Expr substitute_indices(const Expr& e, std::span<const Expr> replacements) {
+  if (e.index_mask() == 0) return e;
+  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+    if (atom.kind != AtomKind::Index || static_cast<size_t>(atom.index) >= replacements.size()) {
+      return std::nullopt;
+    }
+    return replacements[static_cast<size_t>(atom.index)];
+  });
+}
+
+Expr substitute_index(const Expr& e, int number, const Expr& replacement) {
+  if (!uses_index(e, number)) return e;
+  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+    if (atom.kind != AtomKind::Index || atom.index != number) return std::nullopt;
+    return replacement;
+  });
+}
+
+Expr substitute_symbols(const Expr& e,
+                        const std::function<std::optional<Expr>(const std::string&)>& replacement) {
+  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+    if (atom.kind != AtomKind::Symbol) return std::nullopt;
+    return replacement(atom.symbol);
+  });
+}
+
+int64_t evaluate(const Expr& e, std::span<const int64_t> indices,
+                 const std::function<int64_t(const std::string&)>& symbol_value) {
+  int64_t sum = 0;
+  for (const Term& term : e.terms()) {
+    int64_t product = term.coefficient;
+    for (const Atom& atom : term.factors) {
+      product = checked_multiply(product, evaluate_atom(atom, indices, symbol_value));
+    }
+    sum = checked_add(sum, product);
+  }
+  return sum;
+}
+
+}  // namespace tilefuse
