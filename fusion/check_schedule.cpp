@@ -1,0 +1,287 @@
+#include "fusion/check_schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kLineBytes = 64;
+
+class Checker {
+ public:
+  Checker(const TileGraph& graph, const Schedule& schedule, Structure structure)
+      : graph_(graph), schedule_(schedule), structure_(std::move(structure)) {}
+
+  void check_lanes();
+  void check_grid();
+  void check_walk();
+  void check_keep();
+  void check_rows();
+  void check_split();
+  void check_accumulate();
+  void check_staged();
+  void check_streamed();
+  void check_limits(const Target& target);
+  std::vector<std::string> findings() && { return std::move(findings_); }
+
+ private:
+  void require(bool condition, const std::string& finding) {
+    if (!condition) findings_.push_back(finding);
+  }
+  const std::string& name(AxisId axis) const { return graph_[axis].name; }
+  bool lanes_are_parallel() const {
+    return schedule_.lane_axis && !structure_.is_reduced(*schedule_.lane_axis);
+  }
+  bool has_reductions() const { return !structure_.reductions.empty(); }
+  const AxisTile* tile_of(AxisId axis) const;
+  void check_resident();
+  void check_staged_load(const StagedLoad& staged);
+  std::optional<std::string> why_not_streamed(BufferId buffer) const;
+  double held_elements(const TileValue& value) const;
+
+  const TileGraph& graph_;
+  const Schedule& schedule_;
+  Structure structure_;
+  std::vector<std::string> findings_;
+};
+
+const AxisTile* Checker::tile_of(AxisId axis) const {
+  for (const AxisTile& tile : schedule_.grid) {
+    if (tile.axis == axis) return &tile;
+  }
+  return nullptr;
+}
+
+bool one_of(int64_t value, std::initializer_list<int64_t> allowed) {
+  return std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+}
+
+void Checker::check_lanes() {
+  require(one_of(schedule_.lanes, {1, 2, 4, 8, 16, 32, 64}),
+          "lanes: " + std::to_string(schedule_.lanes) + " is not a power of two up to 64");
+  require(one_of(schedule_.unroll, {1, 2, 4}),
+          "lanes: unroll " + std::to_string(schedule_.unroll) + " is not 1, 2 or 4");
+  require((schedule_.lanes == 1) == !schedule_.lane_axis, "lanes: a lane axis goes with more than one lane");
+  if (!schedule_.lane_axis) {
+    require(schedule_.unroll == 1, "lanes: unroll needs a lane axis");
+    return;
+  }
+  for (TileValueId reduction : structure_.reductions) {
+    const auto* scan = std::get_if<TileScan>(&graph_[reduction].op);
+    if (scan == nullptr || scan->axis != *schedule_.lane_axis) continue;
+    findings_.push_back("lanes: %" + graph_[reduction].name + " is a scan along " +
+                        name(*schedule_.lane_axis) + ", which cannot be the lane axis");
+  }
+}
+
+void Checker::check_grid() {
+  std::set<AxisId> seen;
+  for (const AxisTile& tile : schedule_.grid) {
+    require(!structure_.is_reduced(tile.axis), "grid: " + name(tile.axis) + " is a reduced axis");
+    require(seen.insert(tile.axis).second, "grid: " + name(tile.axis) + " is listed twice");
+    require(tile.tile >= 0, "grid: the tile of " + name(tile.axis) + " is negative");
+    if (tile.axis == schedule_.lane_axis) {
+      const int64_t step = int64_t{schedule_.lanes} * schedule_.unroll;
+      require(tile.tile % step == 0, "grid: the tile " + std::to_string(tile.tile) + " of the lane axis " +
+                                         name(tile.axis) + " is no multiple of " + std::to_string(step));
+    }
+  }
+  for (AxisId axis : structure_.parallel) {
+    require(seen.contains(axis), "grid: the parallel axis " + name(axis) + " is missing");
+  }
+}
+
+void Checker::check_walk() {
+  require((schedule_.walk == Walk::None) == !has_reductions(),
+          has_reductions() ? "walk: a region with reductions needs one" : "walk: there is no reduction");
+  require(schedule_.walk != Walk::Online, "walk: no online correction is derived for this region");
+  require(schedule_.walk != Walk::Resident || structure_.passes > 1, "walk: resident needs a second pass");
+  if (schedule_.walk == Walk::Resident) check_resident();
+}
+
+void Checker::check_resident() {
+  std::set<TileValueId> read;
+  for (const std::vector<TileValueId>& pass : values_of_passes(graph_, structure_, schedule_.keep)) {
+    for (TileValueId value : pass) {
+      if (!std::holds_alternative<TileLoad>(graph_[value].op)) continue;
+      require(read.insert(value).second,
+              "walk: resident, but %" + graph_[value].name + " would be read again in a later pass");
+    }
+  }
+}
+
+void Checker::check_keep() {
+  const std::vector<TileValueId> crossing = crossing_values(graph_, structure_);
+  std::set<TileValueId> seen;
+  for (TileValueId value : schedule_.keep) {
+    require(seen.insert(value).second, "keep: %" + graph_[value].name + " is listed twice");
+    require(std::find(crossing.begin(), crossing.end(), value) != crossing.end(),
+            "keep: no later pass needs %" + graph_[value].name);
+  }
+}
+
+void Checker::check_rows() {
+  require(one_of(schedule_.rows, {1, 2, 4}), "rows: " + std::to_string(schedule_.rows) + " is not 1, 2 or 4");
+  if (schedule_.rows <= 1) return;
+  require(has_reductions(), "rows: blocking rows needs a reduction");
+  require(!lanes_are_parallel(), "rows: the lane axis is parallel already");
+  const std::optional<AxisId> axis = row_axis(schedule_);
+  require(axis.has_value(), "rows: there is no parallel axis to block");
+  if (!axis) return;
+  const int64_t tile = tile_of(*axis)->tile;
+  require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
+                                          " is no multiple of " + std::to_string(schedule_.rows));
+  require(is_multiple_of(graph_[*axis].extent, schedule_.rows),
+          "rows: the extent " + to_text(graph_[*axis].extent) + " of " + name(*axis) +
+              " is not always a multiple of " + std::to_string(schedule_.rows));
+}
+
+void Checker::check_split() {
+  require(schedule_.split >= 1, "split: must be at least 1");
+  if (schedule_.split <= 1) return;
+  require(structure_.passes == 1, "split: needs reductions of one level, and no store along a reduced axis");
+  require(!structure_.reduced.empty(), "split: there is no reduced axis");
+  for (TileValueId reduction : structure_.reductions) {
+    const TileValue& value = graph_[reduction];
+    const auto* reduce = std::get_if<TileReduce>(&value.op);
+    require(reduce != nullptr, "split: the scan %" + value.name + " cannot be split");
+    if (reduce != nullptr) {
+      require(!info(reduce->kind).is_index, "split: %" + value.name + " finds a position");
+    }
+  }
+}
+
+void Checker::check_accumulate() {
+  if (!schedule_.accumulate_in_scratch) return;
+  require(has_reductions() && lanes_are_parallel(),
+          "accumulate: accumulators in scratch need a parallel lane axis and a reduction");
+  require(structure_.passes == 1,
+          "accumulate: needs reductions of one level, and no store along a reduced axis");
+  for (TileValueId reduction : structure_.reductions) {
+    const auto* reduce = std::get_if<TileReduce>(&graph_[reduction].op);
+    require(reduce != nullptr, "accumulate: %" + graph_[reduction].name + " is a scan");
+    if (reduce == nullptr) continue;
+    require(!info(reduce->kind).is_index, "accumulate: %" + graph_[reduction].name + " finds a position");
+    const std::vector<AxisId>& domain = graph_[reduction].axes;
+    require(schedule_.lane_axis && std::binary_search(domain.begin(), domain.end(), *schedule_.lane_axis),
+            "accumulate: %" + graph_[reduction].name + " does not vary along the lane axis");
+  }
+}
+
+void Checker::check_staged_load(const StagedLoad& staged) {
+  const TileValue& value = graph_[staged.load];
+  const std::string what = "stage: %" + value.name;
+  const auto* load = std::get_if<TileLoad>(&value.op);
+  require(load != nullptr, what + " is no load");
+  require(lanes_are_parallel() && !has_reductions(), what + " needs a parallel lane axis and no reduction");
+  if (load == nullptr || !lanes_are_parallel()) return;
+  require(load->gathered.empty() && load->guard.empty(), what + " is gathered or guarded");
+  require(held_bytes(value.dtype) <= 4, what + " has elements of more than 4 bytes");
+  require(staged.contiguous != *schedule_.lane_axis, what + " is contiguous along the lane axis already");
+  const std::optional<Expr> along = stride_along(graph_, *load, staged.contiguous);
+  require(along && along->is_constant(1), what + " is not contiguous along " + name(staged.contiguous));
+  const std::optional<Expr> across = stride_along(graph_, *load, *schedule_.lane_axis);
+  require(across && !across->is_constant(0), what + " does not walk the lane axis in even steps");
+  for (AxisId axis : {staged.contiguous, *schedule_.lane_axis}) {
+    const AxisTile* tile = tile_of(axis);
+    require(tile != nullptr && tile->tile % schedule_.lanes == 0,
+            what + " needs a tile of " + name(axis) + " that is a multiple of the lanes");
+  }
+}
+
+void Checker::check_staged() {
+  std::set<TileValueId> seen;
+  for (const StagedLoad& staged : schedule_.staged) {
+    require(seen.insert(staged.load).second, "stage: %" + graph_[staged.load].name + " is listed twice");
+    check_staged_load(staged);
+  }
+}
+
+// A streamed store writes whole, aligned lines: any other touches memory twice.
+std::optional<std::string> Checker::why_not_streamed(BufferId buffer) const {
+  if (graph_[buffer].role != Buffer::Role::Output) return "is no output";
+  if (!schedule_.lane_axis) return "is stored one element at a time";
+  const int bytes = size_in_bytes(graph_[buffer].dtype);
+  if (schedule_.lanes * schedule_.unroll * bytes % kLineBytes != 0) {
+    return "is stored " + std::to_string(schedule_.lanes * schedule_.unroll * bytes) +
+           " bytes at a time, which is no whole line";
+  }
+  for (const TileStore& store : graph_.stores) {
+    if (store.buffer != buffer) continue;
+    const std::optional<Expr> along = stride_along(store, *schedule_.lane_axis);
+    if (!along || !along->is_constant(1)) return "is not contiguous along the lane axis";
+    const std::optional<Affine> affine =
+        affine_in(store.offset, static_cast<int>(schedule_.lane_axis->index));
+    if (!affine || !is_multiple_of(affine->rest, kLineBytes / bytes))
+      return "has rows that begin inside a line";
+  }
+  return std::nullopt;
+}
+
+void Checker::check_streamed() {
+  std::set<BufferId> seen;
+  for (BufferId buffer : schedule_.streamed) {
+    require(seen.insert(buffer).second, "stores: %" + graph_[buffer].name + " is listed twice");
+    if (const auto why = why_not_streamed(buffer))
+      findings_.push_back("stores: %" + graph_[buffer].name + " " + *why);
+  }
+}
+
+// Elements of a kept value that one task holds at a time, at the largest sizes; 1e300: no bound is known.
+double Checker::held_elements(const TileValue& value) const {
+  double elements = 1;
+  for (AxisId axis : value.axes) {
+    if (structure_.is_reduced(axis)) {
+      const int64_t high = bounds(graph_[axis].extent).high;
+      elements *= high == std::numeric_limits<int64_t>::max() ? 1e300 : double(high);
+    } else if (axis == schedule_.lane_axis) {
+      elements *= schedule_.lanes * schedule_.unroll;
+    } else if (axis == row_axis(schedule_)) {
+      elements *= schedule_.rows;
+    }
+  }
+  return elements;
+}
+
+void Checker::check_limits(const Target& target) {
+  require(schedule_.lanes * 4 <= 2 * target.vector_bytes, "lanes: " + std::to_string(schedule_.lanes) +
+                                                              " lanes are more than two registers of " +
+                                                              std::to_string(target.vector_bytes) + " bytes");
+  double kept = 0;
+  for (TileValueId value : schedule_.keep) {
+    kept += held_elements(graph_[value]) * held_bytes(graph_[value].dtype);
+  }
+  require(kept <= double(target.l2_bytes) / 2, "keep: the kept values take more than half of L2 (" +
+                                                   std::to_string(target.l2_bytes / 2) + " bytes)");
+  const int64_t vectors = int64_t(structure_.reductions.size()) * schedule_.rows * schedule_.unroll;
+  const bool in_registers = schedule_.lanes > 1 && has_reductions() && !schedule_.accumulate_in_scratch;
+  require(
+      !in_registers || vectors == int64_t(structure_.reductions.size()) || vectors < target.vector_registers,
+      "lanes: " + std::to_string(vectors) + " accumulators do not fit " +
+          std::to_string(target.vector_registers) + " registers");
+}
+
+}  // namespace
+
+std::vector<std::string> check_schedule(const TileGraph& graph, const Schedule& schedule,
+                                        const Target* target) {
+  Result<Structure> structure = analyze_structure(graph);
+  if (!structure) return {"grid: " + structure.unsupported().reason};
+  Checker checker(graph, schedule, *std::move(structure));
+  checker.check_lanes();
+  checker.check_grid();
+  checker.check_walk();
+  checker.check_keep();
+  checker.check_rows();
+  checker.check_split();
+  checker.check_accumulate();
+  checker.check_staged();
+  checker.check_streamed();
+  if (target != nullptr) checker.check_limits(*target);
+  return std::move(checker).findings();
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,79 @@
+// estimate_us: what a region costs as one kernel, before anybody has decided how to schedule it.
+#include <algorithm>
+#include <cmath>
+
+#include "core/match.h"
+#include "fusion/element_cost.h"
+#include "fusion/rate_tables.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+namespace {
+
+struct Bytes {
+  double read = 0, written = 0;
+  double total() const { return read + written; }
+};
+
+double elements_of(const std::vector<AxisId>& axes, const std::vector<double>& extent) {
+  double elements = 1;
+  for (AxisId axis : axes) elements *= extent[axis.index];
+  return elements;
+}
+
+// Each buffer once: at most its size, at most what its loads or stores touch.
+Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent, const SizeHints& hints) {
+  std::vector<double> touched(graph.buffers.size(), 0);
+  for (const TileValue& value : graph.values) {
+    const auto* load = std::get_if<TileLoad>(&value.op);
+    if (load != nullptr) touched[load->buffer.index] += elements_of(value.axes, extent);
+  }
+  Bytes bytes;
+  for (size_t b = 0; b < graph.buffers.size(); ++b) {
+    const Buffer& buffer = graph.buffers[b];
+    double size = 1;
+    for (const Expr& dim : buffer.shape) size *= double(hinted_size(dim, hints));
+    if (buffer.role == Buffer::Role::Input) {
+      bytes.read += std::min(size, touched[b]) * size_in_bytes(buffer.dtype);
+    } else {
+      bytes.written += size * size_in_bytes(buffer.dtype);
+    }
+  }
+  return bytes;
+}
+
+// Vector cycles when every element is computed once.
+double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
+  double cycles = 0;
+  const double lanes = target.vector_bytes / 4.0;
+  for (const TileValue& value : graph.values) {
+    double elements = elements_of(value.axes, extent);
+    if (const auto* reduce = std::get_if<TileReduce>(&value.op))
+      elements *= elements_of(reduce->axes, extent);
+    cycles += std::ceil(elements / lanes) * cycles_per_vector(graph, value, target);
+  }
+  return cycles;
+}
+
+double memory_us(const Bytes& bytes, const Target& target, int threads) {
+  const MemoryLevel level = level_holding(target, bytes.total() / threads, threads);
+  const char* kind = bytes.written < 0.25 * bytes.read ? "read" : "copy_streamed";
+  return bytes.total() / bandwidth_gbs(target, level, kind, threads) / 1e3;
+}
+
+}  // namespace
+
+double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
+  std::vector<double> extent;
+  for (const Axis& axis : graph.axes)
+    extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
+  const Bytes bytes = compulsory_bytes(graph, extent, hints);
+  const double compute = compute_cycles(graph, extent, target) / target.clock_ghz / 1e3;
+  const double alone = overlap(target, {compute, memory_us(bytes, target, 1)});
+  const double launch = target.rate("launch.host");
+  if (threads <= 1) return launch + alone;
+  const double shared = overlap(target, {compute / threads, memory_us(bytes, target, threads)});
+  return launch + std::min(alone, shared + target.rate("launch.threads"));
+}
+
+}  // namespace tilefuse

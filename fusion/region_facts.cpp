@@ -1,0 +1,176 @@
+#include "fusion/region_facts.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/match.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kAssumedSize = 2048;  // of a symbol without a hint
+
+AxisAccess axis_access(const std::optional<Expr>& stride, const SizeHints& hints) {
+  using Kind = AxisAccess::Kind;
+  if (!stride) return {Kind::Irregular, 0};
+  if (stride->is_constant(0)) return {Kind::Broadcast, 0};
+  if (stride->is_constant(1)) return {Kind::Unit, 1};
+  return {Kind::Strided, hinted_size(*stride, hints)};
+}
+
+std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hints) {
+  std::vector<Access> accesses;
+  const auto axes = static_cast<uint32_t>(graph.axes.size());
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const TileValue& value = graph.values[v];
+    const auto* load = std::get_if<TileLoad>(&value.op);
+    if (load == nullptr) continue;
+    Access access{TileValueId{v}, std::nullopt, load->buffer, size_in_bytes(graph[load->buffer].dtype), {}};
+    for (uint32_t a = 0; a < axes; ++a) {
+      const bool in_domain = std::binary_search(value.axes.begin(), value.axes.end(), AxisId{a});
+      access.along.push_back(in_domain ? axis_access(stride_along(graph, *load, AxisId{a}), hints)
+                                       : AxisAccess{});
+    }
+    accesses.push_back(std::move(access));
+  }
+  for (size_t s = 0; s < graph.stores.size(); ++s) {
+    const TileStore& store = graph.stores[s];
+    Access access{std::nullopt, s, store.buffer, size_in_bytes(graph[store.buffer].dtype), {}};
+    for (uint32_t a = 0; a < axes; ++a) {
+      access.along.push_back(axis_access(stride_along(store, AxisId{a}), hints));
+    }
+    accesses.push_back(std::move(access));
+  }
+  return accesses;
+}
+
+double footprint(const TileGraph& graph, const std::vector<Access>& accesses,
+                 const std::vector<double>& extent, const SizeHints& hints) {
+  std::vector<double> touched(graph.buffers.size(), 0);
+  for (const Access& access : accesses) {
+    double elements = 1;
+    for (size_t a = 0; a < extent.size(); ++a) {
+      if (access.along[a].kind != AxisAccess::Kind::Broadcast) elements *= extent[a];
+    }
+    touched[access.buffer.index] += elements;
+  }
+  double bytes = 0;
+  for (size_t b = 0; b < touched.size(); ++b) {
+    double elements = 1;
+    for (const Expr& size : graph.buffers[b].shape) elements *= double(hinted_size(size, hints));
+    bytes += std::min(touched[b], elements) * size_in_bytes(graph.buffers[b].dtype);
+  }
+  return bytes;
+}
+
+bool is_trivial(const TileOp& op) {  // cheaper to compute again than to load
+  return std::holds_alternative<TileConstant>(op) || std::holds_alternative<TileIndex>(op) ||
+         std::holds_alternative<TilePredicate>(op);
+}
+
+int element_level(const TileGraph& graph, const Structure& structure, TileValueId value) {
+  int level = 0;
+  for (TileValueId operand : operands_of(graph[value]))
+    level = std::max(level, structure.level[operand.index]);
+  return level;
+}
+
+// What one pass has to produce: operands of its reductions, values of its stores.
+std::vector<TileValueId> roots_of_pass(const TileGraph& graph, const Structure& structure, int pass) {
+  std::vector<TileValueId> roots;
+  for (TileValueId reduction : structure.reductions) {
+    if (pass_of(structure, graph, reduction) == pass) roots.push_back(reduction);
+  }
+  for (const TileStore& store : graph.stores) {
+    if (!structure.varies_along_reduced(graph, store.value)) continue;
+    if (pass_of(structure, graph, store.value) == pass) roots.push_back(store.value);
+  }
+  return roots;
+}
+
+}  // namespace
+
+int64_t hinted_size(const Expr& size, const SizeHints& hints) {
+  if (const std::optional<int64_t> literal = size.constant()) return *literal;
+  return evaluate(size, {}, [&](const std::string& symbol) {
+    const auto found = hints.find(symbol);
+    return found == hints.end() ? kAssumedSize : found->second;
+  });
+}
+
+int held_bytes(DType dtype) { return std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute)); }
+
+int pass_of(const Structure& structure, const TileGraph& graph, TileValueId value) {
+  const TileOp& op = graph[value].op;
+  const bool reduces = std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op);
+  return reduces ? element_level(graph, structure, value) : structure.level[value.index];
+}
+
+Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints) {
+  Result<Structure> structure = analyze_structure(graph);
+  if (!structure) return structure.unsupported();
+  RegionFacts facts;
+  facts.structure = *std::move(structure);
+  for (const Axis& axis : graph.axes) {
+    facts.extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
+  }
+  facts.accesses = collect_accesses(graph, hints);
+  facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
+  for (TileValueId reduction : facts.structure.reductions) {
+    const TileOp& op = graph[reduction].op;
+    facts.has_scan |= std::holds_alternative<TileScan>(op);
+    const auto* reduce = std::get_if<TileReduce>(&op);
+    facts.has_index_reduction |= reduce != nullptr && info(reduce->kind).is_index;
+  }
+  return facts;
+}
+
+std::vector<TileValueId> crossing_values(const TileGraph& graph, const Structure& structure) {
+  std::vector<bool> crosses(graph.values.size(), false);
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const int user_pass = pass_of(structure, graph, TileValueId{v});
+    for (TileValueId operand : operands_of(graph.values[v])) {
+      if (structure.level[operand.index] < user_pass) crosses[operand.index] = true;
+    }
+  }
+  std::vector<TileValueId> result;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const TileValueId id{v};
+    if (!crosses[v] || is_trivial(graph[id].op)) continue;
+    if (structure.varies_along_reduced(graph, id)) result.push_back(id);
+  }
+  return result;
+}
+
+std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, const Structure& structure,
+                                                       const std::vector<TileValueId>& keep) {
+  std::vector<bool> kept(graph.values.size(), false), available(graph.values.size(), false);
+  for (TileValueId value : keep) kept[value.index] = true;
+  std::vector<std::vector<TileValueId>> passes;
+  for (int pass = 0; pass < structure.passes; ++pass) {
+    std::vector<bool> wanted(graph.values.size(), false);
+    for (TileValueId root : roots_of_pass(graph, structure, pass)) wanted[root.index] = true;
+    std::vector<TileValueId> computed;
+    for (uint32_t v = static_cast<uint32_t>(graph.values.size()); v-- > 0;) {
+      const TileValueId id{v};
+      if (!wanted[v] || available[v]) continue;
+      computed.push_back(id);
+      for (TileValueId operand : operands_of(graph[id])) {
+        if (structure.varies_along_reduced(graph, operand)) wanted[operand.index] = true;
+      }
+    }
+    for (TileValueId value : computed) available[value.index] = kept[value.index];
+    std::reverse(computed.begin(), computed.end());
+    passes.push_back(std::move(computed));
+  }
+  return passes;
+}
+
+std::optional<AxisId> row_axis(const Schedule& schedule) {
+  for (size_t i = schedule.grid.size(); i-- > 0;) {
+    if (schedule.grid[i].axis != schedule.lane_axis) return schedule.grid[i].axis;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tilefuse

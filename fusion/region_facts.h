@@ -1,0 +1,60 @@
+// What a region's accesses do along every axis, and which values each pass computes: read once from a tile
+// graph, and shared by the constraints, the cost model and check_schedule.
+//
+// Sizes come twice: `extent` at the hints, for costs; extents as expressions in the graph, for legality.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/result.h"
+#include "fusion/solve.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+
+struct AxisAccess {
+  enum class Kind : uint8_t { Broadcast, Unit, Strided, Irregular };
+  Kind kind = Kind::Broadcast;
+  int64_t stride = 0;  // elements, at the hints; 0 unless Strided
+};
+
+struct Access {  // one load or one store
+  std::optional<TileValueId> load;
+  std::optional<size_t> store;  // index in TileGraph::stores
+  BufferId buffer;
+  int element_bytes = 4;
+  std::vector<AxisAccess> along;  // by AxisId
+  bool varies_along(AxisId axis) const { return along[axis.index].kind != AxisAccess::Kind::Broadcast; }
+};
+
+struct RegionFacts {
+  Structure structure;
+  std::vector<double> extent;    // by AxisId, at the hints
+  std::vector<Access> accesses;  // loads in the order of the values, then stores
+  double footprint_bytes = 0;    // of all buffers, each counted as far as it is touched
+  bool has_scan = false;
+  bool has_index_reduction = false;
+};
+
+Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints);
+
+int64_t hinted_size(const Expr& size, const SizeHints& hints);
+// The pass in which a reduction, a scan or a store that varies along reduced axes runs.
+int pass_of(const Structure& structure, const TileGraph& graph, TileValueId reduction);
+
+// Values that vary along reduced axes, are computed in one pass and wanted in a later one: what `keep` may
+// hold. Literals and coordinates are never worth it.
+std::vector<TileValueId> crossing_values(const TileGraph& graph, const Structure& structure);
+
+// Values computed in each pass, in topological order: a kept value is computed in the first pass that needs
+// it, others again in every pass. Values that vary along no reduced axis belong to no pass.
+std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, const Structure& structure,
+                                                       const std::vector<TileValueId>& keep);
+
+// The innermost parallel axis of the grid order that is not the lane axis: the one that `rows` blocks.
+std::optional<AxisId> row_axis(const Schedule& schedule);
+
+// Bytes of one element held on chip: f16 and bf16 are held in f32.
+int held_bytes(DType dtype);
+
+}  // namespace tilefuse
