@@ -1,0 +1,24 @@
+"""Every test compiles afresh, into a cache directory of its own session."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("cache")
+    os.environ["TILEFUSE_CACHE_DIR"] = str(directory)
+    yield directory
+    del os.environ["TILEFUSE_CACHE_DIR"]
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()

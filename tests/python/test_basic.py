@@ -1,0 +1,173 @@
+"""The main path on small functions: values, strides, training, dynamic shapes, mutation."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from numeric import assert_close, to_double
+
+STRICT = {"strict": True}
+
+
+def compiled(function, **kwargs):
+    return torch.compile(function, backend="tilefuse", options=STRICT, **kwargs)
+
+
+def check(function, *inputs, **kwargs):
+    with torch.no_grad():
+        got = compiled(function, **kwargs)(*inputs)
+        assert_close(got, function(*inputs), function(*to_double(inputs)), getattr(function, "__name__", "function"))
+    return got
+
+
+FUNCTIONS = {
+    "pointwise": (lambda x, y: torch.tanh(x) * y + 1, [(33, 65), (33, 65)]),
+    "broadcast": (lambda x, y: x * y + y.exp(), [(17, 40), (40,)]),
+    "softmax": (lambda x: torch.softmax(x, -1), [(31, 100)]),
+    "softmax_outer": (lambda x: torch.softmax(x, 0), [(31, 100)]),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (96,), w, b), [(7, 5, 96), (96,), (96,)]),
+    "residual_norm": (lambda x, r, w: F.rms_norm(x + r, (96,), w), [(7, 96), (7, 96), (96,)]),
+    "row_sum": (lambda x: x.sum(-1), [(50, 333)]),
+    "column_sum": (lambda x: x.sum(0), [(333, 50)]),
+    "full_sum": (lambda x: x.sum(), [(333, 50)]),
+    "variance": (lambda x: x.var(-1), [(20, 77)]),
+    "transpose": (lambda x, y: x.t() + y, [(70, 90), (90, 70)]),
+    "heads": (lambda x: (x.view(2, 16, 4, 8).permute(0, 2, 1, 3) * 2).contiguous(), [(2, 16, 32)]),
+    "rotary": (lambda q, c, s: q * c + torch.cat((-q[..., 8:], q[..., :8]), -1) * s, [(2, 3, 5, 16), (5, 16), (5, 16)]),
+    "cat": (lambda a, b: torch.cat((a, b * 2), 1) + 1, [(9, 11), (9, 22)]),
+    "cumsum": (lambda x: x.cumsum(-1) * 2, [(8, 70)]),
+    "cumsum_outer": (lambda x: x.cumsum(0) * 2, [(70, 8)]),
+    "flip_roll": (lambda x: x.flip(1) + x.roll(3, 1), [(8, 70)]),
+    "pad": (lambda x: F.pad(x, (2, 3)) * 2, [(8, 70)]),
+    "group_norm": (lambda x, w, b: F.silu(F.group_norm(x, 4, w, b)), [(2, 8, 6, 6), (8,), (8,)]),
+    "scalar": (lambda x: x * 2 + 1, [()]),
+    "empty": (lambda x: (x * 2).sum(0), [(0, 5)]),
+    "self_transpose": (lambda x: torch.exp(x) + torch.exp(x).t(), [(40, 40)]),
+    "diamond": (lambda x: (x.exp() / x.exp().sum(-1, keepdim=True), x.max(-1).values), [(12, 40)]),
+    "with_matmul": (lambda x, w: F.gelu(x @ w + 1) @ w, [(16, 16), (16, 16)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_as_eager(name, dtype):
+    function, shapes = FUNCTIONS[name]
+    check(function, *(torch.randn(shape).to(dtype) for shape in shapes))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_as_eager(name):
+    function, shapes = FUNCTIONS[name]
+    inputs = [torch.randn(shape, dtype=torch.float32, requires_grad=True) for shape in shapes]
+
+    def gradients(f, arguments):
+        outputs = f(*arguments)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        loss = sum((o * torch.arange(o.numel(), dtype=o.dtype).reshape(o.shape).cos()).sum() for o in outputs)
+        return torch.autograd.grad(loss, arguments)
+
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    got = gradients(compiled(function), inputs)
+    assert_close(got, gradients(function, inputs), gradients(function, doubles), name)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "transpose", "column_sum", "cat", "rotary"])
+def test_other_sizes_need_no_recompile(name):
+    function, shapes = FUNCTIONS[name]
+    run = compiled(function, dynamic=True)
+    for count in (5, 6, 17, 64, 100):
+        sized = [tuple(count if extent == shapes[0][0] else extent for extent in shape) for shape in shapes]
+        inputs = [torch.randn(shape) for shape in sized]
+        with torch.no_grad():
+            got = run(*inputs)
+            assert_close(got, function(*inputs), function(*to_double(inputs)), f"{name} at {count}")
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2
+
+
+def test_input_mutation_is_written_back():
+    def function(x, y):
+        x.add_(y).mul_(2)
+        return x + 1
+
+    x, y = torch.randn(4, 40), torch.randn(4, 40)
+    expected_x = x.clone()
+    expected = function(expected_x, y)
+    got = compiled(function)(x, y)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(x, expected_x)
+
+
+def test_output_strides_are_eagers():
+    def function(x):
+        return (x * 2).permute(0, 2, 3, 1), (x + 1).transpose(1, 2).contiguous(), x.to(memory_format=torch.channels_last) * 3
+
+    x = torch.randn(2, 3, 4, 5)
+    for got, expected in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(got, expected)
+        assert got.stride() == expected.stride()
+
+
+def test_returned_input_and_views_of_it_alias_it():
+    def function(x):
+        return x, x.view(-1), x + 1
+
+    x = torch.randn(4, 6)
+    same, flat, _ = compiled(function)(x)
+    flat[0] = 7
+    assert x[0, 0] == 7 and same[0, 0] == 7
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(40, 30).t(),
+        lambda: torch.randn(30, 80)[:, ::2],
+        lambda: torch.randn(30, 1).expand(30, 40),
+        lambda: torch.randn(1).expand(30, 40),
+        lambda: torch.randn(1300).as_strided((30, 40), (20, 1)),
+        lambda: torch.randn(30 * 40 + 1)[1:].view(30, 40),
+        lambda: torch.randn(0, 40),
+    ],
+    ids=["transposed", "strided", "broadcast", "broadcast_all", "overlapping", "misaligned", "empty"],
+)
+def test_odd_inputs_give_eagers_result(make):
+    x = make()
+    check(lambda v: torch.softmax(v * 2, -1), x)
+    check(lambda v: (v + 1).sum(0), x)
+
+
+def test_other_strides_at_the_next_call_are_served():
+    run = compiled(lambda x: torch.tanh(x) + 1)
+    for x in (torch.randn(20, 30), torch.randn(30, 20).t(), torch.randn(20, 60)[:, ::2]):
+        torch.testing.assert_close(run(x), torch.tanh(x) + 1)
+
+
+def test_index_out_of_range_raises_as_eager():
+    table = torch.randn(10, 16)
+    run = compiled(lambda ids: table[ids] * 2)
+    torch.testing.assert_close(run(torch.tensor([1, -1, 9])), table[torch.tensor([1, -1, 9])] * 2)
+    with pytest.raises((IndexError, RuntimeError)):
+        run(torch.tensor([1, 2, 10]))
+
+
+def test_integer_division_and_remainder_follow_torch():
+    a = torch.tensor([7, -7, 7, -7, 0, 5]).repeat(9)
+    b = torch.tensor([3, 3, -3, -3, 5, 7]).repeat(9)
+    check(lambda a, b: (a // b, a % b, torch.div(a, b, rounding_mode="trunc"), torch.fmod(a, b), a / b), a, b)
+
+
+def test_special_values_follow_torch():
+    x = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e-40, -1e-40, 3.4e38, 88.8, -104.0] * 5)
+    check(lambda x: (x.exp(), x.abs().log(), x.tanh(), torch.sigmoid(x), x.sqrt(), torch.relu(x), x.clamp(-1, 1)), x)
+    check(lambda x: (x.max(), x.min(), x.argmax(), torch.maximum(x, x.flip(0)), x.sign(), x.round()), x)
+
+
+def test_concurrent_calls_share_nothing():
+    import concurrent.futures
+
+    run = compiled(lambda x: torch.softmax(x, -1) @ x.t())
+    inputs = [torch.randn(40, 60) for _ in range(16)]
+    with torch.no_grad():
+        run(inputs[0])
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for x, got in zip(inputs * 4, pool.map(lambda x: run(x), inputs * 4), strict=True):
+                torch.testing.assert_close(got, torch.softmax(x, -1) @ x.t())

@@ -1,0 +1,38 @@
+"""What the sources promise about themselves."""
+
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Composite operators and models. The names of core functions (exp, tanh, ...) are the vocabulary of the stages.
+FORBIDDEN = (
+    "softmax|layer_?norm|rms_?norm|group_?norm|batch_?norm|gelu|silu|swiglu|attention|cross_?entropy|embedding|rotary|"
+    "dropout|linear|matmul|conv(?:olution|[123]d)|bert|llama|gpt|resnet|vit|mish|softplus|hardswish"
+)
+
+
+def code_of(path):
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / path).read_text(), flags=re.DOTALL)
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def test_no_operator_or_model_name_decides_in_fusion_or_codegen():
+    listing = subprocess.run(
+        ["git", "ls-files", "--", "fusion/*.cpp", "fusion/*.h", "codegen/*.cpp", "codegen/*.h"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    files = listing.stdout.split()
+    assert files
+    word = re.compile(rf"\b(?:\w*_)?(?:{FORBIDDEN})(?:_\w*)?\b", re.IGNORECASE)
+    findings = [f"{f}: {m.group()}" for f in files for m in word.finditer(code_of(f))]
+    assert not findings, findings
+
+
+def test_the_environment_is_read_in_one_file():
+    listing = subprocess.run(
+        ["git", "grep", "-l", "-E", r"\b(secure_)?getenv\b", "--", "core", "fusion", "codegen", "torch_ext", "tools"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert [f for f in listing.stdout.split() if f.endswith((".cpp", ".h"))] == ["core/options.cpp"]
