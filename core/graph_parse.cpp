@@ -209,11 +209,12 @@ void GraphParser::read_node() {
     } while (cursor_.accept(","));
     cursor_.expect("=");
   }
-  std::optional<Op> op;
   const std::string name = cursor_.identifier();
-  cursor_.list("(", ")", [&] { node.operands.push_back(known_value(&node.operand_names.emplace_back())); });
-  op = read_op(name, node);
-  add_node(std::move(*op), std::move(node));
+  if (cursor_.looking_at("(")) {
+    cursor_.list("(", ")", [&] { node.operands.push_back(known_value(&node.operand_names.emplace_back())); });
+  }
+  Op op = read_op(name, node);
+  add_node(std::move(op), std::move(node));
 }
 
 void GraphParser::add_node(Op op, NodeText node) {

@@ -245,8 +245,10 @@ std::string to_text(const TensorType& type) { return info(type.dtype).name + exp
 
 std::string op_text(const Graph& graph, const Node& node) {
   const Spelling spelling = spelling_of(graph, node);
-  std::string text =
-      spelling.name + "(" + joined(node.operands, [&](ValueId id) { return value_name(graph, id); }) + ")";
+  std::string text = spelling.name;
+  if (!node.operands.empty()) {
+    text += "(" + joined(node.operands, [&](ValueId id) { return value_name(graph, id); }) + ")";
+  }
   if (!spelling.attributes.empty()) text += " {" + spelling.attributes + "}";
   return text;
 }

@@ -18,16 +18,18 @@ bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0;
 
 }  // namespace
 
-void TextCursor::skip_space() {
-  while (position_ < text_.size()) {
-    if (is_space(text_[position_])) {
-      ++position_;
-    } else if (text_.substr(position_, 2) == "//") {
-      position_ = std::min(text_.find('\n', position_), text_.size());
+size_t TextCursor::next_token() const {
+  size_t position = position_;
+  while (position < text_.size()) {
+    if (is_space(text_[position])) {
+      ++position;
+    } else if (text_.substr(position, 2) == "//") {
+      position = std::min(text_.find('\n', position), text_.size());
     } else {
-      return;
+      break;
     }
   }
+  return position;
 }
 
 void TextCursor::fail_at(size_t position, const std::string& message) const {
@@ -42,10 +44,7 @@ void TextCursor::fail_at(size_t position, const std::string& message) const {
                      std::to_string(position - line_start + 1) + ": " + message);
 }
 
-void TextCursor::fail(const std::string& message) {
-  skip_space();
-  fail_at(position_, message);
-}
+void TextCursor::fail(const std::string& message) const { fail_at(next_token(), message); }
 
 void TextCursor::located(const std::function<void()>& parse) {
   skip_space();
@@ -59,29 +58,27 @@ void TextCursor::located(const std::function<void()>& parse) {
   }
 }
 
-bool TextCursor::at_end() {
-  skip_space();
-  return position_ >= text_.size();
-}
+bool TextCursor::at_end() const { return next_token() >= text_.size(); }
 
-char TextCursor::peek() { return at_end() ? '\0' : text_[position_]; }
+char TextCursor::peek() const { return at_end() ? '\0' : text_[next_token()]; }
 
-bool TextCursor::looking_at(std::string_view token) {
-  skip_space();
-  if (text_.substr(position_, token.size()) != token) return false;
-  const size_t end = position_ + token.size();
+bool TextCursor::looking_at(std::string_view token) const {
+  const size_t start = next_token();
+  if (text_.substr(start, token.size()) != token) return false;
+  const size_t end = start + token.size();
   const bool runs_on = is_word(token.back()) && end < text_.size() && is_word(text_[end]);
   return !runs_on;
 }
 
 bool TextCursor::accept(std::string_view token) {
   if (!looking_at(token)) return false;
-  position_ += token.size();
+  position_ = next_token() + token.size();
   return true;
 }
 
 void TextCursor::expect(std::string_view token) {
   if (accept(token)) return;
+  skip_space();
   size_t end = position_;
   while (end < text_.size() && is_word(text_[end])) ++end;
   const std::string found(text_.substr(position_, std::max<size_t>(end - position_, 1)));

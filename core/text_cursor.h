@@ -18,9 +18,9 @@ class TextCursor {
  public:
   explicit TextCursor(std::string_view text, size_t start = 0) : text_(text), position_(start) {}
 
-  bool at_end();
-  char peek();  // the next character that is no space; '\0' at the end
-  bool looking_at(std::string_view token);
+  bool at_end() const;
+  char peek() const;  // the next character that is no space; '\0' at the end
+  bool looking_at(std::string_view token) const;
   bool accept(std::string_view token);  // a whole word, when the token is one
   void expect(std::string_view token);
   std::string identifier();  // letters, digits, _ and, inside, dots: "reduce.max"
@@ -34,12 +34,13 @@ class TextCursor {
 
   std::string comment();  // that ends this line, without its //; empty if there is none
 
-  [[noreturn]] void fail(const std::string& message);  // at the token that comes next
+  [[noreturn]] void fail(const std::string& message) const;  // at the token that comes next
   // Runs `parse`; a UserError it throws that has no place yet is reported at this one.
   void located(const std::function<void()>& parse);
 
  private:
-  void skip_space();
+  size_t next_token() const;  // where it starts, behind spaces and comments
+  void skip_space() { position_ = next_token(); }
   [[noreturn]] void fail_at(size_t position, const std::string& message) const;
 
   std::string_view text_;
