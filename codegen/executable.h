@@ -1,0 +1,105 @@
+// A compiled graph as data: slots that hold tensors, and a flat list of instructions over them. Made by plan,
+// printed, stored in the plan cache, and bound to kernels by load_executable.
+//
+//   executable softmax {
+//     %x: f32[s0, 1024] = input 0
+//     %d: f32[s0, 1024] = arena + 0
+//     %h: f32[s0, 1024] = alias %d + 0, strides [1024, 1]
+//     %y: f32[s0, 1024] = block
+//     region 0 sub_exp(%x) -> %d
+//     call aten::mm(%h, %w) -> %c, written in place
+//     region 1 add(%c) -> %y
+//     free %c
+//     return %y
+//   }
+#pragma once
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "codegen/region_program.h"
+#include "core/graph.h"
+
+namespace tilefuse {
+
+using SlotId = Id<struct SlotTag>;
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<Expr> sizes, strides;  // in elements
+};
+Expr storage_elements(const TensorSpec& spec);  // from the first to the last element, both included
+
+// ---------------------------------------------------------------- where a slot's memory comes from
+struct InputHome {  // the caller's tensor at this position
+  int position = 0;
+};
+struct ArenaHome {  // the call's arena
+  Expr offset;      // bytes, a multiple of 64
+};
+struct BlockHome {};      // a block of its own: what the graph returns
+struct FrameworkHome {};  // made by the operator of a Call
+struct AliasHome {        // a strided view of another slot, which is no alias itself
+  SlotId base;
+  Expr offset;  // elements
+};
+using Home = std::variant<InputHome, ArenaHome, BlockHome, FrameworkHome, AliasHome>;
+
+struct Slot {
+  TensorSpec spec;
+  Home home;
+};
+
+// ---------------------------------------------------------------- instructions
+struct LaunchRegion {
+  int region = 0;
+  std::vector<SlotId> inputs, outputs, workspaces;
+};
+struct CallOperator {
+  Call call;
+  std::vector<SlotId> operands, results;
+  bool writes_results = false;  // through the operator's out= form; otherwise results are FrameworkHome
+};
+struct CopySlot {  // same sizes, other strides
+  SlotId source, target;
+};
+struct WriteBack {  // into the input at that position
+  SlotId source;
+  int position = 0;
+};
+struct Free {  // of a BlockHome or FrameworkHome slot that nobody reads any more
+  SlotId slot;
+};
+using Instruction = std::variant<LaunchRegion, CallOperator, CopySlot, WriteBack, Free>;
+
+// ---------------------------------------------------------------- the whole
+struct CompiledRegion {
+  std::string name, hash;  // the hash of its tile graph, names aside
+  std::vector<TensorSpec> inputs, outputs;
+  RegionProgram program;
+  std::string refusal;   // not empty: no program; the framework's operators run `fallback` instead
+  std::string fallback;  // the region as a graph of its own, as text
+};
+
+struct ExecutableInput {
+  std::variant<SlotId, Expr> value;  // a tensor, or the size that this position carries
+};
+using ExecutableOutput = std::variant<SlotId, Expr, NoneArgument>;
+
+struct Executable {
+  std::string name;
+  std::vector<ExecutableInput> inputs;
+  std::vector<Slot> slots;
+  std::vector<CompiledRegion> regions;
+  std::vector<Instruction> instructions;
+  std::vector<ExecutableOutput> outputs;
+  Expr arena_bytes;
+
+  const Slot& operator[](SlotId id) const { return slots[id.index]; }
+};
+
+std::string to_text(const Executable& executable);
+
+}  // namespace tilefuse

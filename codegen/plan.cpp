@@ -1,0 +1,310 @@
+#include "codegen/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "codegen/memory_plan.h"
+#include "codegen/run_order.h"
+#include "core/match.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kForever = std::numeric_limits<int>::max();
+
+bool same_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!sizes[d].is_constant(1) && !(a[d] == b[d])) return false;
+  }
+  return true;
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
+          const std::vector<int>& region_of, const CallFactsOf& facts)
+      : graph_(graph),
+        partition_(partition),
+        region_of_(region_of),
+        facts_(facts),
+        in_memory_(values_in_memory(graph, partition)),
+        slot_of_(graph.values.size()) {
+    plan_.name = graph.name;
+    plan_.regions = std::move(regions);
+  }
+
+  Executable run();
+
+ private:
+  SlotId add_slot(TensorSpec spec, Home home);
+  SlotId slot(ValueId value);  // makes an alias if it is a view
+  SlotId root(SlotId id) const;
+  void place_inputs();
+  void emit_unit(const Unit& unit);
+  void emit_region(const Region& region, int program);
+  void emit_call(const Node& node);
+  void emit_write_backs();
+  void emit_outputs();
+  SlotId copied(SlotId source, std::vector<Expr> strides);
+  bool is_rooted_in(SlotId id, const std::set<int>& positions) const;
+  void find_lifetimes();
+  void keep_returned();
+  void place_arena();
+  void insert_frees();
+  void visit(const Instruction& instruction, const std::function<void(SlotId)>& touch) const;
+
+  const Graph& graph_;
+  const Partition& partition_;
+  const std::vector<int>& region_of_;
+  const CallFactsOf& facts_;
+  IdMap<ValueId, bool> in_memory_;
+  IdMap<ValueId, std::optional<SlotId>> slot_of_;
+  Executable plan_;
+  std::map<uint32_t, std::vector<SlotId>> may_share_;  // result slot -> operands whose memory it may be
+  std::vector<int> first_, last_;                      // by slot (roots): instructions
+};
+
+SlotId Planner::add_slot(TensorSpec spec, Home home) {
+  plan_.slots.push_back({std::move(spec), std::move(home)});
+  return SlotId{uint32_t(plan_.slots.size() - 1)};
+}
+
+SlotId Planner::root(SlotId id) const {
+  const auto* alias = std::get_if<AliasHome>(&plan_[id].home);
+  return alias ? alias->base : id;
+}
+
+SlotId Planner::slot(ValueId value) {
+  if (slot_of_[value]) return *slot_of_[value];
+  // The chain of views down to memory, then the slots back up: chains are longer than stacks.
+  std::vector<ValueId> chain;
+  while (!slot_of_[value]) {
+    TILEFUSE_CHECK(!in_memory_[value], "plan: %" + graph_[value].name + " is read before it is made");
+    chain.push_back(value);
+    value = graph_.producer(value).operands[0];
+  }
+  for (auto view = chain.rbegin(); view != chain.rend(); ++view) {
+    const SlotId below = *slot_of_[graph_.producer(*view).operands[0]];
+    const auto* alias = std::get_if<AliasHome>(&plan_[below].home);
+    const Expr offset = alias ? alias->offset : Expr(0);
+    const IndexMap& map = std::get<View>(graph_.producer(*view).op).map;
+    const auto strided = as_strided(map, plan_[below].spec.strides, offset);
+    TILEFUSE_CHECK(strided, "plan: no strides express %" + graph_[*view].name + ", but no region makes it");
+    TensorSpec spec{graph_[*view].name, graph_[*view].type.dtype, graph_[*view].type.shape, strided->strides};
+    slot_of_[*view] = add_slot(std::move(spec), AliasHome{root(below), strided->offset});
+  }
+  return *slot_of_[chain.front()];
+}
+
+void Planner::place_inputs() {
+  for (size_t position = 0; position < graph_.inputs.size(); ++position) {
+    const GraphInput& input = graph_.inputs[position];
+    if (!input.tensor) {
+      plan_.inputs.push_back({input.size});
+      continue;
+    }
+    const SlotId id = add_slot(spec_of(graph_, *input.tensor), InputHome{int(position)});
+    slot_of_[*input.tensor] = id;
+    plan_.inputs.push_back({id});
+  }
+}
+
+void Planner::emit_region(const Region& region, int program) {
+  LaunchRegion launch{.region = program, .inputs = {}, .outputs = {}, .workspaces = {}};
+  const CompiledRegion& compiled = plan_.regions[size_t(program)];
+  for (ValueId input : region.inputs) launch.inputs.push_back(slot(input));
+  for (ValueId output : region.outputs) {
+    const Home home = compiled.refusal.empty() ? Home(ArenaHome{}) : Home(FrameworkHome{});
+    slot_of_[output] = add_slot(spec_of(graph_, output), home);
+    launch.outputs.push_back(*slot_of_[output]);
+  }
+  for (const Workspace& workspace : compiled.program.workspaces) {
+    launch.workspaces.push_back(
+        add_slot({"workspace", workspace.dtype, {workspace.elements}, {Expr(1)}}, ArenaHome{}));
+  }
+  plan_.instructions.emplace_back(std::move(launch));
+}
+
+void Planner::emit_call(const Node& node) {
+  const Call& call = std::get<Call>(node.op);
+  const CallFacts facts = facts_(call);
+  CallOperator instruction{.call = call, .operands = {}, .results = {}, .writes_results = false};
+  instruction.writes_results = facts.writes_results && !facts.results_may_alias;
+  for (ValueId operand : node.operands) instruction.operands.push_back(slot(operand));
+  for (ValueId result : node.results) {
+    const Home home = instruction.writes_results ? Home(ArenaHome{}) : Home(FrameworkHome{});
+    const SlotId id = add_slot(spec_of(graph_, result), home);
+    slot_of_[result] = id;
+    instruction.results.push_back(id);
+    if (facts.results_may_alias) may_share_[id.index] = instruction.operands;
+  }
+  plan_.instructions.emplace_back(std::move(instruction));
+}
+
+void Planner::emit_unit(const Unit& unit) {
+  if (unit.is_region) {
+    emit_region(partition_.regions[unit.index], region_of_[unit.index]);
+  } else {
+    emit_call(graph_.nodes[unit.index]);
+  }
+}
+
+SlotId Planner::copied(SlotId source, std::vector<Expr> strides) {
+  TensorSpec spec = plan_[source].spec;
+  spec.strides = std::move(strides);
+  const SlotId target = add_slot(std::move(spec), BlockHome{});
+  plan_.instructions.emplace_back(CopySlot{source, target});
+  return target;
+}
+
+bool Planner::is_rooted_in(SlotId id, const std::set<int>& positions) const {
+  const auto* input = std::get_if<InputHome>(&plan_[root(id)].home);
+  return input && positions.contains(input->position);
+}
+
+void Planner::emit_outputs() {
+  std::set<int> mutated;
+  for (const auto& [position, value] : graph_.mutations) mutated.insert(position);
+  for (const GraphOutput& output : graph_.outputs) {
+    const auto* value = std::get_if<ValueId>(&output);
+    if (!value) {
+      const auto* size = std::get_if<Expr>(&output);
+      plan_.outputs.push_back(size ? ExecutableOutput(*size) : ExecutableOutput(NoneArgument{}));
+      continue;
+    }
+    SlotId id = slot(*value);
+    const std::vector<Expr> wanted = graph_[*value].strides.value_or(plan_[id].spec.strides);
+    // The graph returns values: what a write-back is about to change is copied first.
+    const bool kept = same_layout(plan_[id].spec.sizes, wanted, plan_[id].spec.strides);
+    if (!kept || is_rooted_in(id, mutated)) id = copied(id, wanted);
+    plan_.outputs.emplace_back(id);
+  }
+}
+
+void Planner::emit_write_backs() {
+  std::set<int> mutated;
+  std::vector<WriteBack> write_backs;
+  for (const auto& [position, value] : graph_.mutations) mutated.insert(position);
+  for (const auto& [position, value] : graph_.mutations) {
+    SlotId id = slot(value);
+    const auto* input = std::get_if<InputHome>(&plan_[id].home);
+    if (input && input->position == position) continue;  // written back as it was
+    if (is_rooted_in(id, mutated)) id = copied(id, contiguous_strides(plan_[id].spec.sizes));
+    write_backs.push_back({id, position});
+  }
+  for (const WriteBack& write_back : write_backs) plan_.instructions.emplace_back(write_back);
+}
+
+void Planner::visit(const Instruction& instruction, const std::function<void(SlotId)>& touch) const {
+  match(
+      instruction,
+      [&](const LaunchRegion& launch) {
+        for (const auto* slots : {&launch.inputs, &launch.outputs, &launch.workspaces}) {
+          std::for_each(slots->begin(), slots->end(), touch);
+        }
+      },
+      [&](const CallOperator& call) {
+        for (const auto* slots : {&call.operands, &call.results}) {
+          std::for_each(slots->begin(), slots->end(), touch);
+        }
+      },
+      [&](const CopySlot& copy) {
+        touch(copy.source);
+        touch(copy.target);
+      },
+      [&](const WriteBack& write_back) { touch(write_back.source); },
+      [&](const Free& free) { touch(free.slot); });
+}
+
+void Planner::find_lifetimes() {
+  first_.assign(plan_.slots.size(), kForever);
+  last_.assign(plan_.slots.size(), -1);
+  for (int i = 0; i < int(plan_.instructions.size()); ++i) {
+    visit(plan_.instructions[size_t(i)], [&](SlotId id) {
+      const uint32_t memory = root(id).index;
+      first_[memory] = std::min(first_[memory], i);
+      last_[memory] = i;
+    });
+  }
+  for (const ExecutableOutput& output : plan_.outputs) {
+    if (const auto* id = std::get_if<SlotId>(&output)) last_[root(*id).index] = kForever;
+  }
+  // Later slots first: a view of a view reaches all the way down.
+  for (auto entry = may_share_.rbegin(); entry != may_share_.rend(); ++entry) {
+    for (SlotId operand : entry->second) {
+      int& last = last_[root(operand).index];
+      last = std::max(last, last_[entry->first]);
+    }
+  }
+}
+
+// What the graph returns, or may share memory with what it returns, gets a block of its own.
+void Planner::keep_returned() {
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    if (last_[s] == kForever && std::holds_alternative<ArenaHome>(plan_.slots[s].home)) {
+      plan_.slots[s].home = BlockHome{};
+    }
+  }
+}
+
+void Planner::place_arena() {
+  std::vector<ArenaRequest> requests;
+  std::vector<Slot*> slots;
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    Slot& here = plan_.slots[s];
+    if (!std::holds_alternative<ArenaHome>(here.home)) continue;
+    const Expr bytes = storage_elements(here.spec) * int64_t(size_in_bytes(here.spec.dtype));
+    requests.push_back({bytes, first_[s], last_[s]});
+    slots.push_back(&here);
+  }
+  const ArenaPlan arena = plan_arena(requests);
+  for (size_t i = 0; i < slots.size(); ++i) slots[i]->home = ArenaHome{arena.offsets[i]};
+  plan_.arena_bytes = arena.bytes;
+}
+
+void Planner::insert_frees() {
+  std::map<int, std::vector<SlotId>> dying;
+  for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
+    const Home& home = plan_.slots[s].home;
+    const bool owned = std::holds_alternative<BlockHome>(home) || std::holds_alternative<FrameworkHome>(home);
+    if (owned && last_[s] >= 0 && last_[s] != kForever) dying[last_[s]].push_back(SlotId{s});
+  }
+  std::vector<Instruction> with_frees;
+  for (int i = 0; i < int(plan_.instructions.size()); ++i) {
+    with_frees.push_back(std::move(plan_.instructions[size_t(i)]));
+    if (const auto found = dying.find(i); found != dying.end()) {
+      for (SlotId id : found->second) with_frees.emplace_back(Free{id});
+    }
+  }
+  plan_.instructions = std::move(with_frees);
+}
+
+Executable Planner::run() {
+  place_inputs();
+  const auto is_ordered = [&](const Call& call) { return facts_(call).is_ordered; };
+  for (const Unit& unit : run_order(graph_, partition_, is_ordered)) emit_unit(unit);
+  emit_outputs();
+  emit_write_backs();
+  find_lifetimes();
+  keep_returned();
+  place_arena();
+  insert_frees();
+  return std::move(plan_);
+}
+
+}  // namespace
+
+TensorSpec spec_of(const Graph& graph, ValueId value) {
+  const Value& v = graph[value];
+  return {v.name, v.type.dtype, v.type.shape, v.strides.value_or(contiguous_strides(v.type.shape))};
+}
+
+Executable plan(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
+                const std::vector<int>& region_of, const CallFactsOf& facts) {
+  return Planner(graph, partition, std::move(regions), region_of, facts).run();
+}
+
+}  // namespace tilefuse
