@@ -1,0 +1,41 @@
+"""Every region is an operator of its own."""
+
+import pytest
+from tilefuse.backend import collect_graphs
+import torch
+import torch.nn.functional as F
+from tilefuse.library import operators
+
+
+def region_names(function, *inputs, **kwargs):
+    with torch.no_grad(), collect_graphs() as graphs:
+        torch.compile(function, backend="tilefuse", options={"strict": True}, **kwargs)(*inputs)
+    return [name for graph in graphs for name in graph.answer["regions"]]
+
+
+def test_region_can_be_called_alone():
+    x = torch.randn(8, 64)
+    (name,) = region_names(lambda x: torch.softmax(x, -1), x)
+    torch.testing.assert_close(getattr(operators(), name)(x), torch.softmax(x, -1))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_opcheck_passes(dynamic):
+    x, w = torch.randn(8, 64), torch.randn(64)
+    (name,) = region_names(lambda x, w: F.rms_norm(x, (64,), w) + x, x, w, dynamic=dynamic)
+    op = getattr(operators(), name).default
+    sizes = [a for a in op._schema.arguments if str(a.type) == "int"]
+    assert not sizes, "sizes are read off the tensors"
+    arguments = {2: (x, w), 1: (x,)}[len(op._schema.arguments)]
+    torch.library.opcheck(op, arguments)
+
+
+def test_equal_regions_are_one_operator():
+    x = torch.randn(8, 64)
+
+    def twice(x, w):
+        y = F.gelu(x) * 2
+        return F.gelu(y @ w) * 2
+
+    names = region_names(twice, x, torch.randn(64, 64))
+    assert len(set(names)) == 1

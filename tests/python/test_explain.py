@@ -1,0 +1,62 @@
+import json
+import pathlib
+
+import jsonschema
+import pytest
+import tilefuse
+import torch
+import torch.nn.functional as F
+
+SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[2] / "configs" / "explain.schema.json").read_text())
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.up, self.down = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+@pytest.fixture(scope="module")
+def report():
+    with torch.no_grad():
+        return tilefuse.explain(Block().eval(), torch.randn(4, 32))
+
+
+def test_json_validates_against_its_schema(report):
+    jsonschema.validate(report.json(), SCHEMA)
+
+
+def test_every_unfused_edge_has_a_typed_reason(report):
+    edges = [edge for graph in report.json()["graphs"] for edge in graph["unfused_edges"]]
+    assert edges
+    for edge in edges:
+        assert edge["reason"] and edge["text"]
+
+
+def test_regions_show_operators_source_schedule_and_cost(report):
+    regions = list(report.regions())
+    assert regions
+    for region in regions:
+        assert region["ops"] and region["predicted_us"] > 0 and "lanes" in region["schedule"]
+        assert 'extern "C" void' in report.source(region["name"])
+    assert any("test_explain.py" in line for region in regions for line in region["user_source"])
+
+
+def test_text_names_regions_and_reasons(report):
+    text = str(report)
+    assert "region" in text and "OpaqueConsumer" in text
+
+
+def test_explain_leaves_compiled_code_alone():
+    model = torch.compile(Block().eval(), backend="tilefuse")
+    x = torch.randn(4, 32)
+    with torch.no_grad():
+        model(x)
+        before = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        tilefuse.explain(Block().eval(), x)
+        model(x)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] <= before + 1
