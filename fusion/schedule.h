@@ -4,12 +4,12 @@
 //   schedule softmax_0 for x86-zen4 {
 //     lanes    col = 16, unroll 2
 //     grid     row = 1
-//     walk     multi_pass; keep %e
+//     walk     multi_pass; keep %e          (or: multi_pass; accumulate in scratch)
 //     rows     1
 //     split    1
 //     stage    none
 //     stores   %y: streamed
-//     cost     41.2 us = max(compute 39.0, L2 12.4) + grid 2.2
+//     cost     41.2 us = compute 39 + cache 12.4 - overlap 11.8 + launch 1.6
 //   }
 //
 // The loop nest it means, outermost first:
@@ -72,10 +72,11 @@ struct Schedule {
   bool accumulate_in_scratch = false;  // outer reductions only
   std::vector<StagedLoad> staged;
   std::vector<BufferId> streamed;  // outputs stored past the caches
-  std::vector<CostTerm> cost;      // printable; their combination is cost_us
+  std::vector<CostTerm> cost;  // printable; they add up to cost_us (what overlaps stands as a negative term)
   double cost_us = 0;
 };
 
+std::string_view walk_name(Walk walk);  // "multi_pass"
 std::string to_text(const Schedule& schedule, const TileGraph& graph);
 Schedule parse_schedule(std::string_view text, const TileGraph& graph);  // UserError with line
 

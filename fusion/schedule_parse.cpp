@@ -1,0 +1,182 @@
+#include <algorithm>
+
+#include "core/result.h"
+#include "core/text_cursor.h"
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+namespace {
+
+class ScheduleParser {
+ public:
+  ScheduleParser(std::string_view text, const TileGraph& graph) : cursor_(text), graph_(graph) {}
+  Schedule parse();
+
+ private:
+  AxisId axis();
+  TileValueId value();
+  BufferId buffer();
+  int64_t positive();
+  template <class Item>
+  void items(const Item& item) {
+    do item();
+    while (cursor_.accept(","));
+  }
+  void lanes();
+  void grid();
+  void walk();
+  void stage();
+  void stores();
+  void cost();
+
+  TextCursor cursor_;
+  const TileGraph& graph_;
+  Schedule schedule_;
+};
+
+AxisId ScheduleParser::axis() {
+  const TextCursor start = cursor_;
+  const std::string name = cursor_.identifier();
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    if (graph_.axes[a].name == name) return AxisId{a};
+  }
+  start.fail("the tile graph " + graph_.name + " has no axis " + name);
+}
+
+TileValueId ScheduleParser::value() {
+  cursor_.expect("%");
+  const TextCursor start = cursor_;
+  const std::string name = cursor_.identifier();
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (graph_.values[v].name == name) return TileValueId{v};
+  }
+  start.fail("the tile graph " + graph_.name + " has no value %" + name);
+}
+
+BufferId ScheduleParser::buffer() {
+  cursor_.expect("%");
+  const TextCursor start = cursor_;
+  const std::string name = cursor_.identifier();
+  for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {
+    if (graph_.buffers[b].name == name) return BufferId{b};
+  }
+  start.fail("the tile graph " + graph_.name + " has no buffer %" + name);
+}
+
+int64_t ScheduleParser::positive() {
+  const TextCursor start = cursor_;
+  const int64_t number = cursor_.integer();
+  if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
+  return number;
+}
+
+void ScheduleParser::lanes() {
+  cursor_.expect("lanes");
+  if (cursor_.accept("1")) return;
+  schedule_.lane_axis = axis();
+  cursor_.expect("=");
+  schedule_.lanes = static_cast<int>(positive());
+  if (!cursor_.accept(",")) return;
+  cursor_.expect("unroll");
+  schedule_.unroll = static_cast<int>(positive());
+}
+
+void ScheduleParser::grid() {
+  cursor_.expect("grid");
+  if (cursor_.accept("none")) return;
+  items([&] {
+    const AxisId tiled = axis();
+    cursor_.expect("=");
+    schedule_.grid.push_back({tiled, cursor_.accept("all") ? 0 : positive()});
+  });
+}
+
+void ScheduleParser::walk() {
+  cursor_.expect("walk");
+  const TextCursor start = cursor_;
+  const std::string name = cursor_.identifier();
+  const auto walks = {Walk::None, Walk::MultiPass, Walk::Resident, Walk::Online};
+  const auto* found =
+      std::find_if(walks.begin(), walks.end(), [&](Walk walk) { return walk_name(walk) == name; });
+  if (found == walks.end()) start.fail("expected none, multi_pass, resident or online, found " + name);
+  schedule_.walk = *found;
+  while (cursor_.accept(";")) {
+    if (cursor_.accept("keep")) {
+      items([&] { schedule_.keep.push_back(value()); });
+    } else {
+      for (const char* word : {"accumulate", "in", "scratch"}) cursor_.expect(word);
+      schedule_.accumulate_in_scratch = true;
+    }
+  }
+}
+
+void ScheduleParser::stage() {
+  cursor_.expect("stage");
+  if (cursor_.accept("none")) return;
+  items([&] {
+    const TileValueId load = value();
+    cursor_.expect("along");
+    schedule_.staged.push_back({load, axis()});
+  });
+}
+
+void ScheduleParser::stores() {
+  cursor_.expect("stores");
+  if (cursor_.accept("cached")) return;
+  items([&] {
+    schedule_.streamed.push_back(buffer());
+    cursor_.expect(":");
+    cursor_.expect("streamed");
+  });
+}
+
+void ScheduleParser::cost() {
+  cursor_.expect("cost");
+  schedule_.cost_us = cursor_.number();
+  cursor_.expect("us");
+  if (!cursor_.accept("=")) return;
+  double sign = 1;
+  while (true) {
+    std::string name = cursor_.identifier();
+    schedule_.cost.push_back({std::move(name), sign * cursor_.number()});
+    if (cursor_.accept("+")) {
+      sign = 1;
+    } else if (cursor_.accept("-")) {
+      sign = -1;
+    } else {
+      return;
+    }
+  }
+}
+
+Schedule ScheduleParser::parse() {
+  cursor_.expect("schedule");
+  const TextCursor start = cursor_;
+  schedule_.tile_graph = cursor_.identifier();
+  if (schedule_.tile_graph != graph_.name)
+    start.fail("this schedule is for another tile graph, not " + graph_.name);
+  cursor_.expect("for");
+  schedule_.target = cursor_.until("{\n");
+  cursor_.expect("{");
+  lanes();
+  grid();
+  walk();
+  cursor_.expect("rows");
+  schedule_.rows = static_cast<int>(positive());
+  cursor_.expect("split");
+  schedule_.split = positive();
+  stage();
+  stores();
+  if (cursor_.looking_at("cost")) cost();
+  cursor_.expect("}");
+  if (!cursor_.at_end()) cursor_.fail("text after the schedule");
+  return std::move(schedule_);
+}
+
+}  // namespace
+
+Schedule parse_schedule(std::string_view text, const TileGraph& graph) {
+  return ScheduleParser(text, graph).parse();
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,94 @@
+#include <array>
+#include <charconv>
+
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+namespace {
+
+std::string number(double value) {  // four significant digits: predictions are not better than that
+  std::array<char, 32> buffer{};
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, 4);
+  return {buffer.data(), end.ptr};
+}
+
+std::string lanes_text(const Schedule& schedule, const TileGraph& graph) {
+  if (!schedule.lane_axis) return "1";
+  std::string text = graph[*schedule.lane_axis].name + " = " + std::to_string(schedule.lanes);
+  if (schedule.unroll > 1) text += ", unroll " + std::to_string(schedule.unroll);
+  return text;
+}
+
+std::string grid_text(const Schedule& schedule, const TileGraph& graph) {
+  std::string text;
+  for (const AxisTile& tile : schedule.grid) {
+    if (!text.empty()) text += ", ";
+    text += graph[tile.axis].name + " = ";
+    text += tile.tile == 0 ? std::string("all") : std::to_string(tile.tile);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string walk_text(const Schedule& schedule, const TileGraph& graph) {
+  std::string text(walk_name(schedule.walk));
+  for (size_t i = 0; i < schedule.keep.size(); ++i) {
+    text += (i == 0 ? "; keep %" : ", %") + graph[schedule.keep[i]].name;
+  }
+  if (schedule.accumulate_in_scratch) text += "; accumulate in scratch";
+  return text;
+}
+
+std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
+  std::string text;
+  for (const StagedLoad& staged : schedule.staged) {
+    if (!text.empty()) text += ", ";
+    text += "%" + graph[staged.load].name + " along " + graph[staged.contiguous].name;
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string stores_text(const Schedule& schedule, const TileGraph& graph) {
+  std::string text;
+  for (BufferId buffer : schedule.streamed) {
+    if (!text.empty()) text += ", ";
+    text += "%" + graph[buffer].name + ": streamed";
+  }
+  return text.empty() ? "cached" : text;
+}
+
+std::string cost_text(const Schedule& schedule) {
+  std::string text = number(schedule.cost_us) + " us";
+  for (size_t i = 0; i < schedule.cost.size(); ++i) {
+    const CostTerm& term = schedule.cost[i];
+    const bool negative = term.microseconds < 0;
+    text += i == 0 ? " = " : negative ? " - " : " + ";
+    text += term.name + " " + number(negative && i > 0 ? -term.microseconds : term.microseconds);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view walk_name(Walk walk) {
+  constexpr std::array<std::string_view, 4> kNames = {"none", "multi_pass", "resident", "online"};
+  return kNames.at(static_cast<size_t>(walk));
+}
+
+std::string to_text(const Schedule& schedule, const TileGraph& graph) {
+  std::string text = "schedule " + schedule.tile_graph + " for " + schedule.target + " {\n";
+  const auto line = [&](std::string_view key, const std::string& value) {
+    text.append("  ").append(key).append(9 - key.size(), ' ').append(value).append("\n");
+  };
+  line("lanes", lanes_text(schedule, graph));
+  line("grid", grid_text(schedule, graph));
+  line("walk", walk_text(schedule, graph));
+  line("rows", std::to_string(schedule.rows));
+  line("split", std::to_string(schedule.split));
+  line("stage", stage_text(schedule, graph));
+  line("stores", stores_text(schedule, graph));
+  line("cost", cost_text(schedule));
+  return text + "}\n";
+}
+
+}  // namespace tilefuse
