@@ -83,6 +83,7 @@ class Partitioner {
   std::map<uint32_t, double> apart_us_;  // by group: its first parts, one by one
   uint64_t pushed_ = 0;
   int merges_ = 0;
+  int64_t nodes_examined_ = 0;
 };
 
 double Partitioner::cost(GroupId group) {
@@ -98,6 +99,7 @@ double Partitioner::cost(GroupId group) {
 
 std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, double& fused_us) {
   const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
+  nodes_examined_ += nodes;
   if (nodes > options_.max_region_nodes) return RegionTooLarge{nodes, options_.max_region_nodes};
   if (const auto blocking = groups_.blocking_node(first, second)) {
     return WouldCycle{graph_[graph_[*blocking].results[0]].name};
@@ -333,6 +335,7 @@ Partition Partitioner::run() {
   merge_all();
   Partition result;
   result.unfused = unfused_edges();
+  result.nodes_examined = nodes_examined_;
   std::vector<Region> found = regions();
   result.regions = RunOrder(graph_, found).sorted();
   return result;

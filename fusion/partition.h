@@ -60,7 +60,8 @@ struct UnfusedEdge {
 struct Partition {
   std::vector<Region> regions;  // in an order in which they can run (Calls between, by node order)
   std::vector<UnfusedEdge>
-      unfused;  // every edge between two computing nodes or Calls that is not inside a region
+      unfused;                 // every edge between two computing nodes or Calls that is not inside a region
+  int64_t nodes_examined = 0;  // by all merges that were tried: the measure of the work done
 };
 
 struct PartitionOptions {

@@ -13,7 +13,7 @@ import pytest
 import torch
 from functorch.compile import aot_function, min_cut_rematerialization_partition
 from numeric import assert_close, exact_or_eager, to_double
-from tilefuse import backend as backend_module
+from tilefuse.backend import compile_graph
 from tilefuse.library import operators
 from tilefuse.options import Options
 from torch.testing._internal.common_methods_invocations import op_db
@@ -63,7 +63,7 @@ def engine(function):
     settings = Options.parse(options={"strict": True})
 
     def compiler(role):
-        return lambda module, inputs: backend_module._compile(module, role, settings)
+        return lambda module, inputs: compile_graph(module, role, settings)
 
     return aot_function(
         function, fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),

@@ -23,7 +23,7 @@ from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
 
-__all__ = ["CompiledGraph", "backend", "collect_graphs"]
+__all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_graph"]
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 
@@ -63,7 +63,7 @@ def backend(
     settings = Options.parse(mode, options)
 
     def compiler(role: str) -> Callable[..., BoxedFunction]:
-        return lambda module, inputs: _compile(module, role, settings)
+        return lambda module, inputs: compile_graph(module, role, settings)
 
     build = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -77,7 +77,8 @@ def backend(
         return build(graph_module, example_inputs)
 
 
-def _compile(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
+def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
+    """Compiles one graph of AOTAutograd. Falls back to running it as captured, unless `strict`."""
     started = time.perf_counter()
     try:
         captured = capture(module, name=role)

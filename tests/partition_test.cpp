@@ -1,0 +1,206 @@
+#include "fusion/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "fusion/fusion_groups.h"
+#include "fusion/target.h"
+
+namespace tilefuse {
+namespace {
+
+const Target& target() {
+  static const Target kTarget = load_target("x86-avx512");
+  return kTarget;
+}
+
+TensorType matrix(int64_t rows = 512, int64_t columns = 512) { return {DType::F32, {rows, columns}}; }
+
+ValueId opaque(GraphBuilder& builder, std::vector<ValueId> operands) {
+  Call call{"aten::mm", "", {}};
+  for (size_t i = 0; i < operands.size(); ++i) call.arguments.push_back({"a", OperandArgument{int(i)}});
+  const auto results = builder.add_call(call, std::move(operands), {matrix()});
+  builder.set_strides(results[0], {512, 1});
+  return results[0];
+}
+
+// Edges between computing nodes or Calls that no region holds: exactly these need a reason.
+size_t crossing_edges(const Graph& graph, const Partition& partition) {
+  const FusionGroups groups(graph);
+  std::vector<std::set<uint32_t>> inside;
+  for (const Region& region : partition.regions) {
+    inside.emplace_back();
+    for (NodeId node : region.nodes) inside.back().insert(node.index);
+  }
+  size_t count = 0;
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!groups.is_computing({i}) && !groups.is_call({i})) continue;
+    for (ValueId value : groups.reads({i})) {
+      const NodeId producer = graph[value].producer;
+      if (std::holds_alternative<Input>(graph[producer].op)) continue;
+      bool together = false;
+      for (const auto& nodes : inside) {
+        together |= groups.is_computing(producer) && nodes.contains(i) && nodes.contains(producer.index);
+      }
+      count += together ? 0 : 1;
+    }
+  }
+  return count;
+}
+
+// Every region's inputs are graph inputs, results of Calls, or outputs of regions that run before it.
+void expect_runnable(const Graph& graph, const Partition& partition) {
+  std::set<uint32_t> written;
+  for (const Region& region : partition.regions) {
+    for (ValueId input : region.inputs) {
+      const Op& op = graph.producer(input).op;
+      if (std::holds_alternative<Input>(op) || std::holds_alternative<Call>(op)) continue;
+      EXPECT_TRUE(written.contains(input.index)) << to_text(partition, graph);
+    }
+    for (ValueId output : region.outputs) written.insert(output.index);
+  }
+}
+
+TEST(Partition, chain_of_maps_is_one_region) {
+  GraphBuilder builder("chain");
+  ValueId x = builder.input("x", matrix());
+  for (int i = 0; i < 10; ++i) x = builder.map(MapFn::Exp, {x});
+  builder.output(x);
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.regions.size(), 1U) << to_text(result, graph);
+  EXPECT_TRUE(result.unfused.empty());
+  EXPECT_LT(result.regions[0].fused_us, result.regions[0].apart_us);
+}
+
+TEST(Partition, opaque_operators_bound_regions_and_say_so) {
+  GraphBuilder builder("bounded");
+  const ValueId x = builder.input("x", matrix());
+  const ValueId a = builder.map(MapFn::Exp, {x});
+  const ValueId b = opaque(builder, {a, x});
+  builder.output(builder.map(MapFn::Neg, {b}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.regions.size(), 2U);
+  ASSERT_EQ(result.unfused.size(), 2U);
+  EXPECT_EQ(kind_of(result.unfused[0].reason), "OpaqueConsumer");
+  EXPECT_EQ(kind_of(result.unfused[1].reason), "OpaqueProducer");
+  EXPECT_NE(to_text(result.unfused[0].reason).find("aten::mm"), std::string::npos);
+}
+
+TEST(Partition, path_through_an_opaque_operator_blocks_a_merge) {
+  GraphBuilder builder("cycle");
+  const ValueId x = builder.input("x", matrix());
+  const ValueId a = builder.map(MapFn::Exp, {x});
+  const ValueId b = opaque(builder, {a, x});
+  builder.output(builder.map(MapFn::Add, {a, b}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  EXPECT_EQ(result.regions.size(), 2U);
+  std::set<std::string> kinds;
+  for (const UnfusedEdge& edge : result.unfused) kinds.insert(kind_of(edge.reason));
+  EXPECT_TRUE(kinds.contains("WouldCycle")) << to_text(result, graph);
+  expect_runnable(graph, result);
+}
+
+TEST(Partition, residual_and_normalisation_share_a_region_with_two_outputs) {
+  GraphBuilder builder("residual");
+  const ValueId x = builder.input("x", matrix()), r = builder.input("r", matrix());
+  const ValueId h = builder.map(MapFn::Add, {x, r});
+  const ValueId sum = builder.reduce(ReduceKind::Sum, builder.map(MapFn::Mul, {h, h}), {1});
+  const ValueId column = builder.view(sum, insert_dim_map({512}, 1));
+  builder.output(h);
+  builder.output(builder.map(MapFn::Div, {h, builder.expand(column, {512, 512})}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.regions.size(), 1U) << to_text(result, graph);
+  EXPECT_EQ(result.regions[0].outputs.size(), 2U);
+}
+
+TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operator) {
+  GraphBuilder builder("alias");
+  const ValueId x = builder.input("x", matrix());
+  const ValueId t = builder.view(x, permute_map({512, 512}, {1, 0}));
+  builder.output(opaque(builder, {t, x}));
+  EXPECT_TRUE(partition(builder.finish(), target()).regions.empty());
+}
+
+TEST(Partition, fuse_limit_stops_merging_and_is_the_reason) {
+  GraphBuilder builder("limited");
+  ValueId x = builder.input("x", matrix());
+  for (int i = 0; i < 5; ++i) x = builder.map(MapFn::Exp, {x});
+  builder.output(x);
+  const Graph graph = builder.finish();
+  PartitionOptions options;
+  options.fuse_limit = 2;
+  const Partition result = partition(graph, target(), options);
+  EXPECT_EQ(result.regions.size(), 3U);
+  ASSERT_EQ(result.unfused.size(), 2U);
+  EXPECT_EQ(kind_of(result.unfused[0].reason), "FuseLimitReached");
+}
+
+// ------------------------------------------------------------------ shapes of graphs that are hard on fusion
+// passes
+Graph long_chain(int layers) {
+  GraphBuilder builder("long_chain");
+  const ValueId w = builder.input("w", matrix());
+  ValueId x = builder.input("x", matrix());
+  for (int i = 0; i < layers; ++i) {
+    const ValueId h = opaque(builder, {x, w});
+    const ValueId g = builder.map(MapFn::Tanh, {builder.map(MapFn::Mul, {h, h})});
+    x = builder.map(MapFn::Add, {x, g});
+  }
+  builder.output(x);
+  return builder.finish();
+}
+
+Graph ladder(int rungs) {
+  GraphBuilder builder("ladder");
+  ValueId left = builder.input("a", matrix()), right = builder.input("b", matrix());
+  for (int i = 0; i < rungs; ++i) {
+    const ValueId next = builder.map(MapFn::Add, {left, right});
+    right = builder.map(MapFn::Mul, {left, next});
+    left = next;
+  }
+  builder.output(left);
+  builder.output(right);
+  return builder.finish();
+}
+
+Graph wide(int branches) {
+  GraphBuilder builder("wide");
+  const ValueId x = builder.input("x", matrix());
+  for (int i = 0; i < branches; ++i) {
+    const ValueId c = builder.constant(double(i), matrix());
+    builder.output(builder.map(MapFn::Exp, {builder.map(MapFn::Mul, {x, c})}));
+  }
+  return builder.finish();
+}
+
+struct Shape {
+  const char* name;
+  Graph (*make)(int);
+};
+class HardShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(HardShapes, every_unfused_edge_has_a_reason_and_regions_can_run) {
+  const Graph graph = GetParam().make(40);
+  const Partition result = partition(graph, target());
+  EXPECT_EQ(result.unfused.size(), crossing_edges(graph, result));
+  for (const UnfusedEdge& edge : result.unfused) EXPECT_GT(to_text(edge.reason).size(), 10U);
+  expect_runnable(graph, result);
+}
+
+TEST_P(HardShapes, work_grows_linearly_with_nodes) {
+  auto work = [&](int size) { return double(partition(GetParam().make(size), target()).nodes_examined); };
+  EXPECT_LT(work(800), 10 * work(100));
+}
+
+INSTANTIATE_TEST_SUITE_P(Partition, HardShapes,
+                         testing::Values(Shape{"chain", long_chain}, Shape{"ladder", ladder},
+                                         Shape{"wide", wide}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tilefuse
