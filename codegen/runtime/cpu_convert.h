@@ -1,0 +1,165 @@
+// Conversions between element types, with the values torch's casts give.
+#pragma once
+#include "cpu_masks.h"
+
+namespace tile {
+
+template <class V>
+TILE_INLINE MaskOf<V> is_nan(V x) {
+  if constexpr (is_float<V>) {
+    return ne(x, x);
+  } else {
+    (void)x;
+    return mask_xor(all_true<V>(), all_true<V>());
+  }
+}
+
+// ------------------------------------------------------------------ bf16
+template <class V>
+TILE_INLINE V bf16_to_float(VecN<unsigned short, Facts<V>::kCount> bits) {
+  return bits_as<float>(convert_lanes<unsigned>(bits) << 16);
+}
+TILE_INLINE float bf16_to_float(unsigned short bits) {
+  return __builtin_bit_cast(float, unsigned(bits) << 16);
+}
+
+// The nearest bf16 in the high half of each lane; the low half holds leftovers. NaN stays NaN.
+template <class V>
+TILE_INLINE auto round_high_half(V x) {
+  const auto bits = bits_as<unsigned>(x);
+  using Bits = decltype(fill<decltype(bits + bits)>(0u));
+  const Bits odd = (bits >> 16u) & fill<Bits>(1u);
+  const Bits rounded = bits + odd + fill<Bits>(0x7fffu);
+  return bits_as<unsigned>(
+      select(is_nan(x), bits_as<float>(bits | fill<Bits>(0x400000u)), bits_as<float>(rounded)));
+}
+template <class V>
+TILE_INLINE V round_to_bf16(V x) {
+  const auto rounded = round_high_half(x);
+  return bits_as<float>(rounded & fill<decltype(rounded + rounded)>(0xffff0000u));
+}
+
+template <class V>
+TILE_INLINE auto narrow_to_bf16_exactly(V x) {
+  return convert_lanes<unsigned short>(round_high_half(x) >> 16u);
+}
+TILE_INLINE unsigned short narrow_to_bf16(float x) { return (unsigned short)(round_high_half(x) >> 16); }
+
+#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+// vcvtneps2bf16 takes subnormals for zero, eager's rounding keeps them: a test that almost never fires (two
+// instructions) is cheaper than rounding by integers (six).
+TILE_INLINE bool has_subnormal(VecN<float, 16> x) {
+  return __builtin_ia32_fpclassps512_mask(x, 0x20, (unsigned short)-1) != 0;
+}
+TILE_INLINE VecN<unsigned short, 16> narrow_to_bf16(VecN<float, 16> x) {
+  if (__builtin_expect(has_subnormal(x), 0)) return narrow_to_bf16_exactly(x);
+  return (VecN<unsigned short, 16>)__builtin_ia32_cvtneps2bf16_v16sf(x);
+}
+#else
+template <class V>
+TILE_INLINE auto narrow_to_bf16(V x) {
+  return narrow_to_bf16_exactly(x);
+}
+#endif
+
+// ------------------------------------------------------------------ f16
+template <class I>
+TILE_INLINE auto f16_to_float_by_bits(I bits) {  // unsigned lanes
+  const I magnitude = (bits & fill<I>(0x7fffu)) << 13u;
+  const auto scaled = bits_as<float>(magnitude) * fill<decltype(bits_as<float>(magnitude))>(0x1p112f);
+  const auto special = bits_as<float>(magnitude | fill<I>(0x7f800000u));
+  const auto is_special = ge(bits_as<int>(magnitude), fill<decltype(bits_as<int>(magnitude))>(0x0f800000));
+  const I value = bits_as<unsigned>(select(is_special, special, scaled));
+  return bits_as<float>(value | (bits & fill<I>(0x8000u)) << 16u);
+}
+// Round to nearest even, into subnormals and infinity; the result stands in the low half of each lane.
+template <class V>
+TILE_INLINE auto float_to_f16_by_bits(V x) {
+  auto bits = bits_as<int>(x);
+  using I = decltype(bits);
+  const I magnitude = bits & fill<I>(0x7fffffff);
+  const I odd = (magnitude >> 13) & fill<I>(1);
+  const I normal = (magnitude + odd - fill<I>((112 << 23) - 0xfff)) >> 13;
+  // Adding 0.5 lets the float addition round at 2^-24, the step of f16's subnormals.
+  const I subnormal = bits_as<int>(bits_as<float>(magnitude) + fill<V>(0.5f)) - fill<I>(0x3f000000);
+  const I special = select(is_nan(x), fill<I>(0x7e00), fill<I>(0x7c00));
+  I result = select(lt(magnitude, fill<I>(0x38800000)), subnormal, normal);
+  result = select(ge(magnitude, fill<I>(0x477ff000)), special, result);
+  return result | (bits_as<int>(bits_as<unsigned>(x) >> 16u) & fill<I>(0x8000));
+}
+template <class V>
+TILE_INLINE V f16_to_float(VecN<unsigned short, Facts<V>::kCount> bits) {
+  if constexpr (is_wide<V>) {
+    using Half = decltype(low_half(V{}));
+    return {f16_to_float<Half>(low_half(bits)), f16_to_float<Half>(high_half(bits))};
+#if defined(TILE_AVX512)
+  } else if constexpr (sizeof(V) == 64) {
+    return __builtin_ia32_vcvtph2ps512_mask((VecN<short, 16>)bits, V{}, (unsigned short)-1, 4);
+#endif
+#if defined(TILE_AVX2)
+  } else if constexpr (sizeof(V) == 32) {
+    return __builtin_ia32_vcvtph2ps256((VecN<short, 8>)bits);
+#endif
+  } else {
+    return f16_to_float_by_bits(convert_lanes<unsigned>(bits));
+  }
+}
+template <class V>
+TILE_INLINE VecN<unsigned short, Facts<V>::kCount> narrow_to_f16(V x) {
+  using Bits [[maybe_unused]] = VecN<unsigned short, Facts<V>::kCount>;
+  if constexpr (is_wide<V>) {
+    return join(narrow_to_f16(x.lo), narrow_to_f16(x.hi));
+#if defined(TILE_AVX512)
+  } else if constexpr (sizeof(V) == 64) {
+    return (Bits)__builtin_ia32_vcvtps2ph512_mask(x, 0, VecN<short, 16>{}, (unsigned short)-1);
+#endif
+#if defined(TILE_AVX2)
+  } else if constexpr (sizeof(V) == 32) {
+    return (Bits)__builtin_ia32_vcvtps2ph256(x, 0);
+#endif
+  } else {
+    return convert_lanes<unsigned short>(float_to_f16_by_bits(x));
+  }
+}
+TILE_INLINE float f16_to_float(unsigned short bits) { return f16_to_float_by_bits(unsigned(bits)); }
+TILE_INLINE unsigned short narrow_to_f16(float x) { return (unsigned short)float_to_f16_by_bits(x); }
+
+// ------------------------------------------------------------------ round_to, convert
+// The value that storing x as T and reading it back gives.
+template <class T, class V>
+TILE_INLINE V round_to(V x) {
+  if constexpr (__is_same(T, bf16)) {
+    return round_to_bf16(x);
+  } else if constexpr (__is_same(T, f16) && is_vector<V>) {
+    return f16_to_float<V>(narrow_to_f16(x));
+  } else if constexpr (__is_same(T, f16)) {
+    return f16_to_float(narrow_to_f16(x));
+  } else {
+    static_assert(lanes_are<V, T>);
+    return x;
+  }
+}
+
+template <class To, class V>
+TILE_INLINE auto convert(V x) {
+  using From = LaneOf<V>;
+  using C = Compute<To>;
+  constexpr bool kNarrowInt = !is_float<C> && sizeof(C) < 4;
+  if constexpr (__is_same(To, bf16) || __is_same(To, f16)) {
+    return round_to<To>(convert<float>(x));
+  } else if constexpr (__is_same(From, C)) {
+    return x;
+  } else if constexpr (__is_same(From, bool) && is_vector<V>) {
+    return select(x, splat<C>(C(1)), splat<C>(C(0)));
+  } else if constexpr (__is_same(To, bool)) {
+    return ne(x, fill<V>(0));
+  } else if constexpr (is_float<From> && kNarrowInt) {
+    return convert<C>(convert<int>(x));
+  } else if constexpr (is_vector<V>) {
+    return convert_lanes<C>(x);
+  } else {
+    return C(x);
+  }
+}
+
+}  // namespace tile

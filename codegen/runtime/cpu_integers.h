@@ -1,0 +1,115 @@
+// Division with every sign rule, shifts, checked indices.
+#pragma once
+#include "cpu_arithmetic.h"
+
+namespace tile {
+
+// ------------------------------------------------------------------ division
+// Integer division by zero raises in eager; a kernel must not trap, so it gives 0 here.
+template <class T>
+TILE_INLINE T trunc_div_lane(T a, T b) {
+  if constexpr (is_float<T>) {
+    return trunc(T(a / b));
+  } else {
+    if (b == 0) return 0;
+    if constexpr (Facts<T>::kIsSigned) {
+      if (b == T(-1)) return T(UnsignedLane<T>(0) - UnsignedLane<T>(a));  // the lowest value wraps
+    }
+    return T(a / b);
+  }
+}
+template <class T>
+TILE_INLINE T fmod_lane(T a, T b) {
+  if constexpr (__is_same(T, float)) {
+    return __builtin_fmodf(a, b);
+  } else if constexpr (__is_same(T, double)) {
+    return __builtin_fmod(a, b);
+  } else {
+    // -1 apart: the lowest value modulo -1 traps.
+    if (b == 0 || (Facts<T>::kIsSigned && b == T(-1))) return 0;
+    return T(a % b);
+  }
+}
+template <class T>
+TILE_INLINE T remainder_lane(T a, T b) {
+  const T r = fmod_lane(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+}
+// Floats as c10::div_floor_floating does it: the quotient of an exact remainder, rounded.
+template <class T>
+TILE_INLINE T floor_div_lane(T a, T b) {
+  if constexpr (is_float<T>) {
+    if (b == 0) return a / b;
+    const T mod = fmod_lane(a, b);
+    T quotient = (a - mod) / b;
+    if (mod != 0 && (b < 0) != (mod < 0)) quotient -= 1;
+    if (quotient == 0) return copysign(T(0), T(a / b));
+    const T whole = floor(quotient);
+    return quotient - whole > T(0.5) ? whole + 1 : whole;
+  } else {
+    const T quotient = trunc_div_lane(a, b);
+    const T r = fmod_lane(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? T(quotient - 1) : quotient;
+  }
+}
+
+template <class V>
+TILE_INLINE V trunc_div(V a, V b) {
+  if constexpr (is_float<V>) {
+    return trunc(V(a / b));
+  } else {
+    return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return trunc_div_lane(x, y); });
+  }
+}
+template <class V>
+TILE_INLINE V floor_div(V a, V b) {
+  return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return floor_div_lane(x, y); });
+}
+template <class V>
+TILE_INLINE V fmod(V a, V b) {
+  return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return fmod_lane(x, y); });
+}
+template <class V>
+TILE_INLINE V remainder(V a, V b) {
+  return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return remainder_lane(x, y); });
+}
+
+// ------------------------------------------------------------------ shifts
+template <class V>
+TILE_INLINE V shift_left(V a, V n) {
+  using T = LaneOf<V>;
+  return by_lanes(
+      a, n, [](T x, T by) { return by < 0 || by >= T(8 * sizeof(T)) ? T(0) : T(UnsignedLane<T>(x) << by); });
+}
+template <class V>
+TILE_INLINE V shift_right(V a, V n) {
+  using T = LaneOf<V>;
+  constexpr T kLast = T(8 * sizeof(T) - 1);
+  return by_lanes(a, n, [](T x, T by) {
+    if (by >= 0 && by <= kLast) return T(x >> by);
+    return Facts<T>::kIsSigned ? T(x >> kLast) : T(0);
+  });
+}
+
+// ------------------------------------------------------------------ indices
+TILE_INLINE int64_t wrap_index(int64_t i, int64_t extent, bool wrap, int64_t* error) {
+  if (wrap && i < 0) i += extent;
+  if (__builtin_expect(i < 0 || i >= extent, 0)) {
+    *error = 1;
+    return 0;
+  }
+  return i;
+}
+TILE_INLINE Vec<int64_t> wrap_index(Vec<int64_t> i, int64_t extent, bool wrap, int64_t* error, Mask mask) {
+  const Vec<int64_t> zero = splat<int64_t>(0);
+  const Vec<int64_t> end = splat<int64_t>(extent);
+  if (wrap) i = select(lt(i, zero), Vec<int64_t>(i + end), i);
+  const Mask outside = mask_or(lt(i, zero), ge(i, end));
+  if (__builtin_expect(any(mask_and(outside, mask)), 0)) *error = 1;
+  return select(outside, zero, i);
+}
+TILE_INLINE Vec<int64_t> wrap_index(Vec<int64_t> i, int64_t extent, bool wrap, int64_t* error) {
+  return wrap_index(i, extent, wrap, error, mask_splat(true));
+}
+
+}  // namespace tile

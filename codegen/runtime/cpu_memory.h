@@ -1,0 +1,333 @@
+// Loads and stores of any alignment.
+#pragma once
+#include "cpu_convert.h"
+
+namespace tile {
+
+TILE_INLINE int64_t bounded_lanes(int64_t n, int64_t limit) { return n < 0 ? 0 : n > limit ? limit : n; }
+
+#if defined(TILE_AVX2)
+TILE_INLINE VecN<int, 8> first_of_8(int64_t n) {
+  const int bounded = (int)bounded_lanes(n, 8);
+  return (VecN<int, 8>)(VecN<int, 8>{0, 1, 2, 3, 4, 5, 6, 7} < splat_n<int, 8>(bounded));
+}
+#endif
+
+// ------------------------------------------------------------------ bits in memory
+template <class T, int N>
+TILE_INLINE VecN<T, N> load_raw(const void* p) {
+  using V = VecN<T, N>;
+  if constexpr (is_wide<V>) {
+    return {load_raw<T, N / 2>(p), load_raw<T, N / 2>((const T*)p + N / 2)};
+  } else {
+    V v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+}
+template <class V>
+TILE_INLINE void store_raw(void* p, V v) {
+  if constexpr (is_wide<V>) {
+    store_raw(p, v.lo);
+    store_raw((LaneOf<V>*)p + Facts<V>::kCount / 2, v.hi);
+  } else {
+    __builtin_memcpy(p, &v, sizeof v);
+  }
+}
+
+template <class T, int N>
+TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
+  using V [[maybe_unused]] = VecN<T, N>;
+#if defined(TILE_MASK_BITS)
+  if constexpr (is_wide<V>) {
+    return {load_raw<T, N / 2>(p, n), load_raw<T, N / 2>((const T*)p + N / 2, n - N / 2)};
+  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
+    return (V)__builtin_ia32_loadups512_mask((const float*)p, VecN<float, 16>{}, first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 8) {
+    return (V)__builtin_ia32_loadupd512_mask((const double*)p, VecN<double, 8>{},
+                                             (unsigned char)first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 32 && sizeof(T) == 2) {
+    return (V)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 16 && sizeof(T) == 1) {
+    return (V)__builtin_ia32_loaddquqi128_mask((const char*)p, Chars16{}, first_lanes(n).bits);
+  } else
+#elif defined(TILE_AVX2)
+  if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
+    return (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n));
+  } else
+#endif
+  {
+    T lanes[N] = {};
+    __builtin_memcpy(lanes, p, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
+    return load_raw<T, N>(lanes);
+  }
+}
+template <class V>
+TILE_INLINE void store_raw(void* p, V v, int64_t n) {
+  using T = LaneOf<V>;
+  constexpr int N = Facts<V>::kCount;
+#if defined(TILE_MASK_BITS)
+  if constexpr (is_wide<V>) {
+    store_raw(p, v.lo, n);
+    store_raw((T*)p + N / 2, v.hi, n - N / 2);
+  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
+    __builtin_ia32_storeups512_mask((float*)p, (VecN<float, 16>)v, first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 8) {
+    __builtin_ia32_storeupd512_mask((double*)p, (VecN<double, 8>)v, (unsigned char)first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 32 && sizeof(T) == 2) {
+    __builtin_ia32_storedquhi256_mask((short*)p, (Shorts16)v, first_lanes(n).bits);
+  } else if constexpr (sizeof(V) == 16 && sizeof(T) == 1) {
+    __builtin_ia32_storedquqi128_mask((char*)p, (Chars16)v, first_lanes(n).bits);
+  } else
+#elif defined(TILE_AVX2)
+  if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
+    __builtin_ia32_maskstoreps256((VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n), (VecN<float, 8>)v);
+  } else
+#endif
+  {
+    T lanes[N];
+    store_raw(lanes, v);
+    __builtin_memcpy(p, lanes, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
+  }
+}
+
+// p must be aligned to the size of each register stored.
+template <class V>
+TILE_INLINE void stream_raw(void* p, V v) {
+  if constexpr (is_wide<V>) {
+    stream_raw(p, v.lo);
+    stream_raw((LaneOf<V>*)p + Facts<V>::kCount / 2, v.hi);
+#if defined(__clang__)
+  } else {
+    __builtin_nontemporal_store(v, (V*)p);
+  }
+#else
+#if defined(TILE_AVX512)
+  } else if constexpr (sizeof(V) == 64) {
+    using Quads = long long __attribute__((vector_size(64)));
+    __builtin_ia32_movntdq512((Quads*)p, (Quads)v);
+#endif
+#if defined(TILE_AVX2)
+  } else if constexpr (sizeof(V) == 32) {
+    using Quads = long long __attribute__((vector_size(32)));
+    __builtin_ia32_movntdq256((Quads*)p, (Quads)v);
+#endif
+#if defined(__SSE2__)
+  } else if constexpr (sizeof(V) == 16) {
+    using Quads = long long __attribute__((vector_size(16)));
+    __builtin_ia32_movntdq((Quads*)p, (Quads)v);
+#endif
+  } else {
+    store_raw(p, v);
+  }
+#endif
+}
+
+// ------------------------------------------------------------------ elements of T
+// The vector of T's own bits: what lies in memory.
+template <class T>
+using StoredLane = typename IntOfSize<sizeof(T)>::Unsigned;
+
+template <class T>
+TILE_INLINE Vec<T> from_stored(VecN<StoredLane<T>, kLanes> bits) {
+  if constexpr (__is_same(T, bool)) {
+    return ne(bits, fill<decltype(bits)>(0));
+  } else if constexpr (__is_same(T, bf16)) {
+    return bf16_to_float<Vec<float>>(bits);
+  } else if constexpr (__is_same(T, f16)) {
+    return f16_to_float<Vec<float>>(bits);
+  } else {
+    return bits_as<T>(bits);
+  }
+}
+template <class T>
+TILE_INLINE VecN<StoredLane<T>, kLanes> to_stored(Vec<T> v) {
+  if constexpr (__is_same(T, bool)) {
+    return mask_lanes<unsigned char>(v) & fill<VecN<unsigned char, kLanes>>(1);
+  } else if constexpr (__is_same(T, bf16)) {
+    return narrow_to_bf16(v);
+  } else if constexpr (__is_same(T, f16)) {
+    return narrow_to_f16(v);
+  } else {
+    return bits_as<StoredLane<T>>(v);
+  }
+}
+
+template <class T>
+TILE_INLINE Vec<T> load(const T* p) {
+  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(p));
+}
+template <class T>
+TILE_INLINE Vec<T> load(const T* p, int64_t n) {
+  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(p, n));
+}
+template <class T>
+TILE_INLINE void store(T* p, Vec<T> v) {
+  store_raw(p, to_stored<T>(v));
+}
+template <class T>
+TILE_INLINE void store(T* p, Vec<T> v, int64_t n) {
+  store_raw(p, to_stored<T>(v), n);
+}
+template <class V>
+TILE_INLINE void stream_or_store(void* p, V bits) {
+  constexpr __UINTPTR_TYPE__ kAlign = sizeof(V) < kRegisterBytes ? sizeof(V) : kRegisterBytes;
+  if (((__UINTPTR_TYPE__)p & (kAlign - 1)) == 0) {
+    stream_raw(p, bits);
+  } else {
+    store_raw(p, bits);
+  }
+}
+template <class T>
+TILE_INLINE void stream(T* p, Vec<T> v) {
+  stream_or_store(p, to_stored<T>(v));
+}
+// Streamed stores are weakly ordered: once, at the end of a range of tiles.
+TILE_INLINE void stream_fence() {
+#if defined(__SSE2__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+template <class T>
+TILE_INLINE Compute<T> load_one(const T* p) {
+  if constexpr (__is_same(T, bf16)) {
+    return bf16_to_float(p->bits);
+  } else if constexpr (__is_same(T, f16)) {
+    return f16_to_float(p->bits);
+  } else if constexpr (__is_same(T, bool)) {
+    return *(const unsigned char*)p != 0;
+  } else {
+    return *p;
+  }
+}
+template <class T>
+TILE_INLINE void store_one(T* p, Compute<T> x) {
+  if constexpr (__is_same(T, bf16)) {
+    p->bits = narrow_to_bf16(x);
+  } else if constexpr (__is_same(T, f16)) {
+    p->bits = narrow_to_f16(x);
+  } else {
+    *p = x;
+  }
+}
+
+// ------------------------------------------------------------------ lanes apart
+template <class T, class F>
+TILE_INLINE Vec<T> load_lanes(const T* p, int64_t n, F offset) {
+  StoredLane<T> lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) __builtin_memcpy(&lanes[i], p + offset(i), sizeof(T));
+  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
+}
+template <class T>
+TILE_INLINE Vec<T> load_strided(const T* p, int64_t stride, int64_t n = kLanes) {
+  return load_lanes(p, bounded_lanes(n, kLanes), [=](int64_t i) { return i * stride; });
+}
+template <class T>
+TILE_INLINE void store_strided(T* p, int64_t stride, Vec<T> v, int64_t n = kLanes) {
+  StoredLane<T> lanes[kLanes];
+  store_raw(lanes, to_stored<T>(v));
+  for (int64_t i = 0; i < bounded_lanes(n, kLanes); ++i)
+    __builtin_memcpy(p + i * stride, &lanes[i], sizeof(T));
+}
+
+template <class T>
+TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets, Mask mask) {
+#if defined(TILE_MASK_BITS)
+  if constexpr (sizeof(T) == 4) {
+    using Half = VecN<float, 8>;
+    const Half lo = __builtin_ia32_gatherdiv16sf(Half{}, p, (Longs8)offsets.lo, (char)mask.bits, 4);
+    const Half hi = __builtin_ia32_gatherdiv16sf(Half{}, p, (Longs8)offsets.hi, (char)(mask.bits >> 8), 4);
+    return bits_as<T>(join(lo, hi));
+  } else if constexpr (sizeof(T) == 8) {
+    using Half = VecN<double, 8>;
+    const Half lo = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.lo, (char)mask.bits, 8);
+    const Half hi = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.hi, (char)(mask.bits >> 8), 8);
+    return bits_as<T>(join(lo, hi));
+  } else
+#endif
+  {
+    int64_t at[kLanes];
+    unsigned char inside[kLanes];
+    store_raw(at, offsets);
+    store((bool*)inside, mask);
+    StoredLane<T> lanes[kLanes] = {};
+    for (int i = 0; i < kLanes; ++i) {
+      if (inside[i]) __builtin_memcpy(&lanes[i], p + at[i], sizeof(T));
+    }
+    return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
+  }
+}
+template <class T>
+TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
+  return gather(p, offsets, mask_splat(true));
+}
+template <class T>
+TILE_INLINE void scatter(T* p, Vec<int64_t> offsets, Vec<T> v, Mask mask) {
+  int64_t at[kLanes];
+  StoredLane<T> lanes[kLanes];
+  unsigned char inside[kLanes];
+  store_raw(at, offsets);
+  store_raw(lanes, to_stored<T>(v));
+  store((bool*)inside, mask);
+  for (int i = 0; i < kLanes; ++i) {
+    if (inside[i]) __builtin_memcpy(p + at[i], &lanes[i], sizeof(T));
+  }
+}
+
+// ------------------------------------------------------------------ pairs
+template <class V>
+struct Pair {
+  V a, b;
+};
+template <class T>
+constexpr bool pair_in_order = !__is_same(T, bf16);
+
+// bf16: the even and the odd elements of one load, by one shift and one mask, where widening two loads takes
+// two conversions and two shifts.
+template <class T>
+TILE_INLINE Pair<Vec<T>> load_pair(const T* p) {
+  if constexpr (__is_same(T, bf16)) {
+    const auto bits = load_raw<unsigned, kLanes>(p);
+    return {bits_as<float>(bits << 16u), bits_as<float>(bits & fill<VecN<unsigned, kLanes>>(0xffff0000u))};
+  } else {
+    return {load(p), load(p + kLanes)};
+  }
+}
+
+TILE_INLINE VecN<unsigned, kLanes> interleave_bf16_exactly(Vec<float> a, Vec<float> b) {
+  const VecN<unsigned, kLanes> high = round_high_half(b) & splat_n<unsigned, kLanes>(0xffff0000u);
+  return high | (round_high_half(a) >> 16u);
+}
+TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
+#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+  if (__builtin_expect(has_subnormal(a) | has_subnormal(b), 0)) return interleave_bf16_exactly(a, b);
+  using Halves = unsigned short __attribute__((vector_size(64)));
+  const Halves both = (Halves)__builtin_ia32_cvtne2ps2bf16_v32hi(b, a);
+  return (VecN<unsigned, 16>)__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                                     22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                     14, 30, 15, 31);
+#else
+  return interleave_bf16_exactly(a, b);
+#endif
+}
+template <class T>
+TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b) {
+  if constexpr (__is_same(T, bf16)) {
+    store_raw(p, interleave_bf16(a, b));
+  } else {
+    store(p, a);
+    store(p + kLanes, b);
+  }
+}
+template <class T>
+TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
+  if constexpr (__is_same(T, bf16)) {
+    stream_or_store(p, interleave_bf16(a, b));
+  } else {
+    stream(p, a);
+    stream(p + kLanes, b);
+  }
+}
+
+}  // namespace tile

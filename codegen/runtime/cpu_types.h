@@ -1,0 +1,272 @@
+// Vectors of kLanes lanes of any arithmetic type.
+//
+// A vector no wider than a register is a GNU vector. A wider one is a Wide: two halves, each again a GNU
+// vector or a Wide. (GCC 12 keeps GNU vectors wider than a register in memory and compares them lane by lane;
+// halves in a struct stay in registers.)
+#pragma once
+
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define TILE_INLINE static inline __attribute__((always_inline))
+
+using int64_t = __INT64_TYPE__;
+
+namespace tile {
+
+constexpr int kLanes = TILEFUSE_LANES;
+static_assert(kLanes == 1 || kLanes == 4 || kLanes == 8 || kLanes == 16 || kLanes == 32);
+
+#if defined(TILEFUSE_PORTABLE)
+constexpr int kRegisterBytes = 16;
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define TILE_AVX512 1
+#define TILE_AVX2 1
+constexpr int kRegisterBytes = 64;
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define TILE_AVX2 1
+constexpr int kRegisterBytes = 32;
+#else
+constexpr int kRegisterBytes = 16;
+#endif
+// Masks in mask registers. GCC only: clang finds them by itself behind vectors of 0 and -1.
+#if defined(TILE_AVX512) && !defined(__clang__) && TILEFUSE_LANES == 16
+#define TILE_MASK_BITS 1
+#endif
+
+// Storage of the 16-bit floats; arithmetic happens in float.
+struct bf16 {
+  unsigned short bits;
+};
+struct f16 {
+  unsigned short bits;
+};
+
+constexpr float kInfinity = __builtin_inff();
+
+template <class T, int N>
+struct Wide;
+template <class T, int N, bool kFits = (sizeof(T) * N <= kRegisterBytes)>
+struct VecType {
+  typedef T type __attribute__((vector_size(sizeof(T) * N)));
+};
+template <class T, int N>
+struct VecType<T, N, false> {
+  using type = Wide<T, N>;
+};
+template <class T, int N>
+using VecN = typename VecType<T, N>::type;
+
+// The facts of a vector or a scalar type.
+template <class T, int N, bool kVector, bool kWide>
+struct FactsOf {
+  using Lane = T;
+  static constexpr int kCount = N;
+  static constexpr bool kIsVector = kVector;
+  static constexpr bool kIsWide = kWide;
+  static constexpr bool kIsFloat = __is_same(T, float) || __is_same(T, double);
+  static constexpr bool kIsSigned = T(-1) < T(0);
+};
+template <class V>
+struct Facts : FactsOf<__typeof__(V{}[0]), sizeof(V) / sizeof(V{}[0]), true, false> {};
+template <class T, int N>
+struct Facts<Wide<T, N>> : FactsOf<T, N, true, true> {};
+#define TILE_SCALAR(T) \
+  template <>          \
+  struct Facts<T> : FactsOf<T, 1, false, false> {}
+TILE_SCALAR(bool);
+TILE_SCALAR(signed char);
+TILE_SCALAR(unsigned char);
+TILE_SCALAR(short);
+TILE_SCALAR(unsigned short);
+TILE_SCALAR(int);
+TILE_SCALAR(unsigned);
+TILE_SCALAR(int64_t);
+TILE_SCALAR(__UINT64_TYPE__);
+TILE_SCALAR(float);
+TILE_SCALAR(double);
+#undef TILE_SCALAR
+
+template <class V>
+using LaneOf = typename Facts<V>::Lane;
+template <class V>
+constexpr bool is_vector = Facts<V>::kIsVector;
+template <class V>
+constexpr bool is_wide = Facts<V>::kIsWide;
+template <class V>
+constexpr bool is_float = Facts<V>::kIsFloat;
+template <class V, class T>
+constexpr bool lanes_are = __is_same(typename Facts<V>::Lane, T);
+
+// ------------------------------------------------------------------ splat, iota
+template <class T, int N>
+TILE_INLINE VecN<T, N> splat_n(T x) {
+  if constexpr (is_wide<VecN<T, N>>) {
+    const auto half = splat_n<T, N / 2>(x);
+    return {half, half};
+    // Full initialisers: `{} + x` would be an addition that cannot be removed (-0.0).
+  } else if constexpr (N == 64) {
+    return VecN<T, 64>{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x,
+                       x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x,
+                       x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+  } else if constexpr (N == 32) {
+    return VecN<T, 32>{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x,
+                       x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+  } else if constexpr (N == 16) {
+    return VecN<T, 16>{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+  } else if constexpr (N == 8) {
+    return VecN<T, 8>{x, x, x, x, x, x, x, x};
+  } else if constexpr (N == 4) {
+    return VecN<T, 4>{x, x, x, x};
+  } else if constexpr (N == 2) {
+    return VecN<T, 2>{x, x};
+  } else {
+    return VecN<T, 1>{x};
+  }
+}
+
+// V's lanes all x; V may be a scalar. What the functions below call for their constants.
+template <class V>
+TILE_INLINE V fill(LaneOf<V> x) {
+  if constexpr (is_vector<V>) {
+    return splat_n<LaneOf<V>, Facts<V>::kCount>(x);
+  } else {
+    return x;
+  }
+}
+
+// ------------------------------------------------------------------ two halves
+#define TILE_WIDE_BINARY(op)                                                                        \
+  friend TILE_WIDE_INLINE Wide operator op(Wide a, Wide b) { return {a.lo op b.lo, a.hi op b.hi}; } \
+  friend TILE_WIDE_INLINE Wide operator op(Wide a, T b) { return a op fill<Wide>(b); }              \
+  friend TILE_WIDE_INLINE Wide operator op(T a, Wide b) { return fill<Wide>(a) op b; }              \
+  TILE_WIDE_INLINE Wide& operator op##=(Wide b) { return *this = *this op b; }                      \
+  TILE_WIDE_INLINE Wide& operator op##=(T b) { return *this = *this op b; }
+#define TILE_WIDE_INLINE inline __attribute__((always_inline))
+template <class T, int N>
+struct Wide {
+  using Half = VecN<T, N / 2>;
+  Half lo, hi;
+
+  TILE_WIDE_INLINE T operator[](int i) const { return i < N / 2 ? T(lo[i]) : T(hi[i - N / 2]); }
+  TILE_WIDE_BINARY(+)
+  TILE_WIDE_BINARY(-)
+  TILE_WIDE_BINARY(*)
+  TILE_WIDE_BINARY(/)
+  TILE_WIDE_BINARY(%)
+  TILE_WIDE_BINARY(&)
+  TILE_WIDE_BINARY(|)
+  TILE_WIDE_BINARY(^)
+  TILE_WIDE_BINARY(<<)
+  TILE_WIDE_BINARY(>>)
+  friend TILE_WIDE_INLINE Wide operator-(Wide a) { return {-a.lo, -a.hi}; }
+  friend TILE_WIDE_INLINE Wide operator~(Wide a) { return {~a.lo, ~a.hi}; }
+};
+#undef TILE_WIDE_BINARY
+#undef TILE_WIDE_INLINE
+
+// A list of the integers 0 .. N-1, for shuffles.
+template <int... I>
+struct Lanes {};
+#if defined(__clang__)
+template <class T, T... I>
+using LanesFrom = Lanes<I...>;
+template <int N>
+using FirstLanes = __make_integer_seq<LanesFrom, int, N>;
+#else
+template <int N>
+using FirstLanes = Lanes<__integer_pack(N)...>;
+#endif
+
+template <int kFirst, class V, int... I>
+TILE_INLINE auto slice(V v, Lanes<I...>) {
+  return __builtin_shufflevector(v, v, (kFirst + I)...);
+}
+template <class V, int... I>
+TILE_INLINE auto concatenate(V lo, V hi, Lanes<I...>) {
+  return __builtin_shufflevector(lo, hi, I...);
+}
+
+// The halves of a vector of at least two lanes, and back.
+template <class V>
+TILE_INLINE auto low_half(V v) {
+  if constexpr (is_wide<V>) {
+    return v.lo;
+  } else {
+    return slice<0>(v, FirstLanes<Facts<V>::kCount / 2>());
+  }
+}
+template <class V>
+TILE_INLINE auto high_half(V v) {
+  if constexpr (is_wide<V>) {
+    return v.hi;
+  } else {
+    return slice<Facts<V>::kCount / 2>(v, FirstLanes<Facts<V>::kCount / 2>());
+  }
+}
+template <class V>
+TILE_INLINE auto join(V lo, V hi) {
+  using Both = VecN<LaneOf<V>, 2 * Facts<V>::kCount>;
+  if constexpr (is_wide<Both>) {
+    return Both{lo, hi};
+  } else {
+    return concatenate(lo, hi, FirstLanes<2 * Facts<V>::kCount>());
+  }
+}
+
+// ------------------------------------------------------------------ bits
+template <int kBytes>
+struct IntOfSize;
+template <>
+struct IntOfSize<1> {
+  using Signed = signed char;
+  using Unsigned = unsigned char;
+};
+template <>
+struct IntOfSize<2> {
+  using Signed = short;
+  using Unsigned = unsigned short;
+};
+template <>
+struct IntOfSize<4> {
+  using Signed = int;
+  using Unsigned = unsigned;
+};
+template <>
+struct IntOfSize<8> {
+  using Signed = int64_t;
+  using Unsigned = __UINT64_TYPE__;
+};
+template <class V>
+using SignedLane = typename IntOfSize<sizeof(LaneOf<V>)>::Signed;
+template <class V>
+using UnsignedLane = typename IntOfSize<sizeof(LaneOf<V>)>::Unsigned;
+
+// The same bits as lanes of To, of the same size.
+template <class To, class V>
+TILE_INLINE auto bits_as(V v) {
+  static_assert(sizeof(To) == sizeof(LaneOf<V>));
+  if constexpr (!is_vector<V>) {
+    return __builtin_bit_cast(To, v);
+  } else if constexpr (is_wide<V>) {
+    using Half = decltype(bits_as<To>(v.lo));
+    return Wide<To, Facts<V>::kCount>{Half(bits_as<To>(v.lo)), Half(bits_as<To>(v.hi))};
+  } else {
+    return (VecN<To, Facts<V>::kCount>)v;
+  }
+}
+
+// The same number of lanes, of another type: C++'s conversion of each. Between registers of different widths
+// by halves, as GCC 12 goes lane by lane where one side does not fit.
+template <class To, class V>
+TILE_INLINE VecN<To, Facts<V>::kCount> convert_lanes(V v) {
+  using Out = VecN<To, Facts<V>::kCount>;
+  if constexpr (__is_same(Out, V)) {
+    return v;
+  } else if constexpr (is_wide<V> || is_wide<Out>) {
+    return join(convert_lanes<To>(low_half(v)), convert_lanes<To>(high_half(v)));
+  } else {
+    return __builtin_convertvector(v, Out);
+  }
+}
+
+}  // namespace tile

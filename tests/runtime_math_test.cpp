@@ -1,0 +1,295 @@
+// Accuracy and special values of the CPU runtime's functions, against the C library in double.
+//
+// Built once per kind of processor (tests/CMakeLists.txt): AVX-512 with 16 lanes, AVX2 with 8, portable
+// with 4.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "codegen/runtime/tilefuse_cpu.h"
+
+namespace {
+
+using tile::kLanes;
+using Float = tile::Vec<float>;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+float from_bits(uint32_t bits) {
+  float x = 0;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+// The gap of floats around the exact value.
+double ulp_of(double exact) {
+  const auto rounded = static_cast<float>(std::fabs(exact));
+  const float above = std::nextafterf(rounded, kInf);
+  return std::isinf(above) ? std::ldexp(1.0, 104) : static_cast<double>(above) - static_cast<double>(rounded);
+}
+
+struct Worst {
+  double ulp = 0;
+  float at = 0;
+  float at_second = 0;
+  int64_t wrong_specials = 0;
+  float special_at = 0;
+
+  void add(float got, double exact, float x, float y = 0) {
+    const auto rounded = static_cast<float>(exact);
+    if (std::isnan(exact) || std::isinf(rounded) || !std::isfinite(got)) {
+      // A result within 2 ulp of the overflow threshold may fall on either side of it.
+      const bool at_threshold = std::fabs(exact) > 0x1.fffffcp127 && std::fabs(exact) < 0x1.000004p128;
+      const bool right = std::isnan(exact) ? std::isnan(got) : rounded == got || at_threshold;
+      if (!right) {
+        ++wrong_specials;
+        special_at = x;
+      }
+      return;
+    }
+    const double error = std::fabs(got - exact) / ulp_of(exact);
+    if (error > ulp) {
+      ulp = error;
+      at = x;
+      at_second = y;
+    }
+  }
+};
+
+// Every kStep-th of all 2^32 floats: all exponents, both signs, subnormals, infinities, NaN.
+template <class Function, class Reference>
+Worst sweep(Function function, Reference reference) {
+  constexpr uint64_t kStep = 1237;
+  Worst worst;
+  float in[kLanes], out[kLanes];
+  for (uint64_t first = 0; first < (uint64_t{1} << 32); first += kLanes * kStep) {
+    for (int i = 0; i < kLanes; ++i) in[i] = from_bits(static_cast<uint32_t>(first + i * kStep));
+    tile::store(out, function(tile::load(in)));
+    for (int i = 0; i < kLanes; ++i) worst.add(out[i], reference(static_cast<double>(in[i])), in[i]);
+  }
+  return worst;
+}
+// A finer sweep between two floats of the same sign.
+template <class Function, class Reference>
+Worst sweep_between(float low, float high, Function function, Reference reference) {
+  Worst worst;
+  float in[kLanes], out[kLanes];
+  const double step = (static_cast<double>(high) - static_cast<double>(low)) / 1e6;
+  for (int n = 0; n < 1000000; n += kLanes) {
+    for (int i = 0; i < kLanes; ++i) in[i] = static_cast<float>(low + step * (n + i));
+    tile::store(out, function(tile::load(in)));
+    for (int i = 0; i < kLanes; ++i) worst.add(out[i], reference(static_cast<double>(in[i])), in[i]);
+  }
+  return worst;
+}
+
+struct Case {
+  const char* name;
+  double max_ulp;
+  float low, high;  // where the function is not trivial
+  Float (*vector)(Float);
+  float (*scalar)(float);
+  double (*reference)(double);
+};
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+double rsqrt_of(double x) { return 1 / std::sqrt(x); }
+
+#define CASE(function, max_ulp, low, high, reference)                                              \
+  Case {                                                                                           \
+    #function, max_ulp, low, high, [](Float x) { return tile::function(x); },                      \
+        [](float x) { return tile::function(x); }, [](double x) -> double { return reference(x); } \
+  }
+const Case kCases[] = {
+    CASE(exp, 2, -104, 89, std::exp),       CASE(exp2, 2, -150, 128, std::exp2),
+    CASE(expm1, 2, -18, 89, std::expm1),    CASE(log, 2, 0.25, 4, std::log),
+    CASE(log2, 2, 0.25, 4, std::log2),      CASE(log10, 2, 0.25, 4, std::log10),
+    CASE(log1p, 2, -0.9999, 3, std::log1p), CASE(tanh, 2, -10, 10, std::tanh),
+    CASE(sinh, 4, -10, 10, std::sinh),      CASE(cosh, 4, -10, 10, std::cosh),
+    CASE(erf, 2, -4, 4, std::erf),          CASE(erfc, 4, -4, 10, std::erfc),
+    CASE(sin, 2, -300, 300, std::sin),      CASE(cos, 2, -300, 300, std::cos),
+    CASE(tan, 4, -300, 300, std::tan),      CASE(asin, 4, -1, 1, std::asin),
+    CASE(acos, 4, -1, 1, std::acos),        CASE(atan, 4, -10, 10, std::atan),
+    CASE(sqrt, 0.5, 0, 10, std::sqrt),      CASE(rsqrt, 1.5, 0.1f, 10, rsqrt_of),
+};
+
+class FunctionOfOneArgument : public testing::TestWithParam<Case> {};
+
+TEST_P(FunctionOfOneArgument, stays_within_its_bound_over_all_exponents) {
+  const Case& c = GetParam();
+  const Worst worst = sweep(c.vector, c.reference);
+  EXPECT_LE(worst.ulp, c.max_ulp) << "at " << worst.at;
+  EXPECT_EQ(worst.wrong_specials, 0) << "last at " << worst.special_at;
+}
+TEST_P(FunctionOfOneArgument, stays_within_its_bound_where_it_varies) {
+  const Case& c = GetParam();
+  const Worst worst = sweep_between(c.low, c.high, c.vector, c.reference);
+  EXPECT_LE(worst.ulp, c.max_ulp) << "at " << worst.at;
+  EXPECT_EQ(worst.wrong_specials, 0) << "last at " << worst.special_at;
+}
+TEST_P(FunctionOfOneArgument, is_the_same_for_a_scalar) {
+  const Case& c = GetParam();
+  std::mt19937 draw(7);
+  Worst worst;
+  for (int n = 0; n < 200000; ++n) {
+    const float x = from_bits(static_cast<uint32_t>(draw()));
+    worst.add(c.scalar(x), c.reference(static_cast<double>(x)), x);
+  }
+  EXPECT_LE(worst.ulp, c.max_ulp) << "at " << worst.at;
+  EXPECT_EQ(worst.wrong_specials, 0) << "last at " << worst.special_at;
+}
+TEST_P(FunctionOfOneArgument, keeps_zeros_and_nans_as_the_c_library_does) {
+  const Case& c = GetParam();
+  for (const float x : {0.0f, -0.0f, kInf, -kInf, kNan}) {
+    const auto exact = static_cast<float>(c.reference(static_cast<double>(x)));
+    for (const float got : {c.vector(tile::splat<float>(x))[0], c.scalar(x)}) {
+      if (std::isnan(exact)) {
+        EXPECT_TRUE(std::isnan(got)) << x;
+      } else if (exact == 0 || std::isinf(exact)) {
+        EXPECT_EQ(got, exact) << x;
+        EXPECT_EQ(std::signbit(got), std::signbit(exact)) << x;
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Runtime, FunctionOfOneArgument, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(RuntimeMath, sine_and_cosine_are_right_up_to_and_beyond_the_largest_reduced_angle) {
+  for (const auto& [low, high] : {std::pair(300.0f, 1e5f), std::pair(9e4f, 1.1e5f), std::pair(1e6f, 1e9f)}) {
+    const Worst sine =
+        sweep_between(low, high, [](Float x) { return tile::sin(x); }, [](double x) { return std::sin(x); });
+    const Worst cosine =
+        sweep_between(low, high, [](Float x) { return tile::cos(x); }, [](double x) { return std::cos(x); });
+    EXPECT_LE(sine.ulp, 2) << sine.at;
+    EXPECT_LE(cosine.ulp, 2) << cosine.at;
+  }
+}
+
+TEST(RuntimeMath, sigmoid_is_right_to_4_ulp_and_saturates) {
+  const Worst worst = sweep_between(-85, 90, [](Float x) { return tile::sigmoid(x); }, sigmoid_of);
+  EXPECT_LE(worst.ulp, 4) << worst.at;
+  EXPECT_EQ(tile::sigmoid(-kInf), 0.0f);
+  EXPECT_EQ(tile::sigmoid(kInf), 1.0f);
+  EXPECT_TRUE(std::isnan(tile::sigmoid(kNan)));
+}
+
+TEST(RuntimeMath, nonpositive_forms_equal_the_general_ones_and_zero_masked_lanes) {
+  for (float x = 0; x > -200; x -= 0.37f) {
+    EXPECT_EQ(tile::exp_nonpositive(tile::splat<float>(x))[0], tile::exp(tile::splat<float>(x))[0]) << x;
+    const double exact = std::exp2(static_cast<double>(x));
+    EXPECT_NEAR(tile::exp2_nonpositive(tile::splat<float>(x))[0], exact, 2.1 * ulp_of(exact)) << x;
+  }
+  EXPECT_EQ(tile::exp_nonpositive(tile::splat<float>(-kInf))[0], 0.0f);
+  EXPECT_EQ(tile::exp2_nonpositive(tile::splat<float>(-kInf))[0], 0.0f);
+  EXPECT_TRUE(std::isnan(tile::exp_nonpositive(tile::splat<float>(kNan))[0]));
+  EXPECT_TRUE(std::isnan(tile::exp2_nonpositive(tile::splat<float>(kNan))[0]));
+  const Float masked = tile::exp2_nonpositive(tile::splat<float>(0), tile::first_lanes(kLanes - 1));
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(masked[i], i < kLanes - 1 ? 1.0f : 0.0f);
+  const Float masked_nan = tile::exp_nonpositive(tile::splat<float>(kNan), tile::first_lanes(0));
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(masked_nan[i], 0.0f);
+}
+
+template <class Function, class Reference>
+Worst sweep_pairs(const std::vector<float>& xs, const std::vector<float>& ys, Function function,
+                  Reference reference) {
+  Worst worst;
+  for (const float x : xs) {
+    for (const float y : ys) {
+      worst.add(function(tile::splat<float>(x), tile::splat<float>(y))[0], reference(double(x), double(y)), x,
+                y);
+    }
+  }
+  return worst;
+}
+
+TEST(RuntimeMath, pow_is_right_to_2_ulp) {
+  std::vector<float> bases, powers;
+  std::mt19937 draw(11);
+  for (int i = 0; i < 700; ++i) {
+    bases.push_back(from_bits(static_cast<uint32_t>(draw())));
+    bases.push_back(std::uniform_real_distribution<float>(-3, 3)(draw));
+    powers.push_back(std::uniform_real_distribution<float>(-40, 40)(draw));
+    powers.push_back(static_cast<float>(std::uniform_int_distribution<int>(-9, 9)(draw)));
+  }
+  const Worst worst = sweep_pairs(
+      bases, powers, [](Float x, Float y) { return tile::pow(x, y); },
+      [](double x, double y) { return std::pow(x, y); });
+  EXPECT_LE(worst.ulp, 2) << worst.at << " ^ " << worst.at_second;
+  EXPECT_EQ(worst.wrong_specials, 0) << worst.special_at;
+}
+
+const std::vector<float> kSpecials = {
+    0.0f,   -0.0f,   1.0f,    -1.0f,    0.5f,        -0.5f,       2.0f,  -2.0f,  3.0f, -3.0f, 2.5f, -2.5f,
+    1e-40f, -1e-40f, 3.4e38f, -3.4e38f, 16777216.0f, 16777217.0f, 1e30f, -1e30f, kInf, -kInf, kNan};
+
+TEST(RuntimeMath, two_argument_functions_treat_special_values_as_the_c_library_does) {
+  for (const float x : kSpecials) {
+    for (const float y : kSpecials) {
+      const auto check = [&](const char* name, float got, float exact) {
+        if (std::isnan(exact)) {
+          EXPECT_TRUE(std::isnan(got)) << name << "(" << x << ", " << y << ") = " << got;
+        } else if (exact == 0 || std::isinf(exact)) {
+          EXPECT_EQ(got, exact) << name << "(" << x << ", " << y << ")";
+          EXPECT_EQ(std::signbit(got), std::signbit(exact)) << name << "(" << x << ", " << y << ")";
+        } else {
+          EXPECT_LE(std::fabs(double(got) - double(exact)), 4 * ulp_of(exact))
+              << name << "(" << x << ", " << y << ")";
+        }
+      };
+      const Float vx = tile::splat<float>(x), vy = tile::splat<float>(y);
+      check("pow", tile::pow(vx, vy)[0], std::pow(x, y));
+      check("scalar pow", tile::pow(x, y), std::pow(x, y));
+      check("atan2", tile::atan2(vx, vy)[0], std::atan2(x, y));
+      check("scalar atan2", tile::atan2(x, y), std::atan2(x, y));
+      check("fmod", tile::fmod(vx, vy)[0], std::fmod(x, y));
+      check("copysign", tile::copysign(vx, vy)[0], std::copysign(x, y));
+    }
+  }
+}
+
+TEST(RuntimeMath, atan2_is_right_to_4_ulp) {
+  std::vector<float> values;
+  std::mt19937 draw(3);
+  for (int i = 0; i < 600; ++i) values.push_back(std::uniform_real_distribution<float>(-5, 5)(draw));
+  const Worst worst = sweep_pairs(
+      values, values, [](Float y, Float x) { return tile::atan2(y, x); },
+      [](double y, double x) { return std::atan2(y, x); });
+  EXPECT_LE(worst.ulp, 4) << worst.at << " " << worst.at_second;
+}
+
+TEST(RuntimeMath, double_functions_are_the_c_librarys) {
+  const auto check = [](tile::Vec<double> got, double exact) {
+    for (int i = 0; i < kLanes; ++i) EXPECT_NEAR(double(got[i]), exact, std::fabs(exact) * 1e-15);
+  };
+  const auto x = tile::splat<double>(0.7);
+  check(tile::exp(x), std::exp(0.7));
+  check(tile::exp2(x), std::exp2(0.7));
+  check(tile::expm1(x), std::expm1(0.7));
+  check(tile::log(x), std::log(0.7));
+  check(tile::log2(x), std::log2(0.7));
+  check(tile::log10(x), std::log10(0.7));
+  check(tile::log1p(x), std::log1p(0.7));
+  check(tile::sin(x), std::sin(0.7));
+  check(tile::cos(x), std::cos(0.7));
+  check(tile::tan(x), std::tan(0.7));
+  check(tile::asin(x), std::asin(0.7));
+  check(tile::acos(x), std::acos(0.7));
+  check(tile::atan(x), std::atan(0.7));
+  check(tile::sinh(x), std::sinh(0.7));
+  check(tile::cosh(x), std::cosh(0.7));
+  check(tile::tanh(x), std::tanh(0.7));
+  check(tile::erf(x), std::erf(0.7));
+  check(tile::erfc(x), std::erfc(0.7));
+  check(tile::sqrt(x), std::sqrt(0.7));
+  check(tile::sigmoid(x), 1 / (1 + std::exp(-0.7)));
+  check(tile::pow(x, tile::splat<double>(2.3)), std::pow(0.7, 2.3));
+  check(tile::atan2(x, tile::splat<double>(2.3)), std::atan2(0.7, 2.3));
+}
+
+}  // namespace
