@@ -2,8 +2,8 @@
 // what. Answers "can this region be scheduled at all", in a sentence when it cannot; constraints, cost model,
 // partition and kernel lowering all ask here.
 //
-// A region is schedulable when all reductions and scans walk the same set of axes, every store covers all
-// parallel axes, and scans have a single axis of their own.
+// A region is schedulable when all reductions and scans walk the same set of axes, every store and every
+// reduction's result covers all parallel axes, and scans have a single axis of their own.
 #pragma once
 #include "core/result.h"
 #include "fusion/tile_graph.h"
@@ -16,7 +16,8 @@ struct Structure {
   std::vector<TileValueId> reductions;  // reduces and scans, in dependence order
   // level[v]: how many reductions lie one behind the other before v can be computed. Reductions of level n
   // run in pass n (their element has level n); a store or map of level n that varies along a reduced axis,
-  // likewise.
+  // likewise. So a reduction has the level of its element and what reads its result one more; a scan, which
+  // is there element by element, does not raise the level of what reads it.
   std::vector<int> level;  // by TileValueId
   int passes = 0;          // levels of loops over the reduced axes, the storing one included
   bool varies_along_reduced(const TileGraph& graph, TileValueId value) const;

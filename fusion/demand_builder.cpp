@@ -1,0 +1,232 @@
+// Outputs, maps, reductions, scans, constants; demand_access.cpp has the operators that move data.
+#include "fusion/demand_builder.h"
+
+#include <algorithm>
+
+#include "core/expr_terms.h"
+#include "core/match.h"
+
+namespace tilefuse {
+namespace {
+
+bool is_affine_sum(const Expr& e) {
+  for (const Expr::Term& term : e.terms()) {
+    for (const Expr::Atom& atom : term.factors) {
+      if (!atom.args.empty()) return false;
+    }
+  }
+  return true;
+}
+
+// The axis, if e is nothing but its index.
+std::optional<AxisId> plain_axis(const Expr& e) {
+  const std::vector<int> indices = indices_of(e);
+  if (indices.size() != 1 || e != Expr::index(indices[0])) return std::nullopt;
+  return AxisId{static_cast<uint32_t>(indices[0])};
+}
+
+bool contains(const std::vector<int>& sorted, AxisId axis) {
+  return std::binary_search(sorted.begin(), sorted.end(), static_cast<int>(axis.index));
+}
+
+bool is_narrow_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+
+}  // namespace
+
+DemandBuilder::DemandBuilder(const Graph& graph, const RegionNodes& region, const RegionValues& values,
+                             const AxisAssignment& assignment, const TileOptions& options)
+    : graph_(graph), values_(values), assignment_(assignment), options_(options), writer_(region.name) {}
+
+BufferId DemandBuilder::add_buffer(ValueId value, Buffer::Role role) {
+  const TensorType& type = graph_[value].type;
+  return writer_.add_buffer({graph_[value].name, type.dtype, role, type.shape, strides_of(value), value});
+}
+
+void DemandBuilder::store_output(ValueId output, BufferId buffer) {
+  const size_t number = values_.number(output);
+  Exprs coordinates;
+  Expr offset;
+  const Exprs& strides = strides_of(output);
+  for (size_t dim = 0; dim < assignment_.dims[number].size(); ++dim) {
+    coordinates.push_back(coordinate_of(assignment_.leaves(number, dim)));
+    offset = offset + coordinates.back() * strides[dim];
+  }
+  const Place place{lists_.number(std::move(coordinates)), lists_.number({})};
+  if (const Made value = demand(output, place)) writer_.add_store({*value, buffer, offset});
+}
+
+DemandBuilder::Made DemandBuilder::demand(ValueId value, Place place) {
+  if (refusal_) return std::nullopt;
+  const uint64_t key = (static_cast<uint64_t>(values_.number(value)) << 42) |
+                       (static_cast<uint64_t>(place.coordinates) << 21) | static_cast<uint64_t>(place.guard);
+  if (const auto found = made_.find(key); found != made_.end()) return found->second;
+  const Made made = make(value, place);
+  if (made) made_.emplace(key, *made);
+  return made;
+}
+
+DemandBuilder::Made DemandBuilder::make(ValueId value, Place place) {
+  const NodeId id = graph_[value].producer;
+  if (values_.is_input(value)) {
+    return load_input(value, lists_[place.coordinates], lists_[place.guard], std::nullopt, id);
+  }
+  const Node& node = graph_[id];
+  return match(
+      node.op, [&](const Map& map) { return make_map(node, id, map, place); },
+      [&](const Reduce& reduce) { return make_reduce(node, id, reduce, place); },
+      [&](const Scan& scan) { return make_scan(node, id, scan, place); },
+      [&](const View& view) { return make_view(node, id, view, place); },
+      [&](const Concat& concat) { return make_concat(node, id, concat, place); },
+      [&](const Gather& gather) { return make_gather(node, id, gather, place); },
+      [&](const Iota& iota) { return make_iota(node, id, iota, place); },
+      [&](const Constant& literal) -> Made {
+        return constant(literal.value, graph_[value].type.dtype, id, graph_[value].name);
+      },
+      [&](const Input&) { return refuse(node, "it is an input of the graph, not of the region"); },
+      [&](const Call& call) { return refuse(node, call.op + " is an opaque operator"); });
+}
+
+DemandBuilder::Made DemandBuilder::make_map(const Node& node, NodeId id, const Map& map, Place place) {
+  std::vector<TileValueId> operands;
+  for (const ValueId operand : node.operands) {
+    const Made made = demand(operand, place);
+    if (!made) return made;
+    operands.push_back(*made);
+  }
+  const ValueId result = node.results[0];
+  const TileValueId value =
+      writer_.add(TileMap{map.fn}, std::move(operands), graph_[result].type.dtype, id, graph_[result].name);
+  return map.fn == MapFn::Cast ? value : rounded(value, result, id);
+}
+
+// What is left of a reduction or scan along a dimension with one element.
+TileValueId DemandBuilder::converted(TileValueId value, ValueId to, NodeId node) {
+  const DType dtype = graph_[to].type.dtype;
+  if (writer_.graph()[value].dtype == dtype) return value;
+  return writer_.add(TileMap{MapFn::Cast}, {value}, dtype, node, graph_[to].name);
+}
+
+TileValueId DemandBuilder::rounded(TileValueId value, ValueId of, NodeId node) {
+  const DType dtype = graph_[of].type.dtype;
+  if (!options_.eager_numerics || !is_narrow_float(dtype)) return value;
+  return writer_.add(TileMap{MapFn::Cast}, {value}, dtype, node, graph_[of].name + "_rounded");
+}
+
+DemandBuilder::Made DemandBuilder::make_reduce(const Node& node, NodeId id, const Reduce& reduce,
+                                               Place place) {
+  const ValueId operand = node.operands[0];
+  const size_t number = values_.number(operand);
+  const Exprs outer = lists_[place.coordinates];
+  const std::vector<int> taken = indices_in(place);
+  TileReduce tile{reduce.kind, {}};
+  Exprs coordinates;
+  size_t kept = 0;
+  for (size_t dim = 0; dim < assignment_.dims[number].size(); ++dim) {
+    if (!std::binary_search(reduce.dims.begin(), reduce.dims.end(), static_cast<int>(dim))) {
+      coordinates.push_back(outer[kept++]);
+      continue;
+    }
+    const std::vector<int> leaves = assignment_.leaves(number, dim);
+    Expr coordinate;
+    for (const int leaf : leaves) {
+      AxisId axis = axis_of(leaf);
+      // Demanded at coordinates that hold this very axis: the reduction walks one of its own.
+      if (contains(taken, axis)) axis = writer_.add_axis(assignment_.factors.extent(leaf));
+      tile.axes.push_back(axis);
+      coordinate = coordinate * assignment_.factors.extent(leaf) + Expr::index(static_cast<int>(axis.index));
+    }
+    coordinates.push_back(std::move(coordinate));
+  }
+  const ValueId result = node.results[0];
+  if (tile.axes.empty() && info(reduce.kind).is_index) {
+    return constant(Scalar(int64_t{0}), graph_[result].type.dtype, id, graph_[result].name);
+  }
+  const Made element = demand(operand, {lists_.number(std::move(coordinates)), place.guard});
+  if (!element || tile.axes.empty()) return element ? converted(*element, result, id) : element;
+  const TileValueId value =
+      writer_.add(std::move(tile), {*element}, graph_[result].type.dtype, id, graph_[result].name);
+  return rounded(value, result, id);
+}
+
+DemandBuilder::Made DemandBuilder::make_scan(const Node& node, NodeId id, const Scan& scan, Place place) {
+  const Exprs coordinates = lists_[place.coordinates];
+  const ValueId result = node.results[0];
+  const auto& shape = graph_[result].type.shape;
+  if (shape[scan.dim].is_constant(1)) {
+    const Made element = demand(node.operands[0], place);
+    return element ? converted(*element, result, id) : element;
+  }
+  const auto axis = plain_axis(coordinates[scan.dim]);
+  if (!axis || writer_.extents()[axis->index] != shape[scan.dim]) {
+    return refuse(node, "it is read at " + to_text(coordinates[scan.dim]) + " of " +
+                            to_text(shape[scan.dim]) + " along its axis, not element by element");
+  }
+  Exprs others = coordinates;
+  others.erase(others.begin() + scan.dim);
+  const Place rest{lists_.number(std::move(others)), place.guard};
+  if (contains(indices_in(rest), *axis)) {
+    return refuse(node, "its axis is also a coordinate of another dimension or of a condition");
+  }
+  const Made element = demand(node.operands[0], place);
+  if (!element) return element;
+  const TileValueId value =
+      writer_.add(TileScan{scan.kind, *axis}, {*element}, graph_[result].type.dtype, id, graph_[result].name);
+  return rounded(value, result, id);
+}
+
+DemandBuilder::Made DemandBuilder::make_iota(const Node& node, NodeId id, const Iota& iota, Place place) {
+  const Expr expr = iota.start + iota.step * lists_[place.coordinates][iota.dim];
+  const Value& value = graph_[node.results[0]];
+  return writer_.add(TileIndex{normalized(expr)}, {}, value.type.dtype, id, value.name);
+}
+
+TileValueId DemandBuilder::constant(const Scalar& value, DType dtype, NodeId node, const std::string& name) {
+  return writer_.add(TileConstant{scalar_of(value, dtype)}, {}, dtype, node, name);
+}
+
+Expr DemandBuilder::normalized(const Expr& e) const {
+  return is_affine_sum(e) ? e : simplify(e, writer_.extents());
+}
+
+AxisId DemandBuilder::axis_of(int leaf) {
+  const auto found = axes_.find(leaf);
+  if (found != axes_.end()) return found->second;
+  const AxisId axis = writer_.add_axis(assignment_.factors.extent(leaf));
+  axes_.emplace(leaf, axis);
+  return axis;
+}
+
+Expr DemandBuilder::coordinate_of(const std::vector<int>& leaves) {
+  Expr coordinate;
+  for (const int leaf : leaves) {
+    coordinate =
+        coordinate * assignment_.factors.extent(leaf) + Expr::index(static_cast<int>(axis_of(leaf).index));
+  }
+  return coordinate;
+}
+
+std::vector<int> DemandBuilder::indices_in(Place place) const {
+  std::vector<int> indices;
+  for (const int list : {place.coordinates, place.guard}) {
+    for (const Expr& e : lists_[list]) {
+      for (const int index : indices_of(e)) indices.push_back(index);
+    }
+  }
+  std::sort(indices.begin(), indices.end());
+  return indices;
+}
+
+const std::vector<Expr>& DemandBuilder::strides_of(ValueId value) {
+  const auto found = strides_.find(value);
+  if (found != strides_.end()) return found->second;
+  const Value& info = graph_[value];
+  return strides_.emplace(value, info.strides ? *info.strides : contiguous_strides(info.type.shape))
+      .first->second;
+}
+
+DemandBuilder::Made DemandBuilder::refuse(const Node& node, const std::string& reason) {
+  refusal_ = Unsupported{"cannot lower %" + graph_[node.results[0]].name + " in one tile graph: " + reason};
+  return std::nullopt;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,75 @@
+// The state of demand_tiles (demand.h): one member function per operator of the tensor graph.
+//
+// Every function answers with the tile value, or nullopt once refusal() says why the region is unsupported.
+#pragma once
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/result.h"
+#include "fusion/assign_axes.h"
+#include "fusion/expr_lists.h"
+#include "fusion/tile_writer.h"
+
+namespace tilefuse {
+
+class DemandBuilder {
+ public:
+  DemandBuilder(const Graph& graph, const RegionNodes& region, const RegionValues& values,
+                const AxisAssignment& assignment, const TileOptions& options);
+  void store_output(ValueId output, BufferId buffer);
+  BufferId add_buffer(ValueId value, Buffer::Role role);
+  const std::optional<Unsupported>& refusal() const { return refusal_; }
+  TileGraph take() && { return std::move(writer_).take(); }
+
+ private:
+  using Made = std::optional<TileValueId>;
+  using Exprs = std::vector<Expr>;
+  struct Place {  // numbers in lists_
+    int coordinates, guard;
+  };
+
+  Made demand(ValueId value, Place place);
+  Made make(ValueId value, Place place);
+  Made make_map(const Node& node, NodeId id, const Map& map, Place place);
+  Made make_reduce(const Node& node, NodeId id, const Reduce& reduce, Place place);
+  Made make_scan(const Node& node, NodeId id, const Scan& scan, Place place);
+  Made make_view(const Node& node, NodeId id, const View& view, Place place);
+  Made make_concat(const Node& node, NodeId id, const Concat& concat, Place place);
+  Made make_gather(const Node& node, NodeId id, const Gather& gather, Place place);
+  Made make_iota(const Node& node, NodeId id, const Iota& iota, Place place);
+
+  // A load of a region input at these coordinates; where a fill is given every guard counts, otherwise only
+  // those that keep the access inside the buffer.
+  TileValueId load_input(ValueId input, const Exprs& coordinates, const Exprs& guard,
+                         const std::optional<Scalar>& fill, NodeId node);
+  Exprs needed_guard(const Exprs& coordinates, const Exprs& shape, const Exprs& guard) const;
+  TileValueId converted(TileValueId value, ValueId to, NodeId node);
+  TileValueId rounded(TileValueId value, ValueId of, NodeId node);
+  TileValueId select(TileValueId predicate, TileValueId then, TileValueId otherwise, ValueId of, NodeId node);
+  TileValueId constant(const Scalar& value, DType dtype, NodeId node, const std::string& name);
+  TileValueId predicate(const Exprs& guard, NodeId node);
+
+  Exprs apply(const IndexMap& map, const Exprs& coordinates) const;
+  Expr normalized(const Expr& e) const;
+  AxisId axis_of(int leaf);
+  Expr coordinate_of(const std::vector<int>& leaves);
+  std::vector<int> indices_in(Place place) const;
+  const Exprs& strides_of(ValueId value);
+  Made refuse(const Node& node, const std::string& reason);
+
+  const Graph& graph_;
+  const RegionValues& values_;
+  const AxisAssignment& assignment_;
+  const TileOptions& options_;
+  TileWriter writer_;
+  ExprLists lists_;
+  std::unordered_map<int, AxisId> axes_;            // by leaf factor
+  std::unordered_map<uint64_t, TileValueId> made_;  // by value number and place
+  std::unordered_map<ValueId, Exprs> strides_;
+  std::optional<Unsupported> refusal_;
+};
+
+}  // namespace tilefuse

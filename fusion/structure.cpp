@@ -1,0 +1,158 @@
+#include "fusion/structure.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/match.h"
+
+namespace tilefuse {
+namespace {
+
+std::vector<AxisId> walked_axes(const TileValue& value) {
+  if (const TileReduce* reduce = std::get_if<TileReduce>(&value.op)) return reduce->axes;
+  if (const TileScan* scan = std::get_if<TileScan>(&value.op)) return {scan->axis};
+  return {};
+}
+
+bool contains(const std::vector<AxisId>& sorted, AxisId axis) {
+  return std::binary_search(sorted.begin(), sorted.end(), axis);
+}
+
+std::string axes_text(const TileGraph& graph, const std::vector<AxisId>& axes) {
+  std::string text;
+  for (const AxisId axis : axes) {
+    text += (text.empty() ? "" : ", ") + graph[axis].name + " (" + to_text(graph[axis].extent) + ")";
+  }
+  return text.empty() ? "no axis" : text;
+}
+
+std::optional<Unsupported> collect_reductions(const TileGraph& graph, Structure& structure) {
+  std::optional<TileValueId> first, scan;
+  for (uint32_t i = 0; i < graph.values.size(); ++i) {
+    const TileValue& value = graph.values[i];
+    const bool is_scan = std::holds_alternative<TileScan>(value.op);
+    if (!is_scan && !std::holds_alternative<TileReduce>(value.op)) continue;
+    const std::vector<AxisId> axes = walked_axes(value);
+    structure.reductions.push_back({i});
+    if (is_scan && !scan) scan = TileValueId{i};
+    if (!first) {
+      first = TileValueId{i};
+      structure.reduced = axes;
+    } else if (axes != structure.reduced) {
+      return Unsupported{"cannot schedule %" + value.name + " in one nest with %" + graph[*first].name +
+                         ": it walks " + axes_text(graph, axes) + ", the other " +
+                         axes_text(graph, structure.reduced)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Unsupported> check_coverage(const TileGraph& graph, const Structure& structure) {
+  for (const TileStore& store : graph.stores) {
+    for (const AxisId axis : structure.parallel) {
+      if (uses_index(store.offset, static_cast<int>(axis.index))) continue;
+      return Unsupported{"cannot schedule the store of %" + graph[store.buffer].name +
+                         " in one nest: it does not vary along " + axes_text(graph, {axis}) +
+                         ", which other outputs walk in parallel"};
+    }
+  }
+  for (const TileValueId reduction : structure.reductions) {
+    for (const AxisId axis : structure.parallel) {
+      if (contains(graph[reduction].axes, axis)) continue;
+      return Unsupported{"cannot schedule %" + graph[reduction].name +
+                         " in one nest: it does not vary along " + axes_text(graph, {axis}) +
+                         " and would be reduced again for each of its elements"};
+    }
+  }
+  return std::nullopt;
+}
+
+void assign_levels(const TileGraph& graph, Structure& structure) {
+  structure.level.assign(graph.values.size(), 0);
+  for (uint32_t i = 0; i < graph.values.size(); ++i) {
+    int level = 0;
+    for (const TileValueId operand : operands_of(graph.values[i])) {
+      const bool is_reduce = std::holds_alternative<TileReduce>(graph[operand].op);
+      level = std::max(level, structure.level[operand.index] + (is_reduce ? 1 : 0));
+    }
+    structure.level[i] = level;
+  }
+  for (const TileValueId reduction : structure.reductions) {
+    structure.passes = std::max(structure.passes, structure.level[reduction.index] + 1);
+  }
+  for (const TileStore& store : graph.stores) {
+    if (!structure.varies_along_reduced(graph, store.value)) continue;
+    structure.passes = std::max(structure.passes, structure.level[store.value.index] + 1);
+  }
+}
+
+std::optional<Expr> coefficient_along(const Expr& offset, AxisId axis) {
+  const int index = static_cast<int>(axis.index);
+  if (!uses_index(offset, index)) return Expr(0);
+  const auto affine = affine_in(offset, index);
+  if (!affine) return std::nullopt;
+  return affine->coefficient;
+}
+
+// Where a*x + b >= 0 changes its answer.
+void add_breakpoint(const Expr& guard, AxisId axis, std::set<int64_t>& points) {
+  const auto affine = affine_in(guard, static_cast<int>(axis.index));
+  if (!affine) return;
+  const auto a = affine->coefficient.constant();
+  const auto b = affine->rest.constant();
+  if (!a || !b || *a == 0) return;
+  const Expr first_true = ceildiv(Expr(-*b), Expr(*a > 0 ? *a : 1));
+  const Expr first_false = floordiv(Expr(*b), Expr(*a < 0 ? -*a : 1)) + 1;
+  points.insert(*(*a > 0 ? first_true : first_false).constant());
+}
+
+}  // namespace
+
+bool Structure::varies_along_reduced(const TileGraph& graph, TileValueId value) const {
+  const auto& axes = graph[value].axes;
+  return std::any_of(axes.begin(), axes.end(), [&](AxisId axis) { return is_reduced(axis); });
+}
+
+bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); }
+
+Result<Structure> analyze_structure(const TileGraph& graph) {
+  Structure structure;
+  if (auto refusal = collect_reductions(graph, structure)) return *std::move(refusal);
+  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
+    if (!structure.is_reduced({axis})) structure.parallel.push_back({axis});
+  }
+  if (auto refusal = check_coverage(graph, structure)) return *std::move(refusal);
+  assign_levels(graph, structure);
+  return structure;
+}
+
+std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis) {
+  for (const IndexTerm& term : load.gathered) {
+    if (contains(graph[term.value].axes, axis)) return std::nullopt;
+  }
+  return coefficient_along(load.offset, axis);
+}
+
+std::optional<Expr> stride_along(const TileStore& store, AxisId axis) {
+  return coefficient_along(store.offset, axis);
+}
+
+std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis) {
+  std::set<int64_t> points;
+  auto add_all = [&](const std::vector<Expr>& guards) {
+    for (const Expr& guard : guards) {
+      if (indices_of(guard) == std::vector<int>{static_cast<int>(axis.index)}) {
+        add_breakpoint(guard, axis, points);
+      }
+    }
+  };
+  for (const TileValue& value : graph.values) {
+    if (const TileLoad* load = std::get_if<TileLoad>(&value.op)) add_all(load->guard);
+    if (const TilePredicate* predicate = std::get_if<TilePredicate>(&value.op)) add_all(predicate->guard);
+  }
+  const auto extent = graph[axis].extent.constant();
+  std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
+  return {points.begin(), points.end()};
+}
+
+}  // namespace tilefuse
