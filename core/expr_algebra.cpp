@@ -35,23 +35,19 @@ Division divide_polynomial(const Expr& a, const Expr& b) {
   return {quotient, remainder};
 }
 
-// By one term: coefficients are divided with a remainder of smaller magnitude (the constant one: floor).
+// By one term: terms that it divides, and the multiple of it in the constant term.
 Division divide_by_term(const Expr& a, const Term& b) {
   std::vector<Term> quotient, remainder;
   for (const Term& term : a.terms()) {
-    auto factors = without_factors(term.factors, b.factors);
-    if (!factors) {
+    if (auto whole = divide(term, b)) {
+      quotient.push_back(std::move(*whole));
+    } else if (term.factors.empty() && b.factors.empty()) {
+      const int64_t whole_part = floor_divide(term.coefficient, b.coefficient);
+      if (whole_part != 0) quotient.push_back({whole_part, {}});
+      remainder.push_back({floor_remainder(term.coefficient, b.coefficient), {}});
+    } else {
       remainder.push_back(term);
-      continue;
     }
-    const bool floors = term.factors.empty();
-    const int64_t rest = floors ? floor_remainder(term.coefficient, b.coefficient)
-                                : (b.coefficient == -1 ? 0 : term.coefficient % b.coefficient);
-    const int64_t whole =
-        floors ? floor_divide(term.coefficient, b.coefficient)
-               : (b.coefficient == -1 ? checked_negate(term.coefficient) : term.coefficient / b.coefficient);
-    if (whole != 0) quotient.push_back({whole, std::move(*factors)});
-    if (rest != 0) remainder.push_back({rest, term.factors});
   }
   return {make_expr(std::move(quotient)), make_expr(std::move(remainder))};
 }

@@ -102,8 +102,8 @@ Expr floordiv(const Expr& a, const Expr& b) {
   if (b.is_constant(0)) throw UserError("a size expression divides by zero");
   if (b.is_constant(1)) return a;
   const auto divisor = b.constant();
-  if (divisor && *divisor < 0) return floordiv(-a, -b);
   if (auto value = a.constant(); value && divisor) return floor_divide(*value, *divisor);
+  if (divisor && *divisor < 0) return floordiv(-a, -b);
   Division division = divide_terms(a, b);
   if (division.remainder.is_constant(0)) return division.quotient;
   const auto rest = division.remainder.constant();
@@ -115,8 +115,8 @@ Expr mod(const Expr& a, const Expr& b) {
   if (b.is_constant(0)) throw UserError("a size expression divides by zero");
   if (b.is_constant(1)) return 0;
   const auto divisor = b.constant();
-  if (divisor && *divisor < 0) return -mod(-a, -b);
   if (auto value = a.constant(); value && divisor) return floor_remainder(*value, *divisor);
+  if (divisor && *divisor < 0) return -mod(-a, -b);
   const Expr remainder = divide_terms(a, b).remainder;
   if (remainder.constant() && (divisor || remainder.is_constant(0))) return remainder;
   return reduced_mod(remainder, b);

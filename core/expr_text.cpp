@@ -7,6 +7,7 @@
 // A size reads "64*s0", an offset "i0*64": what varies stands first, constants come last.
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "core/expr.h"
 #include "core/expr_algebra.h"
@@ -200,6 +201,8 @@ class Parser {
   Expr unary() {
     bool is_negative = false;
     while (take("-")) is_negative = !is_negative;
+    skip_spaces();
+    if (position_ < text_.size() && is_digit(text_[position_])) return integer(is_negative);
     Expr result = primary();
     return is_negative ? -result : result;
   }
@@ -210,18 +213,18 @@ class Parser {
       require(")");
       return result;
     }
-    if (position_ < text_.size() && is_digit(text_[position_])) return integer();
     if (position_ < text_.size() && is_letter(text_[position_])) return named();
     fail("a number, a name or '('");
   }
 
-  Expr integer() {
-    int64_t value = 0;
+  Expr integer(bool is_negative) {
+    uint64_t value = 0;
     const char* begin = text_.data() + position_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error != std::errc()) fail("a number that fits into 64 bits");
+    const uint64_t limit = magnitude(std::numeric_limits<int64_t>::min()) - (is_negative ? 0 : 1);
+    if (error != std::errc() || value > limit) fail("a number that fits into 64 bits");
     position_ += static_cast<size_t>(end - begin);
-    return value;
+    return static_cast<int64_t>(is_negative ? 0 - value : value);
   }
 
   Expr named() {
