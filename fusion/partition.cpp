@@ -12,8 +12,9 @@
 namespace tilefuse {
 namespace {
 
-// A merge has to save this share of the time apart: below it the prediction is noise.
-constexpr double kMargin = 0.01;
+// A merge has to save this much, and this share of the time apart: below it the prediction is noise.
+constexpr double kMarginUs = 0.05;
+constexpr double kMarginShare = 0.001;
 // Siblings only share a read; looked for among this many neighbouring readers of a value, so that a value
 // with many readers stays linear.
 constexpr size_t kSiblingWindow = 4;
@@ -111,7 +112,7 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   }
   fused_us = estimate_us(*tiles, target_, options_.threads, options_.hints);
   const double apart_us = cost(first) + cost(second);
-  if (fused_us > apart_us * (1 - kMargin)) return NoGain{apart_us, fused_us};
+  if (fused_us > apart_us * (1 - kMarginShare) - kMarginUs) return NoGain{apart_us, fused_us};
   return std::nullopt;
 }
 
