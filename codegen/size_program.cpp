@@ -137,6 +137,7 @@ std::optional<SymbolBinding> bind_symbol(const Expr& size, int position, int dim
     if (!binding.symbol.empty()) return std::nullopt;
     binding.symbol = atom.symbol;
     binding.factor = term.coefficient;
+    binding.range = atom.range;
   }
   const auto is_known = [&](const SymbolBinding& other) { return other.symbol == binding.symbol; };
   if (binding.symbol.empty() || std::any_of(known.begin(), known.end(), is_known)) return std::nullopt;

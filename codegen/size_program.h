@@ -51,6 +51,7 @@ struct SymbolBinding {
   int position = 0;  // of the input
   int dim = 0;       // of the tensor; -1: the input is the size itself
   int64_t factor = 1, offset = 0;
+  SymbolRange range;  // what the graph was compiled for
 };
 // A binding from `size`, if exactly one unknown symbol occurs in it, linearly.
 std::optional<SymbolBinding> bind_symbol(const Expr& size, int position, int dim,

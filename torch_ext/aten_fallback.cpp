@@ -1,0 +1,241 @@
+#include "torch_ext/aten_fallback.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "core/expr_terms.h"
+#include "core/match.h"
+#include "core/result.h"
+#include "torch_ext/aten_map_table.h"
+#include "torch_ext/boxed_call.h"
+#include "torch_ext/tensors.h"
+
+namespace tilefuse {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+
+IValue dtype_value(DType dtype) { return int64_t(to_scalar_type(dtype)); }
+IValue int_list(const std::vector<int64_t>& values) { return c10::List<int64_t>(values); }
+c10::Scalar number(const Scalar& value) {
+  return match(
+      value, [](bool v) { return c10::Scalar(v); }, [](int64_t v) { return c10::Scalar(v); },
+      [](double v) { return c10::Scalar(v); });
+}
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, const std::vector<Tensor>& inputs, const std::map<std::string, int64_t>& symbols)
+      : graph_(graph), inputs_(inputs), symbols_(symbols), values_(graph.values.size()) {}
+
+  std::vector<Tensor> run() {
+    for (const Node& node : graph_.nodes) {
+      const ValueId result = node.results[0];
+      values_[result.index] = match(node.op, [&](const auto& op) { return evaluate_node(op, node, result); });
+    }
+    std::vector<Tensor> outputs;
+    for (const GraphOutput& output : graph_.outputs) {
+      const ValueId value = std::get<ValueId>(output);
+      outputs.push_back(cast(values_[value.index], graph_[value].type.dtype));
+    }
+    return outputs;
+  }
+
+ private:
+  // ------------------------------------------------------------ small parts
+  const Tensor& operand(const Node& node, size_t i) const { return values_[node.operands[i].index]; }
+  DType held(ValueId value) const { return info(graph_[value].type.dtype).compute; }
+  static Tensor cast(const Tensor& tensor, DType dtype) {
+    if (tensor.scalar_type() == to_scalar_type(dtype)) return tensor;
+    return boxed("aten::_to_copy", "", {tensor, dtype_value(dtype)});
+  }
+  int64_t size(const Expr& expr) const {
+    return evaluate(expr, {}, [&](const std::string& symbol) { return symbols_.at(symbol); });
+  }
+  std::vector<int64_t> sizes(const std::vector<Expr>& exprs) const {
+    std::vector<int64_t> result;
+    for (const Expr& expr : exprs) result.push_back(size(expr));
+    return result;
+  }
+  static Tensor full(const std::vector<int64_t>& shape, const c10::Scalar& value, DType dtype) {
+    return boxed("aten::full", "", {int_list(shape), value, dtype_value(dtype)});
+  }
+  static Tensor add(const Tensor& a, const Tensor& b) { return boxed("aten::add", "Tensor", {a, b}); }
+  static Tensor times(const Tensor& a, int64_t b) { return boxed("aten::mul", "Scalar", {a, b}); }
+  static Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+    return boxed("aten::where", "self", {condition, a, b});
+  }
+  static Tensor at_least(const Tensor& a, int64_t b) { return boxed("aten::ge", "Scalar", {a, b}); }
+
+  // 0, 1, 2, ... along one dimension of `shape`, the others 1.
+  static Tensor coordinate(const std::vector<int64_t>& shape, size_t dim) {
+    std::vector<int64_t> thin(shape.size(), 1);
+    thin[dim] = shape[dim];
+    return boxed("aten::reshape", "", {boxed("aten::arange", "", {shape[dim], dtype_value(DType::I64)}), int_list(thin)});
+  }
+
+  // ------------------------------------------------------------ coordinates as tensors
+  Tensor coordinates_of(const Expr& expr, const std::vector<int64_t>& shape) const {
+    Tensor sum = full(std::vector<int64_t>(shape.size(), 1), 0, DType::I64);
+    for (const Expr::Term& term : expr.terms()) {
+      Tensor product = full({}, term.coefficient, DType::I64);
+      for (const Expr::Atom& atom : term.factors) {
+        product = boxed("aten::mul", "Tensor", {product, atom_of(atom, shape)});
+      }
+      sum = add(sum, product);
+    }
+    return sum;
+  }
+  Tensor atom_of(const Expr::Atom& atom, const std::vector<int64_t>& shape) const {
+    const auto both = [&](const char* op, const char* overload) {
+      return boxed(op, overload, {coordinates_of(atom.args[0], shape), coordinates_of(atom.args[1], shape)});
+    };
+    switch (atom.kind) {
+      case Expr::AtomKind::Index: return coordinate(shape, size_t(atom.index));
+      case Expr::AtomKind::Symbol: return full({}, symbols_.at(atom.symbol), DType::I64);
+      case Expr::AtomKind::FloorDiv: return both("aten::floor_divide", "");
+      case Expr::AtomKind::Mod: return both("aten::remainder", "Tensor");
+      case Expr::AtomKind::Min: return both("aten::minimum", "");
+      case Expr::AtomKind::Max: return both("aten::maximum", "");
+    }
+    return {};
+  }
+  // data[coordinates], with coordinates as tensors that broadcast to `shape`.
+  static Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates, const std::vector<int64_t>& shape) {
+    Tensor place = full(shape, 0, DType::I64);
+    int64_t stride = 1;
+    for (size_t d = coordinates.size(); d-- > 0; stride *= data.size(int64_t(d))) {
+      place = add(place, times(coordinates[d], stride));
+    }
+    // Of nothing, only nothing can be taken, which aten::take refuses unless the places are none.
+    if (place.numel() == 0) return boxed("aten::new_empty", "", {data, int_list(shape)});
+    return boxed("aten::take", "", {data, place});
+  }
+
+  // ------------------------------------------------------------ nodes
+  Tensor evaluate_node(const Input& input, const Node&, ValueId result) const {
+    return cast(inputs_[size_t(input.position)], held(result));
+  }
+  Tensor evaluate_node(const Constant& constant, const Node&, ValueId result) const {
+    return full(sizes(graph_[result].type.shape), number(constant.value), held(result));
+  }
+  Tensor evaluate_node(const Iota& iota, const Node&, ValueId result) const {
+    const auto shape = sizes(graph_[result].type.shape);
+    const Expr value = iota.start + iota.step * Expr::index(iota.dim);
+    return boxed("aten::expand", "", {coordinates_of(value, shape), int_list(shape)});
+  }
+  Tensor evaluate_node(const Map& map, const Node& node, ValueId result) const {
+    if (map.fn == MapFn::Cast) return cast(cast(operand(node, 0), graph_[result].type.dtype), held(result));
+    const AtenMap* row = aten_map(map.fn);
+    TILEFUSE_CHECK(row != nullptr, std::string("no operator stands for ") + info(map.fn).name);
+    std::vector<IValue> arguments;
+    for (size_t i = 0; i < node.operands.size(); ++i) arguments.emplace_back(operand(node, i));
+    if (row->addend_first) std::rotate(arguments.begin(), arguments.end() - 1, arguments.end());
+    if (row->rounding_mode != nullptr) arguments.emplace_back(std::string(row->rounding_mode));
+    return cast(boxed(row->op, row->overload, std::move(arguments)), held(result));
+  }
+  Tensor evaluate_node(const Reduce& reduce, const Node& node, ValueId result) const {
+    // The reduced dimensions, made one at the end: argmax counts over all of them.
+    const Tensor& data = operand(node, 0);
+    std::vector<int64_t> order, kept;
+    for (int64_t d = 0; d < data.dim(); ++d) {
+      if (std::find(reduce.dims.begin(), reduce.dims.end(), int(d)) != reduce.dims.end()) continue;
+      order.push_back(d);
+      kept.push_back(data.size(d));
+    }
+    order.insert(order.end(), reduce.dims.begin(), reduce.dims.end());
+    kept.push_back(std::accumulate(reduce.dims.begin(), reduce.dims.end(), int64_t{1},
+                                   [&](int64_t n, int d) { return n * data.size(d); }));
+    const Tensor rows = boxed("aten::reshape", "", {boxed("aten::permute", "", {data, int_list(order)}), int_list(kept)});
+    const auto over_last = [&](const char* op, const char* overload) {
+      return boxed(op, overload, {rows, int64_t{-1}});
+    };
+    const auto over_dims = [&](const char* op) { return boxed(op, "", {rows, int_list({-1})}); };
+    switch (reduce.kind) {
+      case ReduceKind::Sum: return cast(boxed("aten::sum", "dim_IntList", {rows, int_list({-1})}), held(result));
+      case ReduceKind::Prod: return cast(over_last("aten::prod", "dim_int"), held(result));
+      case ReduceKind::Max: return over_dims("aten::amax");
+      case ReduceKind::Min: return over_dims("aten::amin");
+      case ReduceKind::Any: return cast(over_last("aten::any", "dim"), held(result));
+      case ReduceKind::All: return cast(over_last("aten::all", "dim"), held(result));
+      case ReduceKind::ArgMax: return over_last("aten::argmax", "");
+      case ReduceKind::ArgMin: return over_last("aten::argmin", "");
+    }
+    return {};
+  }
+  Tensor evaluate_node(const Scan& scan, const Node& node, ValueId result) const {
+    const std::vector<IValue> arguments = {operand(node, 0), int64_t{scan.dim}};
+    switch (scan.kind) {
+      case ReduceKind::Sum: return cast(boxed("aten::cumsum", "", arguments), held(result));
+      case ReduceKind::Prod: return cast(boxed("aten::cumprod", "", arguments), held(result));
+      case ReduceKind::Max: return boxed("aten::cummax", "", arguments);  // (values, positions)
+      case ReduceKind::Min: return boxed("aten::cummin", "", arguments);
+      default: break;
+    }
+    throw_internal_error("scan.kind", "a scan of this kind", __FILE__, __LINE__);
+  }
+  Tensor evaluate_node(const View& view, const Node& node, ValueId) const {
+    const Tensor data = boxed("aten::contiguous", "", {operand(node, 0)});
+    const auto shape = sizes(view.map.extents);
+    std::optional<Tensor> inside;
+    for (const Expr& condition : view.map.conditions) {
+      const Tensor here = at_least(coordinates_of(condition, shape), 0);
+      inside = inside ? boxed("aten::bitwise_and", "Tensor", {*inside, here}) : here;
+    }
+    std::vector<Tensor> coordinates;
+    const Tensor zero = full({}, 0, DType::I64);
+    for (const Expr& coordinate : view.map.coordinates) {
+      const Tensor place = coordinates_of(coordinate, shape);
+      coordinates.push_back(inside ? where(*inside, place, zero) : place);
+    }
+    if (!inside) return take(data, coordinates, shape);
+    const Tensor fill = boxed("aten::full_like", "", {boxed("aten::new_empty", "", {data, int_list(shape)}), number(view.map.fill)});
+    return data.numel() == 0 ? fill : where(*inside, take(data, coordinates, shape), fill);
+  }
+  Tensor evaluate_node(const Concat& concat, const Node& node, ValueId) const {
+    c10::List<Tensor> pieces;
+    for (size_t i = 0; i < node.operands.size(); ++i) pieces.push_back(operand(node, i));
+    return boxed("aten::cat", "", {pieces, int64_t{concat.dim}});
+  }
+  Tensor evaluate_node(const Gather& gather, const Node& node, ValueId result) const {
+    const Tensor data = boxed("aten::contiguous", "", {operand(node, 0)});
+    const auto shape = sizes(graph_[result].type.shape);
+    std::vector<Tensor> coordinates;
+    for (size_t d = 0; d < gather.coordinates.size(); ++d) {
+      Tensor place = coordinates_of(gather.coordinates[d], shape);
+      if (gather.from_index[d] >= 0) {
+        const Tensor index = cast(operand(node, size_t(gather.from_index[d]) + 1), DType::I64);
+        place = add(place, checked(index, data.size(int64_t(d)), gather.wrap));
+      }
+      coordinates.push_back(place);
+    }
+    return take(data, coordinates, shape);
+  }
+  static Tensor checked(const Tensor& index, int64_t extent, bool wrap) {
+    const Tensor below = boxed("aten::lt", "Scalar", {index, int64_t{0}});
+    const Tensor wrapped = wrap ? where(below, boxed("aten::add", "Scalar", {index, extent}), index) : index;
+    const Tensor outside = boxed("aten::bitwise_or", "Tensor",
+                                 {boxed("aten::lt", "Scalar", {wrapped, int64_t{0}}), at_least(wrapped, extent)});
+    TORCH_CHECK_INDEX(!*boxed("aten::any", "", {outside}).const_data_ptr<bool>(), "index out of range in self");
+    return wrapped;
+  }
+  Tensor evaluate_node(const Call& call, const Node&, ValueId) const {
+    throw_internal_error("node", "the operator " + call.op + " inside a region", __FILE__, __LINE__);
+  }
+
+  const Graph& graph_;
+  const std::vector<Tensor>& inputs_;
+  const std::map<std::string, int64_t>& symbols_;
+  std::vector<Tensor> values_;
+};
+
+}  // namespace
+
+std::vector<at::Tensor> AtenFallback::run(const std::vector<at::Tensor>& inputs,
+                                          const std::map<std::string, int64_t>& symbols) const {
+  return Interpreter(graph_, inputs, symbols).run();
+}
+
+}  // namespace tilefuse

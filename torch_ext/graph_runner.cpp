@@ -1,0 +1,313 @@
+#include "torch_ext/graph_runner.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+
+#include "core/match.h"
+#include "torch_ext/pool.h"
+#include "torch_ext/tensors.h"
+
+namespace tilefuse {
+namespace {
+
+void parallel_for(int64_t tiles, int64_t grain, void* context, TileBody body) {
+  at::parallel_for(0, tiles, grain, [&](int64_t first, int64_t last) { body(context, first, last); });
+}
+
+SizeProgram sizes_bound_by(const std::vector<SymbolBinding>& bindings) {
+  std::vector<std::string> symbols;
+  for (const SymbolBinding& binding : bindings) symbols.push_back(binding.symbol);
+  return SizeProgram(std::move(symbols));
+}
+
+}  // namespace
+
+std::vector<SymbolBinding> bind_symbols(const Executable& executable) {
+  std::vector<SymbolBinding> bindings;
+  const auto bind = [&](const Expr& size, size_t position, int dim) {
+    if (auto binding = bind_symbol(size, int(position), dim, bindings)) bindings.push_back(*binding);
+  };
+  for (size_t position = 0; position < executable.inputs.size(); ++position) {
+    if (const auto* size = std::get_if<Expr>(&executable.inputs[position].value)) bind(*size, position, -1);
+  }
+  for (size_t position = 0; position < executable.inputs.size(); ++position) {
+    const auto* slot = std::get_if<SlotId>(&executable.inputs[position].value);
+    if (slot == nullptr) continue;
+    const auto& sizes = executable[*slot].spec.sizes;
+    for (size_t dim = 0; dim < sizes.size(); ++dim) bind(sizes[dim], position, int(dim));
+  }
+  return bindings;
+}
+
+// ---------------------------------------------------------------- loading
+GraphRunner::GraphRunner(Executable executable, const RegionSymbols& symbols)
+    : executable_(std::move(executable)),
+      bindings_(bind_symbols(executable_)),
+      sizes_(sizes_bound_by(bindings_)) {
+  load_slots();
+  load_regions(symbols);
+  load_calls();
+  for (const ExecutableOutput& output : executable_.outputs) {
+    const auto* size = std::get_if<Expr>(&output);
+    output_sizes_.push_back(size ? sizes_.add(*size) : -1);
+  }
+  arena_bytes_ = sizes_.add(executable_.arena_bytes);
+}
+
+void GraphRunner::load_slots() {
+  for (const Slot& slot : executable_.slots) {
+    LoadedSlot& loaded = slots_.emplace_back();
+    loaded.type = to_scalar_type(slot.spec.dtype);
+    loaded.item_bytes = size_in_bytes(slot.spec.dtype);
+    loaded.rank = slot.spec.sizes.size();
+    loaded.sizes = sizes_.add_list(slot.spec.sizes);
+    loaded.strides = sizes_.add_list(slot.spec.strides);
+    match(
+        slot.home,
+        [&](const InputHome& home) {
+          loaded.where = Where::Input;
+          loaded.base = uint32_t(home.position);
+        },
+        [&](const ArenaHome& home) {
+          loaded.where = Where::Arena;
+          has_arena_ = true;
+          loaded.offset = sizes_.add(home.offset);
+        },
+        [&](const BlockHome&) { loaded.where = Where::Block; },
+        [&](const FrameworkHome&) { loaded.where = Where::Framework; },
+        [&](const AliasHome& home) {
+          loaded.where = Where::Alias;
+          loaded.base = home.base.index;
+          loaded.offset = sizes_.add(home.offset);
+        });
+  }
+  for (uint32_t s = 0; s < slots_.size(); ++s) {
+    if (slots_[s].where == Where::Alias) slots_[slots_[s].base].aliases.push_back(s);
+  }
+}
+
+void GraphRunner::load_regions(const RegionSymbols& symbols) {
+  for (size_t r = 0; r < executable_.regions.size(); ++r) {
+    const CompiledRegion& region = executable_.regions[r];
+    LoadedProgram& program = programs_.emplace_back();
+    if (region.refusal.empty()) {
+      program.region = load_region(region.program, sizes_, symbols[r]);
+    } else {
+      program.fallback = std::make_unique<AtenFallback>(parse_graph(region.fallback));
+    }
+  }
+}
+
+void GraphRunner::load_calls() {
+  for (const Instruction& instruction : executable_.instructions) {
+    const auto* call = std::get_if<CallOperator>(&instruction);
+    calls_.push_back(call ? std::make_unique<PreparedCall>(*call, sizes_) : nullptr);
+  }
+}
+
+// ---------------------------------------------------------------- running
+// One call: everything that changes.
+class GraphCall {
+ public:
+  GraphCall(const GraphRunner& graph, torch::jit::Stack& stack)
+      : graph_(graph), stack_(stack), slots_(graph.slots_.size()) {}
+
+  void run() {
+    read_sizes();
+    for (size_t i = 0; i < graph_.executable_.inputs.size(); ++i) read_input(i);
+    take_arena();
+    const auto& instructions = graph_.executable_.instructions;
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      match(
+          instructions[i], [&](const LaunchRegion& launch) { run_launch(launch); },
+          [&](const CallOperator& call) { run_call(call, *graph_.calls_[i]); },
+          [&](const CopySlot& copy) { copy_into(allocate(copy.target), tensor(copy.source)); },
+          [&](const WriteBack& back) {
+            copy_into(argument(size_t(back.position)).toTensor(), tensor(back.source));
+          },
+          [&](const Free& free) { release(free.slot); });
+    }
+    push_results();
+  }
+
+ private:
+  using LoadedSlot = GraphRunner::LoadedSlot;
+  using Where = GraphRunner::Where;
+  struct State {
+    char* data = nullptr;
+    at::Tensor tensor;  // where one was needed
+  };
+
+  const c10::IValue& argument(size_t position) const {
+    return torch::jit::peek(stack_, position, graph_.executable_.inputs.size());
+  }
+  at::IntArrayRef sizes(const LoadedSlot& slot) const { return {registers_ + slot.sizes, slot.rank}; }
+  at::IntArrayRef strides(const LoadedSlot& slot) const { return {registers_ + slot.strides, slot.rank}; }
+
+  void read_sizes() {
+    registers_ = graph_.sizes_.constants().data();
+    if (graph_.sizes_.is_constant()) return;
+    evaluated_.assign(graph_.sizes_.constants().begin(), graph_.sizes_.constants().end());
+    for (size_t s = 0; s < graph_.bindings_.size(); ++s) {
+      const SymbolBinding& binding = graph_.bindings_[s];
+      const c10::IValue& source = argument(size_t(binding.position));
+      int64_t size = 0;
+      if (binding.dim < 0) {
+        size = source.toInt();
+      } else {
+        const at::Tensor& tensor = source.toTensor();
+        TORCH_CHECK(binding.dim < tensor.dim(), "tilefuse: input ", binding.position, " has too few dimensions");
+        size = tensor.size(binding.dim);
+      }
+      const int64_t value = (size - binding.offset) / binding.factor;
+      const SymbolRange& range = binding.range;
+      TORCH_CHECK(value >= range.low && value <= range.high && value % range.multiple_of == 0, "tilefuse: the size ",
+                  binding.symbol, " = ", value, " of input ", binding.position, " is outside of [", range.low, ", ",
+                  range.high, "] or no multiple of ", range.multiple_of);
+      evaluated_[s] = value;
+    }
+    graph_.sizes_.run({evaluated_.data(), evaluated_.size()});
+    registers_ = evaluated_.data();
+  }
+
+  void read_input(size_t position) {
+    const auto* id = std::get_if<SlotId>(&graph_.executable_.inputs[position].value);
+    if (id == nullptr) return;
+    const LoadedSlot& slot = graph_.slots_[id->index];
+    const at::Tensor& given = argument(position).toTensor();
+    TORCH_CHECK(given.device().is_cpu() && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
+                "tilefuse: input ", position, " must be a strided CPU tensor of ", slot.type, ", got ",
+                given.toString());
+    TORCH_CHECK(given.sizes() == sizes(slot), "tilefuse: input ", position, " must have the sizes ", sizes(slot),
+                ", got ", given.sizes());
+    State& state = slots_[id->index];
+    state.tensor = with_layout(given, sizes(slot), strides(slot));
+    state.data = static_cast<char*>(const_cast<void*>(state.tensor.const_data_ptr()));
+  }
+
+  void take_arena() {
+    if (!graph_.has_arena_) return;
+    arena_ = pooled_storage(size_t(std::max<int64_t>(registers_[graph_.arena_bytes_], 0)));
+    arena_data_ = static_cast<char*>(arena_.mutable_data());
+  }
+
+  at::Tensor& allocate(SlotId id) {
+    const LoadedSlot& slot = graph_.slots_[id.index];
+    State& state = slots_[id.index];
+    state.tensor = pooled_tensor(sizes(slot), strides(slot), slot.type);
+    state.data = static_cast<char*>(state.tensor.mutable_data_ptr());
+    return state.tensor;
+  }
+
+  void adopt(SlotId id, const at::Tensor& made) {
+    const LoadedSlot& slot = graph_.slots_[id.index];
+    TORCH_CHECK(made.sizes() == sizes(slot) && made.scalar_type() == slot.type, "tilefuse: %",
+                graph_.executable_[id].spec.name, " was captured as ", slot.type, sizes(slot), " and is ",
+                made.toString(), made.sizes());
+    State& state = slots_[id.index];
+    state.tensor = with_layout(made, sizes(slot), strides(slot));
+    // An operator that hands an operand back without saying so: the arena's bytes will be used again.
+    if (arena_ && state.tensor.storage().unsafeGetStorageImpl() == arena_.unsafeGetStorageImpl()) {
+      const at::Tensor shared = state.tensor;
+      copy_into(allocate(id), shared);
+    }
+    state.data = static_cast<char*>(const_cast<void*>(state.tensor.const_data_ptr()));
+  }
+
+  char* data(SlotId id) {
+    const LoadedSlot& slot = graph_.slots_[id.index];
+    if (slot.where == Where::Arena) return arena_data_ + registers_[slot.offset];
+    if (slot.where == Where::Alias) return data(SlotId{slot.base}) + registers_[slot.offset] * slot.item_bytes;
+    return slots_[id.index].data;
+  }
+
+  const at::Tensor& tensor(SlotId id) {
+    State& state = slots_[id.index];
+    if (state.tensor.defined()) return state.tensor;
+    const LoadedSlot& slot = graph_.slots_[id.index];
+    if (slot.where == Where::Arena) {
+      const int64_t offset = registers_[slot.offset] / slot.item_bytes;
+      state.tensor = tensor_over(arena_, sizes(slot), strides(slot), offset, slot.type);
+    } else if (slot.where == Where::Alias) {
+      const at::Tensor& base = tensor(SlotId{slot.base});
+      const int64_t offset = base.storage_offset() + registers_[slot.offset];
+      state.tensor = tensor_over(base.storage(), sizes(slot), strides(slot), offset, slot.type);
+    }
+    TORCH_INTERNAL_ASSERT(state.tensor.defined(), "tilefuse: %", graph_.executable_[id].spec.name);
+    return state.tensor;
+  }
+
+  char* writable(SlotId id) {
+    if (graph_.slots_[id.index].where == Where::Block) allocate(id);
+    return data(id);
+  }
+
+  void run_launch(const LaunchRegion& launch) {
+    const auto& program = graph_.programs_[size_t(launch.region)];
+    if (program.fallback) {
+      run_fallback(launch, *program.fallback);
+      return;
+    }
+    c10::SmallVector<const void*, 16> buffers;
+    for (const SlotId id : launch.inputs) buffers.push_back(data(id));
+    for (const SlotId id : launch.outputs) buffers.push_back(writable(id));
+    for (const SlotId id : launch.workspaces) buffers.push_back(data(id));
+    TORCH_CHECK_INDEX(run_region(program.region, registers_, buffers.data(), parallel_for),
+                      "index out of range in self");
+  }
+
+  void run_fallback(const LaunchRegion& launch, const AtenFallback& fallback) {
+    std::vector<at::Tensor> inputs;
+    for (const SlotId id : launch.inputs) inputs.push_back(tensor(id));
+    std::map<std::string, int64_t> symbols;
+    for (size_t s = 0; s < graph_.bindings_.size(); ++s) symbols[graph_.bindings_[s].symbol] = registers_[s];
+    const std::vector<at::Tensor> made = fallback.run(inputs, symbols);
+    for (size_t i = 0; i < made.size(); ++i) adopt(launch.outputs[i], made[i]);
+  }
+
+  void run_call(const CallOperator& call, const PreparedCall& prepared) {
+    if (call.writes_results) {
+      for (const SlotId id : call.results) writable(id);
+    }
+    const auto made = prepared.run([&](SlotId id) { return tensor(id); }, registers_);
+    for (size_t i = 0; i < made.size(); ++i) adopt(call.results[i], made[i]);
+  }
+
+  void release(SlotId id) {
+    slots_[id.index] = State{};
+    for (const uint32_t alias : graph_.slots_[id.index].aliases) slots_[alias].tensor.reset();
+  }
+
+  void push_results() {
+    torch::jit::Stack results;
+    results.reserve(graph_.executable_.outputs.size());
+    for (size_t i = 0; i < graph_.executable_.outputs.size(); ++i) {
+      const ExecutableOutput& output = graph_.executable_.outputs[i];
+      if (const auto* id = std::get_if<SlotId>(&output)) {
+        results.emplace_back(tensor(*id));
+      } else if (graph_.output_sizes_[i] >= 0) {
+        results.emplace_back(registers_[graph_.output_sizes_[i]]);
+      }
+    }
+    torch::jit::drop(stack_, graph_.executable_.inputs.size());
+    for (c10::IValue& result : results) stack_.push_back(std::move(result));
+  }
+
+  const GraphRunner& graph_;
+  torch::jit::Stack& stack_;
+  const int64_t* registers_ = nullptr;
+  c10::SmallVector<int64_t, 64> evaluated_;
+  c10::SmallVector<State, 24> slots_;
+  c10::Storage arena_;
+  char* arena_data_ = nullptr;
+};
+
+void GraphRunner::run(torch::jit::Stack& stack) const {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  GraphCall(*this, stack).run();
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,140 @@
+#include "torch_ext/pool.h"
+
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+namespace tilefuse {
+namespace {
+
+constexpr size_t kHeaderBytes = 64, kHugePage = size_t{2} << 20, kPage = 4096;
+constexpr int kClasses = 256;
+
+struct Header {  // in front of every block's data
+  size_t bytes;  // of the block, header included
+  int size_class;
+};
+static_assert(sizeof(Header) <= kHeaderBytes);
+
+// Four classes to a power of two: class 4*e + q holds blocks of (4 + q) << (e - 2) bytes.
+int class_of(size_t bytes) {
+  bytes = std::max(bytes, size_t{256});
+  const int exponent = int(std::bit_width(bytes - 1)) - 1;
+  const size_t step = size_t{1} << (exponent - 2);
+  const auto quarter = int((bytes + step - 1) / step) - 4;
+  return 4 * exponent + quarter;
+}
+size_t bytes_of_class(int size_class) { return size_t(4 + size_class % 4) << (size_class / 4 - 2); }
+
+int64_t default_bound() {
+  const auto ram = int64_t(::sysconf(_SC_PHYS_PAGES)) * int64_t(::sysconf(_SC_PAGESIZE));
+  return std::min(ram / 8, int64_t{2} << 30);
+}
+
+class Pool final : public c10::Allocator {
+ public:
+  static Pool& instance() {
+    static auto* pool = new Pool;  // never destroyed
+    return *pool;
+  }
+
+  c10::DataPtr allocate(size_t wanted) override {
+    const int size_class = class_of(wanted + kHeaderBytes);
+    Header* block = pop(size_class);
+    if (block == nullptr) block = fresh(size_class);
+    return {reinterpret_cast<char*>(block) + kHeaderBytes, block, &Pool::release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+  PoolStats stats() {
+    const std::lock_guard lock(mutex_);
+    return {held_, used_, bound_};
+  }
+  void set_bound(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    bound_ = bytes;
+    drop_beyond(bytes);
+  }
+  int64_t trim() {
+    const std::lock_guard lock(mutex_);
+    const int64_t before = held_;
+    drop_beyond(0);
+    return before;
+  }
+
+ private:
+  Header* pop(int size_class) {
+    const std::lock_guard lock(mutex_);
+    used_ += int64_t(bytes_of_class(size_class));
+    auto& blocks = free_[size_t(size_class)];
+    if (blocks.empty()) return nullptr;
+    Header* block = blocks.back();
+    blocks.pop_back();
+    held_ -= int64_t(block->bytes);
+    return block;
+  }
+
+  Header* fresh(int size_class) {
+    const size_t bytes = bytes_of_class(size_class);
+    const bool huge = bytes >= kHugePage;
+    void* memory = nullptr;
+    const size_t align = huge ? kHugePage : bytes >= kPage ? kPage : kHeaderBytes;
+    if (::posix_memalign(&memory, align, bytes) != 0) {
+      const std::lock_guard lock(mutex_);
+      used_ -= int64_t(bytes);
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "tilefuse: cannot allocate ", bytes, " bytes");
+    }
+    if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // advice: its refusal costs speed alone
+    return new (memory) Header{bytes, size_class};
+  }
+
+  static void release(void* memory) {
+    auto* block = static_cast<Header*>(memory);
+    Pool& pool = instance();
+    const std::lock_guard lock(pool.mutex_);
+    const auto bytes = int64_t(block->bytes);
+    pool.used_ -= bytes;
+    if (bytes > pool.bound_) {
+      std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): posix_memalign has no other partner
+      return;
+    }
+    pool.drop_beyond(pool.bound_ - bytes);
+    pool.held_ += bytes;
+    pool.free_[size_t(block->size_class)].push_back(block);
+  }
+
+  // Largest blocks first: they are the fewest and the dearest to hold.
+  void drop_beyond(int64_t bytes) {
+    for (int c = kClasses - 1; c >= 0 && held_ > bytes; --c) {
+      auto& blocks = free_[size_t(c)];
+      while (!blocks.empty() && held_ > bytes) {
+        held_ -= int64_t(blocks.back()->bytes);
+        std::free(blocks.back());  // NOLINT(cppcoreguidelines-no-malloc)
+        blocks.pop_back();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::array<std::vector<Header*>, kClasses> free_;  // by size class
+  int64_t held_ = 0, used_ = 0, bound_ = default_bound();
+};
+
+}  // namespace
+
+c10::Allocator* pool_allocator() { return &Pool::instance(); }
+PoolStats pool_stats() { return Pool::instance().stats(); }
+void set_pool_bound(int64_t bytes) { Pool::instance().set_bound(bytes); }
+int64_t trim_pool() { return Pool::instance().trim(); }
+
+}  // namespace tilefuse

@@ -1,0 +1,25 @@
+// Memory for outputs and arenas. Freed blocks keep their pages: a fresh large block costs several times the
+// kernel that fills it, in page faults.
+//
+// Blocks are 64-byte aligned, in size classes a quarter of a power of two apart; large ones ask for huge
+// pages. What is freed beyond the bound goes back to the system. Safe from any thread; never destroyed, since
+// tensors may outlive static destruction.
+#pragma once
+#include <c10/core/Allocator.h>
+
+#include <cstdint>
+
+namespace tilefuse {
+
+struct PoolStats {
+  int64_t held_bytes = 0;   // freed by tensors, kept for the next
+  int64_t used_bytes = 0;   // in tensors
+  int64_t bound_bytes = 0;  // of held_bytes
+};
+
+c10::Allocator* pool_allocator();
+PoolStats pool_stats();
+void set_pool_bound(int64_t bytes);
+int64_t trim_pool();  // bytes given back
+
+}  // namespace tilefuse

@@ -1,0 +1,141 @@
+#include "torch_ext/register_ops.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <vector>
+
+#include "torch_ext/symbolic_sizes.h"
+#include "torch_ext/tensors.h"
+
+namespace tilefuse {
+namespace {
+
+using Runner = std::shared_ptr<const GraphRunner>;
+using torch::jit::Stack;
+
+bool mutates(const Executable& executable, size_t position) {
+  for (const Instruction& instruction : executable.instructions) {
+    const auto* back = std::get_if<WriteBack>(&instruction);
+    if (back != nullptr && back->position == int(position)) return true;
+  }
+  return false;
+}
+
+std::string schema_of(const std::string& name, const Executable& executable) {
+  std::string text = name + "(";
+  for (size_t i = 0; i < executable.inputs.size(); ++i) {
+    const bool is_size = std::holds_alternative<Expr>(executable.inputs[i].value);
+    const std::string number = std::to_string(i);
+    const std::string type = is_size                   ? "SymInt"
+                             : mutates(executable, i) ? "Tensor(m" + number + "!)"
+                                                      : "Tensor";
+    text += (i ? ", " : "") + type + " a" + number;
+  }
+  std::string returns;
+  for (const ExecutableOutput& output : executable.outputs) {
+    if (std::holds_alternative<NoneArgument>(output)) continue;
+    const bool is_size = std::holds_alternative<Expr>(output);
+    returns += std::string(returns.empty() ? "" : ", ") + (is_size ? "SymInt" : "Tensor");
+  }
+  return text + ") -> (" + returns + ")";
+}
+
+struct RunKernel final : c10::OperatorKernel {
+  explicit RunKernel(Runner runner) : runner(std::move(runner)) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) { runner->run(*stack); }
+  Runner runner;
+};
+
+// In front of RunKernel: straight to it where nothing else stands between.
+struct AutogradKernel final : c10::OperatorKernel {
+  explicit AutogradKernel(Runner runner) : runner(std::move(runner)) {}
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+    TORCH_CHECK(!wants_gradient(op, *stack), op.operator_name().name,
+                " has no gradient: call it under torch.no_grad(), or compile the model it came from");
+    const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
+    if (below.highestPriorityTypeId() == c10::DispatchKey::CPU) {
+      runner->run(*stack);
+      return;
+    }
+    const at::AutoDispatchBelowAutograd guard;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+  }
+  static bool wants_gradient(const c10::OperatorHandle& op, const Stack& stack) {
+    if (!c10::GradMode::is_enabled()) return false;
+    for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
+      if (value.isTensor() && value.toTensor().requires_grad()) return true;
+    }
+    return false;
+  }
+  Runner runner;
+};
+
+struct MetaKernel final : c10::OperatorKernel {
+  explicit MetaKernel(Runner runner) : runner(std::move(runner)) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const Executable& executable = runner->executable();
+    const size_t inputs = executable.inputs.size();
+    SymbolValues symbols;
+    for (const SymbolBinding& binding : runner->bindings()) {
+      const c10::IValue& source = torch::jit::peek(*stack, size_t(binding.position), inputs);
+      const c10::SymInt size =
+          binding.dim < 0 ? source.toSymInt() : source.toTensor().sym_size(binding.dim);
+      symbols.emplace(binding.symbol, (size - binding.offset) / binding.factor);
+    }
+    Stack results;
+    for (const ExecutableOutput& output : executable.outputs) {
+      if (const auto* id = std::get_if<SlotId>(&output)) {
+        const TensorSpec& spec = executable[*id].spec;
+        results.emplace_back(at::Tensor(at::detail::empty_strided_symint_meta(
+            evaluate_symbolic(spec.sizes, symbols), evaluate_symbolic(spec.strides, symbols),
+            to_scalar_type(spec.dtype))));
+      } else if (const auto* size = std::get_if<Expr>(&output)) {
+        results.emplace_back(evaluate_symbolic(*size, symbols));
+      }
+    }
+    torch::jit::drop(*stack, inputs);
+    for (c10::IValue& value : results) stack->push_back(std::move(value));
+  }
+  Runner runner;
+};
+
+template <class Kernel>
+torch::CppFunction boxed_kernel(Runner runner) {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::move(runner)));
+}
+
+// Registrations live as long as the process.
+std::mutex& registration_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+bool is_registered(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchema({"tilefuse::" + name, ""}).has_value();
+}
+
+void register_executable(const std::string& name, Runner runner) {
+  const std::lock_guard lock(registration_mutex());
+  if (is_registered(name)) return;
+  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
+  auto library =
+      std::make_unique<torch::Library>(torch::Library::FRAGMENT, "tilefuse", std::nullopt, __FILE__, __LINE__);
+  library->def(schema_of(name, runner->executable()).c_str(),
+               {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+  const auto implement = [&](c10::DispatchKey key, torch::CppFunction function) {
+    library->impl(name.c_str(), torch::dispatch(key, std::move(function)));
+  };
+  implement(c10::DispatchKey::CPU, boxed_kernel<RunKernel>(runner));
+  implement(c10::DispatchKey::Meta, boxed_kernel<MetaKernel>(runner));
+  implement(c10::DispatchKey::Autograd, boxed_kernel<AutogradKernel>(runner));
+  libraries->push_back(std::move(library));
+}
+
+}  // namespace tilefuse

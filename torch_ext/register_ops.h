@@ -1,0 +1,17 @@
+// Gives an executable a name in the dispatcher: tilefuse::<name>(Tensor a0, SymInt a1, ...) -> (Tensor, ...).
+//
+// The name is forever: an operator is never unregistered, and one that exists stays as it is. CPU tensors run
+// it, fake ones get the sizes and strides that it would return, symbols included, and a call that wants a
+// gradient is an error that says so.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "torch_ext/graph_runner.h"
+
+namespace tilefuse {
+
+bool is_registered(const std::string& name);
+void register_executable(const std::string& name, std::shared_ptr<const GraphRunner> runner);
+
+}  // namespace tilefuse

@@ -1,0 +1,84 @@
+#include "torch_ext/tensors.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <array>
+#include <utility>
+
+#include "torch_ext/pool.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr std::array<std::pair<DType, c10::ScalarType>, 10> kTypes = {{
+    {DType::Bool, c10::ScalarType::Bool},
+    {DType::U8, c10::ScalarType::Byte},
+    {DType::I8, c10::ScalarType::Char},
+    {DType::I16, c10::ScalarType::Short},
+    {DType::I32, c10::ScalarType::Int},
+    {DType::I64, c10::ScalarType::Long},
+    {DType::F16, c10::ScalarType::Half},
+    {DType::BF16, c10::ScalarType::BFloat16},
+    {DType::F32, c10::ScalarType::Float},
+    {DType::F64, c10::ScalarType::Double},
+}};
+
+bool is_aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
+}
+
+}  // namespace
+
+c10::ScalarType to_scalar_type(DType dtype) { return kTypes[size_t(dtype)].second; }
+
+std::optional<DType> to_dtype(c10::ScalarType type) {
+  for (const auto& [ours, theirs] : kTypes) {
+    if (theirs == type) return ours;
+  }
+  return std::nullopt;
+}
+
+at::Tensor pooled_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type) {
+  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, pool_allocator(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CPU), type));
+}
+
+c10::Storage pooled_storage(size_t bytes) {
+  return {c10::Storage::use_byte_size_t(), bytes, pool_allocator()->allocate(bytes), nullptr, false};
+}
+
+at::Tensor tensor_over(const c10::Storage& storage, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       int64_t offset, c10::ScalarType type) {
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                   c10::scalarTypeToTypeMeta(type));
+  impl->set_sizes_and_strides(sizes, strides, offset);
+  return at::Tensor(std::move(impl));
+}
+
+bool has_layout(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  const at::IntArrayRef have = tensor.strides();
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] != 1 && have[d] != strides[d]) return false;
+  }
+  return true;
+}
+
+void copy_into(const at::Tensor& target, const at::Tensor& source) {
+  static const auto copy = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("aten::copy_", "")
+                               .typed<at::Tensor&(at::Tensor&, const at::Tensor&, bool)>();
+  at::Tensor written = target;
+  copy.call(written, source, false);
+}
+
+at::Tensor with_layout(const at::Tensor& source, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  if (has_layout(source, sizes, strides) && is_aligned(source)) return source;
+  // Memory of the input's strides may overlap itself: then the copy has to be dense, by our own strides.
+  at::Tensor copy = pooled_tensor(sizes, strides, source.scalar_type());
+  copy_into(copy, source);
+  return copy;
+}
+
+}  // namespace tilefuse
