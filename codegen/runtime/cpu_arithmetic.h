@@ -140,24 +140,34 @@ TILE_INLINE V min_num(V acc, V x) {
   }
 }
 
+// Where a is NaN, a; elsewhere m. Of any number of lanes.
+template <class V>
+TILE_INLINE V keep_nan(V m, V a) {
+  if constexpr (is_wide<V>) {
+    return {keep_nan(m.lo, a.lo), keep_nan(m.hi, a.hi)};
+  } else if constexpr (!is_vector<V>) {
+    return a != a ? a : m;
 #if defined(TILE_MASK_BITS)
-// Where a is NaN, a; elsewhere m. One instruction: the table answers "quiet NaN" to both kinds of NaN.
-TILE_INLINE VecN<float, 16> keep_nan(VecN<float, 16> m, VecN<float, 16> a) {
-  return __builtin_ia32_fixupimmps512_mask(m, a, splat_n<int, 16>(0x22), 0, (unsigned short)-1, 4);
-}
+  } else if constexpr (lanes_are<V, float>) {
+    // One instruction: the table answers "quiet NaN" to both kinds of NaN.
+    return __builtin_ia32_fixupimmps512_mask(m, a, splat_n<int, 16>(0x22), 0, (unsigned short)-1, 4);
+  } else {
+    return select_bits(compare_bits<Comparison::Ne>(a, a), a, m);
+  }
+#else
+  } else {
+    return select_raw(compare_raw<Comparison::Ne>(a, a), a, m);
+  }
 #endif
+}
 template <class V>
 TILE_INLINE V max_nan(V a, V b) {
   if constexpr (__is_same(V, Mask)) {
     return mask_or(a, b);
   } else if constexpr (!is_float<V>) {
     return max_num(a, b);
-#if defined(TILE_MASK_BITS)
-  } else if constexpr (lanes_are<V, float> && is_vector<V>) {
-    return keep_nan(max_num(a, b), a);
-#endif
   } else {
-    return select(is_nan(a), a, max_num(a, b));
+    return keep_nan(max_num(a, b), a);
   }
 }
 template <class V>
@@ -166,12 +176,8 @@ TILE_INLINE V min_nan(V a, V b) {
     return mask_and(a, b);
   } else if constexpr (!is_float<V>) {
     return min_num(a, b);
-#if defined(TILE_MASK_BITS)
-  } else if constexpr (lanes_are<V, float> && is_vector<V>) {
-    return keep_nan(min_num(a, b), a);
-#endif
   } else {
-    return select(is_nan(a), a, min_num(a, b));
+    return keep_nan(min_num(a, b), a);
   }
 }
 

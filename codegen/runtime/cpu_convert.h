@@ -89,35 +89,37 @@ TILE_INLINE auto float_to_f16_by_bits(V x) {
 }
 template <class V>
 TILE_INLINE V f16_to_float(VecN<unsigned short, Facts<V>::kCount> bits) {
+#if defined(TILE_AVX2)
   if constexpr (is_wide<V>) {
     using Half = decltype(low_half(V{}));
     return {f16_to_float<Half>(low_half(bits)), f16_to_float<Half>(high_half(bits))};
+  } else if constexpr (sizeof(V) == 32) {
+    return __builtin_ia32_vcvtph2ps256((VecN<short, 8>)bits);
 #if defined(TILE_AVX512)
   } else if constexpr (sizeof(V) == 64) {
     return __builtin_ia32_vcvtph2ps512_mask((VecN<short, 16>)bits, V{}, (unsigned short)-1, 4);
 #endif
-#if defined(TILE_AVX2)
-  } else if constexpr (sizeof(V) == 32) {
-    return __builtin_ia32_vcvtph2ps256((VecN<short, 8>)bits);
+  } else
 #endif
-  } else {
+  {
     return f16_to_float_by_bits(convert_lanes<unsigned>(bits));
   }
 }
 template <class V>
 TILE_INLINE VecN<unsigned short, Facts<V>::kCount> narrow_to_f16(V x) {
-  using Bits [[maybe_unused]] = VecN<unsigned short, Facts<V>::kCount>;
+#if defined(TILE_AVX2)
   if constexpr (is_wide<V>) {
     return join(narrow_to_f16(x.lo), narrow_to_f16(x.hi));
+  } else if constexpr (sizeof(V) == 32) {
+    return (VecN<unsigned short, 8>)__builtin_ia32_vcvtps2ph256(x, 0);
 #if defined(TILE_AVX512)
   } else if constexpr (sizeof(V) == 64) {
-    return (Bits)__builtin_ia32_vcvtps2ph512_mask(x, 0, VecN<short, 16>{}, (unsigned short)-1);
+    return (VecN<unsigned short, 16>)__builtin_ia32_vcvtps2ph512_mask(x, 0, VecN<short, 16>{},
+                                                                      (unsigned short)-1);
 #endif
-#if defined(TILE_AVX2)
-  } else if constexpr (sizeof(V) == 32) {
-    return (Bits)__builtin_ia32_vcvtps2ph256(x, 0);
+  } else
 #endif
-  } else {
+  {
     return convert_lanes<unsigned short>(float_to_f16_by_bits(x));
   }
 }

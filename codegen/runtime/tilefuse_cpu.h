@@ -1,3 +1,4 @@
+// clang-format off
 // The preamble of every generated CPU kernel. It includes nothing but its own parts (embed.cmake joins them
 // into one text, so that a kernel needs no file beside it): GNU vector extensions and compiler builtins only.
 //
@@ -15,61 +16,49 @@
 //            Compute<T>: float for bf16 and f16, else T
 // constants  kInfinity; lowest<T>(), highest<T>(): the identities of max and min (-inf, inf; integers' ends)
 // fill       splat<T>(x); iota<T>(): 0, 1, ...; iota<T>(first); mask_splat(bool)
-// masks      lt le gt ge eq ne (a, b); mask_and mask_or mask_xor (a, b); mask_not(m); select(m, yes, no) also
-// of
+// masks      lt le gt ge eq ne (a, b); mask_and mask_or mask_xor (a, b); mask_not(m); select(m, yes, no) also of
 //            masks; any(m), all(m), count(m); first_lanes(n): the first n, any n; test_lane(m, i)
 //            (a Vec only: first_lanes, test_lane)
 // load       load(const T* p), load(p, n): the first n lanes only, 0 <= n <= kLanes, the others 0 / false
 //            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
 // store      store(T* p, v), store(p, v, n); store_one(T* p, x); store_strided(p, stride, v), (.., n)
-//            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store;
-//            stream_fence() scatter(p, offsets, v, mask): lanes in order, the last one wins
-// pairs      load_pair(const T* p): {a, b}, 2 * kLanes elements in an order of lanes that only store_pair(p,
-// a, b)
+//            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()
+//            scatter(p, offsets, v, mask): lanes in order, the last one wins
+// pairs      load_pair(const T* p): {a, b}, 2 * kLanes elements in an order of lanes that only store_pair(p, a, b)
 //            and stream_pair(p, a, b) of the same T undo. bf16: even and odd elements. Others: plain order.
 //            pair_in_order<T>: whether the order is plain
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to bf16 / f16: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named
-//            widen<T>(Vec<T>'s compute type): nothing to do, none offered
-// arithmetic fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(acc, x), min_num(acc, x): NaN of
-// x,
+// arithmetic fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(acc, x), min_num(acc, x): NaN of x,
 //            not of acc: one instruction; abs, neg, sign, square, sqrt, rsqrt, reciprocal, floor, ceil,
 //            round (half even), trunc, copysign(x, sign), is_nan, is_inf
 //            floor_div, trunc_div, remainder, fmod (a, b): integer division by 0 gives 0
 //            shift_left(a, n), shift_right(a, n): n outside the width gives 0 (or the sign)
-// functions  exp, exp2, expm1, log, log2, log10, log1p, pow(a, b), sigmoid, tanh, sinh, cosh, erf, erfc, sin,
-// cos,
+// functions  exp, exp2, expm1, log, log2, log10, log1p, pow(a, b), sigmoid, tanh, sinh, cosh, erf, erfc, sin, cos,
 //            tan, asin, acos, atan, atan2(y, x). Integer pow(a, b) too.
 //            exp_nonpositive(x), exp2_nonpositive(x): for x <= 0 or NaN; with (x, mask): 0 in lanes outside
 // across     reduce_add, reduce_mul, reduce_max, reduce_min (NaN wins) (Vec<T>) -> T;
 //            reduce_any, reduce_all (Mask) -> bool
 //            reduce_add_4(a, b, c, d), reduce_max_4, reduce_min_4 -> Four<T> {r[4]}: four rows, one latency
-//            update_max_index(best, best_index, x, index), update_min_index: keeps the better lane
-//            (references); reduce_max_index(values, indices), reduce_min_index -> Indexed<T> {value, index}:
-//            the first index of the extreme; the first NaN beats all inclusive_scan_add, _mul, _max, _min
-//            (Vec<T>); last_lane(v) transpose_block(Vec<T>* rows): kLanes x kLanes, in place
-// indices    wrap_index(i, extent, wrap, int64_t* error): i, or i + extent where wrap and i < 0; out of
-// range:
+//            update_max_index(best, best_index, x, index), update_min_index: keeps the better lane (references);
+//            reduce_max_index(values, indices), reduce_min_index -> Indexed<T> {value, index}: the first index
+//            of the extreme; the first NaN beats all
+//            inclusive_scan_add, _mul, _max, _min (Vec<T>); last_lane(v)
+//            transpose_block(Vec<T>* rows): kLanes x kLanes, in place
+// indices    wrap_index(i, extent, wrap, int64_t* error): i, or i + extent where wrap and i < 0; out of range:
 //            *error = 1 and 0. Also for a Vec<int64_t> i, and with a mask of the lanes that count.
 //
-// Accuracy in f32, tested over all exponents (tests/runtime_math_test.cpp): exp, exp2, log, log2, tanh, erf,
-// sin, cos, pow <= 2 ulp; the others <= 4 ulp. f64 functions are the C library's, lane by lane.
+// Accuracy in f32, tested over all exponents (tests/runtime_math_test.cpp): exp, exp2, expm1, log, log2, log10,
+// log1p, tanh, erf, sin, cos, pow <= 2 ulp, exp2_nonpositive 2.1, the others <= 4. f64 functions are the C
+// library's, lane by lane.
+// clang-format on
 #pragma once
 
 #ifndef TILEFUSE_LANES
 #define TILEFUSE_LANES 16
 #endif
 
-#include "cpu_arithmetic.h"
-#include "cpu_convert.h"
-#include "cpu_erf_pow.h"
-#include "cpu_exp_log.h"
-#include "cpu_horizontal.h"
-#include "cpu_integers.h"
-#include "cpu_masks.h"
-#include "cpu_memory.h"
-#include "cpu_trigonometry.h"
-#include "cpu_types.h"
+#include "cpu_trigonometry.h"  // includes the other parts, each after the one it needs
 
 using namespace tile;

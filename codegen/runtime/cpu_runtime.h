@@ -1,0 +1,11 @@
+// The text of tilefuse_cpu.h with its parts, as the library carries it: a generated kernel is
+//
+//   #define TILEFUSE_LANES 16
+//   <cpu_runtime_text()>
+//   extern "C" void name(...) { ... }
+#pragma once
+#include <string_view>
+
+namespace tilefuse {
+std::string_view cpu_runtime_text();
+}
