@@ -1,0 +1,329 @@
+#include "core/import/import_graph.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "core/import/arguments.h"
+#include "core/import/field.h"
+#include "core/import/operator_table.h"
+#include "core/import/refusal.h"
+
+namespace tilefuse {
+namespace aten {
+namespace {
+
+constexpr int64_t kSchemaMajor = 8;
+constexpr std::string_view kOperatorPrefix = "torch.ops.";
+constexpr std::string_view kMutation = "aten.copy_.default";
+
+// They write into their inputs, although their names do not end in an underscore.
+constexpr std::array<std::string_view, 6> kHiddenMutations = {"aten._batch_norm_with_update.default",
+                                                              "aten._native_batch_norm_legit.default",
+                                                              "aten.batch_norm.default",
+                                                              "aten.instance_norm.default",
+                                                              "aten.native_batch_norm.default",
+                                                              "aten.rrelu_with_noise.default"};
+
+// They state facts that the recorded metadata holds already.
+constexpr std::array<std::string_view, 1> kStatements = {"aten._assert_tensor_metadata.default"};
+
+template <size_t n>
+bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool writes_in_place(std::string_view overload) {
+  const std::string_view name = overload.substr(0, overload.rfind('.'));
+  const bool is_dunder = name.size() > 1 && name.substr(name.size() - 2) == "__";
+  return (name.back() == '_' && !is_dunder) || overload.find(".out") != std::string_view::npos ||
+         contains(kHiddenMutations, overload);
+}
+
+// "model.py:17 in forward: y = x + 1": as our own capture writes it, or from the last frame of a stack trace.
+std::string source_of(const Field& node) {
+  const auto metadata = node.find("metadata");
+  if (!metadata) return "";
+  if (const auto source = metadata->find("source")) return source->text();
+  const auto trace = metadata->find("stack_trace");
+  if (!trace) return "";
+  const std::string& text = trace->text();
+  const size_t frame = text.rfind("File \"");
+  return frame == std::string::npos ? "" : text.substr(frame, text.find_last_not_of(" \n") + 1 - frame);
+}
+
+std::string graph_name(const Field& graph_module) {
+  const auto metadata = graph_module.find("metadata");
+  const auto name = metadata ? metadata->find("name") : std::nullopt;
+  return name ? name->text() : "graph";
+}
+
+// Dims of extent 1 may have any stride.
+bool is_same_layout(const std::vector<Expr>& a, const std::vector<Expr>& b, const Shape& shape) {
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (!shape[dim].is_constant(1) && a[dim] != b[dim]) return false;
+  }
+  return true;
+}
+
+class Importer {
+ public:
+  explicit Importer(const Field& document)
+      : graph_module_(document["graph_module"]),
+        graph_(graph_module_["graph"]),
+        metadata_(graph_, document.find("range_constraints")),
+        builder_(graph_name(graph_module_)),
+        reader_(metadata_, values_) {}
+
+  Graph run() {
+    find_mutated_inputs();
+    import_inputs();
+    const Field nodes = graph_["nodes"];
+    for (size_t i = 0; i < nodes.size(); ++i) import_node(nodes.at(i), i);
+    builder_.set_source("", "");
+    import_outputs();
+    for (const auto& [position, value] : mutations_) builder_.mutation(position, value);
+    return builder_.finish();
+  }
+
+ private:
+  // ------------------------------------------------------------ inputs and outputs
+  void find_mutated_inputs() {
+    const Field nodes = graph_["nodes"];
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Field node = nodes.at(i);
+      if (node["target"].text() != std::string(kOperatorPrefix) + std::string(kMutation)) continue;
+      const auto target = node["inputs"].at(0)["arg"].find("as_tensor");
+      if (target) mutated_.insert((*target)["name"].text());
+    }
+  }
+
+  std::set<std::string> parameters() const {
+    std::set<std::string> names;
+    const auto signature = graph_module_.find("signature");
+    const auto specs = signature ? signature->find("input_specs") : std::nullopt;
+    for (size_t i = 0; specs && i < specs->size(); ++i) {
+      const auto [kind, spec] = specs->at(i).tagged();
+      const bool is_parameter = kind == "parameter" || kind == "buffer" || kind == "tensor_constant";
+      if (is_parameter) names.insert(spec["arg"]["name"].text());
+    }
+    return names;
+  }
+
+  void import_inputs() {
+    const std::set<std::string> parameter_names = parameters();
+    const Field inputs = graph_["inputs"];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto [tag, value] = inputs.at(i).tagged();
+      if (tag == "as_tensor") {
+        const Field name = value["name"];
+        const TensorRecord record = metadata_.tensor(name.text(), name);
+        const bool is_parameter = parameter_names.count(record.name) != 0 && mutated_.count(record.name) == 0;
+        values_[record.name] = builder_.input(record.name, record.type, is_parameter, record.strides);
+        input_positions_[record.name] = static_cast<int>(i);
+      } else if (tag == "as_sym_int" || tag == "as_int") {
+        builder_.size_input(std::get<Expr>(reader_.argument(inputs.at(i)).value));
+      } else {
+        refuse("cannot take a graph whose input " + std::to_string(i) + " is " + std::string(tag) +
+               ": inputs are tensors and sizes");
+      }
+    }
+  }
+
+  void import_outputs() {
+    const Field outputs = graph_["outputs"];
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Argument output = reader_.argument(outputs.at(i));
+      if (const auto* value = std::get_if<ValueId>(&output.value)) {
+        builder_.output(*value);
+      } else if (const auto* size = std::get_if<Expr>(&output.value)) {
+        builder_.output(*size);
+      } else if (std::holds_alternative<NoneArgument>(output.value)) {
+        builder_.output(NoneArgument{});
+      } else {
+        refuse("cannot take a graph whose output " + std::to_string(i) + " is " +
+               std::string(outputs.at(i).tagged().first) + ": outputs are tensors, sizes and None");
+      }
+    }
+  }
+
+  // ------------------------------------------------------------ nodes
+  void import_node(const Field& unnamed, size_t position) {
+    const auto given_name = unnamed.find("name");
+    const std::string name = given_name ? given_name->text() : std::to_string(position);
+    const std::string& target = unnamed["target"].text();
+    const Field node = unnamed.inside("node '" + name + "' (" + target + ")");
+    const std::vector<ResultRecord> results = result_records(node);
+    const bool has_tensors =
+        std::any_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); });
+    if (target.rfind(kOperatorPrefix, 0) != 0) {
+      if (has_tensors) refuse("cannot take a graph with a call of " + target + ": it is no operator");
+      return;  // arithmetic on sizes: its results are recorded as expressions
+    }
+    const bool is_symbolic = !has_tensors && node["outputs"].size() > 0;
+    const std::string overload = target.substr(kOperatorPrefix.size());
+    if (is_symbolic || contains(kStatements, overload)) return;
+    import_operator(node, overload, results);
+  }
+
+  void import_operator(const Field& node, const std::string& overload,
+                       const std::vector<ResultRecord>& results) {
+    if (overload.rfind("higher_order.", 0) == 0) {
+      refuse("cannot take a graph with " + overload + ": higher-order operators hold graphs of their own");
+    }
+    builder_.set_source(source_of(node), overload);
+    const std::vector<Argument> arguments = reader_.arguments(node["inputs"]);
+    if (overload == kMutation) return import_mutation(node, results);
+    if (const auto outputs = expand_operator(overload, arguments, results)) {
+      return record(overload, *outputs, results);
+    }
+    if (writes_in_place(overload)) {
+      refuse("cannot take a graph with " + overload +
+             ": it writes into its operand; functionalise the graph first");
+    }
+    const std::vector<ValueId> values = add_call(builder_, overload, arguments, results);
+    Outputs outputs;
+    size_t next = 0;
+    for (const ResultRecord& result : results) {
+      outputs.push_back(result ? std::optional(Tensor(builder_, values[next++])) : std::nullopt);
+    }
+    record(overload, outputs, results);
+  }
+
+  // nullopt: no row, or the row's builder does not take this form.
+  std::optional<Outputs> expand_operator(const std::string& overload, const std::vector<Argument>& arguments,
+                                         const std::vector<ResultRecord>& results) {
+    const OperatorRow* row = find_operator(overload);
+    if (row == nullptr) return std::nullopt;
+    try {
+      CapturedOp op(builder_, overload, arguments, results);
+      Outputs outputs = row->build(op);
+      if (!op.unread().empty() || !are_as_recorded(overload, outputs, results)) return std::nullopt;
+      return outputs;
+    } catch (const Declined&) {
+      return std::nullopt;
+    }
+  }
+
+  // Sizes that are equal only under the capture's guards may be written in two ways; then the expansion is
+  // dropped.
+  static bool are_as_recorded(const std::string& overload, const Outputs& outputs,
+                              const std::vector<ResultRecord>& results) {
+    TILEFUSE_CHECK(outputs.size() <= results.size(), overload + ": more results than recorded");
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i]) continue;
+      if (i >= outputs.size() || !outputs[i]) return false;
+      TILEFUSE_CHECK(outputs[i]->dtype() == results[i]->type.dtype,
+                     overload + ": result " + std::to_string(i) + " has another dtype than recorded");
+      if (outputs[i]->shape() != results[i]->type.shape) return false;
+    }
+    return true;
+  }
+
+  void record(const std::string& overload, const Outputs& outputs, const std::vector<ResultRecord>& results) {
+    TILEFUSE_CHECK(outputs.size() <= results.size(), overload + ": more results than recorded");
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i]) continue;
+      const TensorRecord& result = *results[i];
+      ValueId value = outputs[i]->id();
+      const std::optional<std::vector<Expr>> known = builder_.graph()[value].strides;
+      if (known && is_same_layout(*known, result.strides, result.type.shape)) {
+        values_[result.name] = value;  // another name for a captured value
+        continue;
+      }
+      if (known) value = builder_.map(MapFn::Copy, {value});
+      builder_.rename(value, result.name);
+      builder_.set_strides(value, result.strides);
+      values_[result.name] = value;
+    }
+  }
+
+  void import_mutation(const Field& node, const std::vector<ResultRecord>& results) {
+    const Field inputs = node["inputs"];
+    const std::string& target = inputs.at(0)["arg"]["as_tensor"]["name"].text();
+    const auto position = input_positions_.find(target);
+    if (position == input_positions_.end()) {
+      refuse("cannot take a graph that writes into '" + target + "': only graph inputs can be written");
+    }
+    const ValueId input = builder_.graph().inputs[static_cast<size_t>(position->second)].tensor.value();
+    const TensorType type = builder_.graph()[input].type;
+    const Tensor source(builder_, reader_.tensor(inputs.at(1)["arg"]["as_tensor"]));
+    const ValueId value = expand(cast(source, type.dtype), type.shape).id();
+    if (value == input) {
+      mutations_.erase(position->second);
+    } else {
+      mutations_.insert_or_assign(position->second, value);
+    }
+    values_[target] = value;
+    for (const ResultRecord& result : results) {
+      if (result) values_[result->name] = value;
+    }
+  }
+
+  // ------------------------------------------------------------ recorded results
+  std::vector<ResultRecord> result_records(const Field& node) {
+    std::vector<ResultRecord> records;
+    const Field outputs = node["outputs"];
+    for (size_t i = 0; i < outputs.size(); ++i) add_records(outputs.at(i), records);
+    return records;
+  }
+
+  void add_records(const Field& output, std::vector<ResultRecord>& records) {
+    const auto [tag, value] = output.tagged();
+    if (tag == "as_tensor") {
+      records.emplace_back(metadata_.tensor(value["name"].text(), value["name"]));
+    } else if (tag == "as_none") {
+      records.emplace_back(std::nullopt);
+    } else if (tag == "as_optional_tensor") {
+      add_records(value, records);
+    } else if (tag == "as_tensors") {
+      for (size_t i = 0; i < value.size(); ++i) {
+        const Field name = value.at(i)["name"];
+        records.emplace_back(metadata_.tensor(name.text(), name));
+      }
+    } else if (tag == "as_optional_tensors") {
+      for (size_t i = 0; i < value.size(); ++i) add_records(value.at(i), records);
+    }
+  }
+
+  Field graph_module_, graph_;
+  Metadata metadata_;
+  GraphBuilder builder_;
+  CapturedValues values_;
+  ArgumentReader reader_;
+  std::set<std::string> mutated_;
+  std::map<std::string, int> input_positions_;
+  std::map<int, ValueId> mutations_;  // by input position: the last write wins
+};
+
+void require_schema(const Field& document) {
+  const Field major = document["schema_version"]["major"];
+  if (major.integer() != kSchemaMajor) {
+    major.fail("must be " + std::to_string(kSchemaMajor) + ", got " + std::to_string(major.integer()));
+  }
+}
+
+nlohmann::json parse_document(std::string_view json_text) {
+  try {
+    return nlohmann::json::parse(json_text);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw UserError(std::string("captured graph: is no JSON: ") + error.what());
+  }
+}
+
+}  // namespace
+}  // namespace aten
+
+Result<Graph> import_graph(std::string_view json_text) {
+  const nlohmann::json json = aten::parse_document(json_text);
+  const aten::Field document(json);
+  try {
+    aten::require_schema(document);
+    return aten::Importer(document).run();
+  } catch (const aten::Refusal& refusal) {
+    return Unsupported{refusal.reason};
+  }
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,164 @@
+#include "core/import/metadata.h"
+
+#include <array>
+#include <limits>
+
+#include "core/import/refusal.h"
+#include "core/import/sympy_text.h"
+
+namespace tilefuse::aten {
+namespace {
+
+struct NamedNumber {
+  int64_t number;
+  std::string_view name;
+};
+
+constexpr std::array kDTypeNames = {NamedNumber{0, "unknown"},
+                                    NamedNumber{1, "uint8"},
+                                    NamedNumber{2, "int8"},
+                                    NamedNumber{3, "int16"},
+                                    NamedNumber{4, "int32"},
+                                    NamedNumber{5, "int64"},
+                                    NamedNumber{6, "float16"},
+                                    NamedNumber{7, "float32"},
+                                    NamedNumber{8, "float64"},
+                                    NamedNumber{9, "complex32"},
+                                    NamedNumber{10, "complex64"},
+                                    NamedNumber{11, "complex128"},
+                                    NamedNumber{12, "bool"},
+                                    NamedNumber{13, "bfloat16"},
+                                    NamedNumber{28, "uint16"},
+                                    NamedNumber{29, "float8_e4m3fn"},
+                                    NamedNumber{30, "float8_e5m2"},
+                                    NamedNumber{31, "float8_e4m3fnuz"},
+                                    NamedNumber{32, "float8_e5m2fnuz"},
+                                    NamedNumber{33, "float8_e8m0fnu"},
+                                    NamedNumber{34, "uint32"},
+                                    NamedNumber{35, "uint64"}};
+constexpr std::array kLayoutNames = {NamedNumber{0, "unknown"},    NamedNumber{1, "sparse_coo"},
+                                     NamedNumber{2, "sparse_csr"}, NamedNumber{3, "sparse_csc"},
+                                     NamedNumber{4, "sparse_bsr"}, NamedNumber{5, "sparse_bsc"},
+                                     NamedNumber{6, "_mkldnn"},    NamedNumber{7, "strided"}};
+constexpr std::array kMemoryFormatNames = {
+    NamedNumber{0, "unknown"}, NamedNumber{1, "contiguous_format"}, NamedNumber{2, "channels_last"},
+    NamedNumber{3, "channels_last_3d"}, NamedNumber{4, "preserve_format"}};
+
+struct NamedDType {
+  std::string_view name;
+  DType dtype;
+};
+constexpr std::array kDTypes = {NamedDType{"bool", DType::Bool},   NamedDType{"uint8", DType::U8},
+                                NamedDType{"int8", DType::I8},     NamedDType{"int16", DType::I16},
+                                NamedDType{"int32", DType::I32},   NamedDType{"int64", DType::I64},
+                                NamedDType{"float16", DType::F16}, NamedDType{"bfloat16", DType::BF16},
+                                NamedDType{"float32", DType::F32}, NamedDType{"float64", DType::F64}};
+
+std::string_view name_of(const Field& number, std::span<const NamedNumber> table, const char* what) {
+  const int64_t wanted = number.integer();
+  for (const NamedNumber& row : table) {
+    if (row.number == wanted) return row.name;
+  }
+  number.fail("is no " + std::string(what) + " of the schema: " + std::to_string(wanted));
+}
+
+std::map<std::string, SymbolRange> read_ranges(const std::optional<Field>& constraints) {
+  std::map<std::string, SymbolRange> ranges;
+  if (!constraints) return ranges;
+  for (const auto& [name, unused] : constraints->json().items()) {
+    const Field limits = (*constraints)[name];
+    const auto low = limits.find("min_val");
+    const auto high = limits.find("max_val");
+    SymbolRange range;
+    range.low = low ? low->integer() : std::numeric_limits<int64_t>::min();
+    range.high = high ? high->integer() : std::numeric_limits<int64_t>::max();
+    ranges.emplace(name, range);
+  }
+  return ranges;
+}
+
+}  // namespace
+
+std::string_view dtype_name(const Field& number) { return name_of(number, kDTypeNames, "dtype"); }
+std::string_view layout_name(const Field& number) { return name_of(number, kLayoutNames, "layout"); }
+std::string_view memory_format_name(const Field& number) {
+  return name_of(number, kMemoryFormatNames, "memory format");
+}
+
+std::optional<DType> dtype_of(std::string_view framework_name) {
+  for (const NamedDType& row : kDTypes) {
+    if (row.name == framework_name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+Metadata::Metadata(const Field& graph, const std::optional<Field>& range_constraints)
+    : tensor_values_(graph["tensor_values"]),
+      sym_int_values_(graph.find("sym_int_values")),
+      ranges_(read_ranges(range_constraints)) {}
+
+bool Metadata::is_tensor(const std::string& name) const { return tensor_values_.find(name).has_value(); }
+
+TensorRecord Metadata::tensor(const std::string& name, const Field& asked_by) {
+  if (!is_tensor(name)) asked_by.fail("names the tensor '" + name + "', which tensor_values does not have");
+  const Field record = tensor_values_[name].inside("tensor '" + name + "'");
+  const std::string_view layout = layout_name(record["layout"]);
+  if (layout != "strided") {
+    refuse("cannot take a graph with the " + std::string(layout) + " tensor '" + name +
+           "': only strided ones");
+  }
+  const std::string& device = record["device"]["type"].text();
+  if (device != "cpu") {
+    refuse("cannot take a graph with the tensor '" + name + "' on " + device +
+           ": kernels are made for the CPU");
+  }
+  const std::string_view dtype = dtype_name(record["dtype"]);
+  const std::optional<DType> known = dtype_of(dtype);
+  if (!known) {
+    refuse("cannot take a graph with the tensor '" + name + "' of dtype " + std::string(dtype) +
+           ": it is not an element type of the tensor graph");
+  }
+  TensorRecord result{name, {*known, sizes(record["sizes"])}, sizes(record["strides"]), 0};
+  if (result.strides.size() != result.type.shape.size()) {
+    record.fail("has " + std::to_string(result.type.shape.size()) + " sizes but " +
+                std::to_string(result.strides.size()) + " strides");
+  }
+  if (const auto offset = record.find("storage_offset")) result.storage_offset = size(*offset);
+  return result;
+}
+
+Expr Metadata::sym_int(const std::string& name, const Field& asked_by) {
+  const auto found = sym_int_values_ ? sym_int_values_->find(name) : std::nullopt;
+  if (!found) asked_by.fail("names the size '" + name + "', which sym_int_values does not have");
+  return size(found->inside("size '" + name + "'"));
+}
+
+Expr Metadata::size(const Field& int_or_expr) {
+  const auto [tag, value] = int_or_expr.tagged();
+  if (tag == "as_int") return value.integer();
+  if (tag == "as_expr") return expression(value);
+  int_or_expr.fail("must be as_int or as_expr, got " + std::string(tag));
+}
+
+Expr Metadata::expression(const Field& sym_expr) { return parsed(sym_expr["expr_str"]); }
+
+std::vector<Expr> Metadata::sizes(const Field& list) {
+  std::vector<Expr> result;
+  for (size_t i = 0; i < list.size(); ++i) result.push_back(size(list.at(i)));
+  return result;
+}
+
+Expr Metadata::parsed(const Field& expr_str) {
+  const std::string& text = expr_str.text();
+  const auto known = parsed_.find(text);
+  if (known != parsed_.end()) return known->second;
+  const auto range = [this](const std::string& name) -> std::optional<SymbolRange> {
+    const auto found = ranges_.find(name);
+    return found == ranges_.end() ? std::nullopt : std::optional(found->second);
+  };
+  Result<Expr> expr = parse_sympy(text, range);
+  if (!expr) refuse(expr.unsupported().reason);
+  return parsed_.emplace(text, *expr).first->second;
+}
+
+}  // namespace tilefuse::aten
