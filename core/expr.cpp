@@ -61,6 +61,13 @@ size_t hash_terms(const std::vector<Term>& terms) {
   return hash.value();
 }
 
+uint64_t mask_of(const Atom& atom) {
+  if (atom.kind == AtomKind::Index) return 1ULL << std::min(atom.index, 63);
+  uint64_t mask = 0;
+  for (const Expr& arg : atom.args) mask |= arg.index_mask();
+  return mask;
+}
+
 // Sorts, merges equal monomials and drops zeros, in place.
 void normalize(std::vector<Term>& terms) {
   const auto before = [](const Term& a, const Term& b) { return compare_factors(a.factors, b.factors) < 0; };
@@ -121,9 +128,8 @@ Expr make_expr(std::vector<Term> terms) {
   auto data = std::make_shared<Expr::Data>();
   for (const Term& term : terms) {
     for (const Atom& atom : term.factors) {
-      if (atom.kind == AtomKind::Index) data->index_mask |= 1ULL << std::min(atom.index, 63);
-      if (!atom.args.empty()) data->is_polynomial = false;
-      for (const Expr& arg : atom.args) data->index_mask |= arg.index_mask();
+      data->index_mask |= mask_of(atom);
+      data->is_polynomial &= atom.args.empty();
     }
   }
   data->hash = hash_terms(terms);
@@ -160,6 +166,7 @@ Expr Expr::index(int number) {
   const auto make = [](int n) { return make_expr({{1, {Atom{AtomKind::Index, n, {}, {}, {}}}}}); };
   static const auto cached = [&make] {
     std::vector<Expr> table;
+    table.reserve(kCachedIndices);
     for (int n = 0; n < kCachedIndices; ++n) table.push_back(make(n));
     return table;
   }();

@@ -154,6 +154,24 @@ Expr to_expr(Term term) {
   return make_expr(std::move(terms));
 }
 
+std::optional<AtomSplit> split_at(const Expr& e, const Atom& atom) {
+  std::vector<Term> coefficient, rest;
+  for (const Term& term : e.terms()) {
+    Term others{term.coefficient, {}};
+    size_t power = 0;
+    for (const Atom& factor : term.factors) {
+      if (compare(factor, atom) == 0) {
+        ++power;
+      } else {
+        others.factors.push_back(factor);
+      }
+    }
+    if (power > 1) return std::nullopt;
+    (power == 1 ? coefficient : rest).push_back(std::move(others));
+  }
+  return AtomSplit{make_expr(std::move(coefficient)), make_expr(std::move(rest))};
+}
+
 // ---------------------------------------------------------------- division
 
 Division divide_terms(const Expr& a, const Expr& b) {
@@ -171,10 +189,11 @@ std::optional<Expr> exact_divide(const Expr& a, const Expr& b) {
   try {
     Division division =
         b.terms().size() == 1 ? divide_by_term(a, b.terms().front()) : divide_polynomial(a, b);
-    if (division.remainder.terms().empty()) return division.quotient;
-  } catch (const UserError&) {  // an intermediate product that does not fit: no answer
+    if (!division.remainder.terms().empty()) return std::nullopt;
+    return std::move(division.quotient);
+  } catch (const UserError&) {
+    return std::nullopt;  // an intermediate product does not fit: no answer
   }
-  return std::nullopt;
 }
 
 }  // namespace tilefuse

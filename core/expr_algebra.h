@@ -40,4 +40,11 @@ struct Division {
 };
 Division divide_terms(const Expr& a, const Expr& b);
 
+// e == coefficient * atom + rest, where neither holds the atom as a factor of a term (inside another atom it
+// may stand). nullopt if e holds a power of it.
+struct AtomSplit {
+  Expr coefficient, rest;
+};
+std::optional<AtomSplit> split_at(const Expr& e, const Expr::Atom& atom);
+
 }  // namespace tilefuse

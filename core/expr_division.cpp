@@ -117,7 +117,7 @@ Expr mod(const Expr& a, const Expr& b) {
   const auto divisor = b.constant();
   if (auto value = a.constant(); value && divisor) return floor_remainder(*value, *divisor);
   if (divisor && *divisor < 0) return -mod(-a, -b);
-  const Expr remainder = divide_terms(a, b).remainder;
+  Expr remainder = divide_terms(a, b).remainder;
   if (remainder.constant() && (divisor || remainder.is_constant(0))) return remainder;
   return reduced_mod(remainder, b);
 }

@@ -25,34 +25,43 @@ void visit_atoms(const Expr& e, const Visit& visit) {
   }
 }
 
+template <class Leaf>
+Expr replace_leaves(const Expr& e, const Leaf& leaf);
+
+// What stands for the atom; nullopt if it stays as it is.
+template <class Leaf>
+std::optional<Expr> replace_atom(const Atom& atom, const Leaf& leaf) {
+  if (atom.args.empty()) return leaf(atom);
+  const Expr first = replace_leaves(atom.args[0], leaf), second = replace_leaves(atom.args[1], leaf);
+  if (first == atom.args[0] && second == atom.args[1]) return std::nullopt;
+  return make_atom(atom.kind, first, second);
+}
+
+template <class Leaf>
+std::optional<Expr> replace_term(const Term& term, const Leaf& leaf) {
+  std::optional<Expr> product;
+  Term unchanged{term.coefficient, {}};
+  for (const Atom& atom : term.factors) {
+    if (auto replacement = replace_atom(atom, leaf)) {
+      product = product ? *product * *replacement : std::move(*replacement);
+    } else {
+      unchanged.factors.push_back(atom);
+    }
+  }
+  if (!product || (unchanged.factors.empty() && unchanged.coefficient == 1)) return product;
+  return to_expr(std::move(unchanged)) * *product;
+}
+
 // Rebuilds e with every symbol and index for which `leaf` gives an expression replaced.
 template <class Leaf>
 Expr replace_leaves(const Expr& e, const Leaf& leaf) {
   Expr sum;
   std::vector<Term> kept;
   for (const Term& term : e.terms()) {
-    Term unchanged{term.coefficient, {}};
-    std::optional<Expr> product;
-    for (const Atom& atom : term.factors) {
-      std::optional<Expr> replacement;
-      if (atom.args.empty()) {
-        replacement = leaf(atom);
-      } else {
-        const Expr first = replace_leaves(atom.args[0], leaf), second = replace_leaves(atom.args[1], leaf);
-        if (first != atom.args[0] || second != atom.args[1])
-          replacement = make_atom(atom.kind, first, second);
-      }
-      if (!replacement) {
-        unchanged.factors.push_back(atom);
-      } else {
-        product = product ? *product * *replacement : std::move(*replacement);
-      }
-    }
-    if (!product) {
-      kept.push_back(std::move(unchanged));
+    if (auto replacement = replace_term(term, leaf)) {
+      sum = sum + *replacement;
     } else {
-      const bool is_scalar = unchanged.factors.empty() && unchanged.coefficient == 1;
-      sum = sum + (is_scalar ? *product : to_expr(std::move(unchanged)) * *product);
+      kept.push_back(term);
     }
   }
   if (kept.size() == e.terms().size()) return e;
@@ -111,24 +120,11 @@ std::vector<std::string> symbols_of(const Expr& e) {
 
 std::optional<Affine> affine_in(const Expr& e, int number) {
   if (!uses_index(e, number)) return Affine{0, e};
-  std::vector<Term> coefficient, rest;
-  for (const Term& term : e.terms()) {
-    Term others{term.coefficient, {}};
-    int power = 0;
-    for (const Atom& atom : term.factors) {
-      if (atom.kind == AtomKind::Index && atom.index == number) {
-        ++power;
-        continue;
-      }
-      for (const Expr& arg : atom.args) {
-        if (uses_index(arg, number)) return std::nullopt;
-      }
-      others.factors.push_back(atom);
-    }
-    if (power > 1) return std::nullopt;
-    (power == 1 ? coefficient : rest).push_back(std::move(others));
-  }
-  return Affine{make_expr(std::move(coefficient)), make_expr(std::move(rest))};
+  const Expr index = Expr::index(number);
+  auto split = split_at(e, index.terms()[0].factors[0]);
+  if (!split || uses_index(split->coefficient, number) || uses_index(split->rest, number))
+    return std::nullopt;
+  return Affine{std::move(split->coefficient), std::move(split->rest)};
 }
 
 // ---------------------------------------------------------------- substitution

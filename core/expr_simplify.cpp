@@ -98,6 +98,7 @@ class Simplifier {
  private:
   Expr without_unit_indices(const Expr& e) const {
     std::vector<Expr> replacements;
+    replacements.reserve(extents_.size());
     for (size_t i = 0; i < extents_.size(); ++i) {
       replacements.push_back(extents_[i].is_constant(1) ? Expr(0) : Expr::index(static_cast<int>(i)));
     }
@@ -167,13 +168,7 @@ class Simplifier {
   // (g*x + r) // (g*n) -> x // n and (g*x + r) % (g*n) -> g*(x % n) + r, where 0 <= r < g.
   std::optional<Expr> by_common_factor(AtomKind kind, const Expr& a, const Expr& b) const {
     if (a.terms().size() < 2 || !proves_nonnegative(b - 1, extents_)) return std::nullopt;
-    const Term whole = content(b);
-    std::vector<Expr> tried;
-    for (const Term& term : a.terms()) {
-      const Expr factor = to_expr(common_divisor(whole, term));
-      if (factor.is_constant(1) || factor == b) continue;
-      if (std::find(tried.begin(), tried.end(), factor) != tried.end()) continue;
-      tried.push_back(factor);
+    for (const Expr& factor : divisors_of(b, a)) {
       const auto [x, rest] = split_by(a, factor);
       const auto shift = x.is_constant(0) ? std::nullopt : known_quotient(rest, factor);
       if (!shift) continue;
@@ -184,8 +179,28 @@ class Simplifier {
     return std::nullopt;
   }
 
+  // Proper divisors of b that also divide a term of a, or the coefficient of an index in it.
+  static std::vector<Expr> divisors_of(const Expr& b, const Expr& a) {
+    std::vector<Expr> divisors;
+    const auto add = [&](const Expr& divisor) {
+      if (divisor.is_constant(1) || divisor == b) return;
+      if (std::find(divisors.begin(), divisors.end(), divisor) == divisors.end()) divisors.push_back(divisor);
+    };
+    const Term whole = content(b);
+    for (const Term& term : a.terms()) add(to_expr(common_divisor(whole, term)));
+    if (b.terms().size() == 1) return divisors;
+    for (const int number : indices_of(a)) {
+      const auto affine = affine_in(a, number);
+      if (affine && affine->coefficient.terms().size() > 1 && exact_divide(b, affine->coefficient)) {
+        add(affine->coefficient);
+      }
+    }
+    return divisors;
+  }
+
   // a == factor * quotient + remainder, whole terms only.
   static Division split_by(const Expr& a, const Expr& factor) {
+    if (factor.terms().size() > 1) return divide_terms(a, factor);
     std::vector<Term> quotient, remainder;
     for (const Term& term : a.terms()) {
       if (auto q = divide(term, factor.terms().front())) {

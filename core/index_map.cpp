@@ -47,7 +47,11 @@ std::vector<Expr> simplified_conditions(const std::vector<Expr>& conditions,
     const Expr simple = tightened(simplify(condition, extents));
     if (bounds(simple, extents).high < 0) return {Expr(-1)};
     if (proves_nonnegative(simple, extents)) continue;
-    if (std::find(kept.begin(), kept.end(), simple) == kept.end()) kept.push_back(simple);
+    const auto implies = [](const Expr& a, const Expr& b) { return (b - a).constant().value_or(-1) >= 0; };
+    if (std::any_of(kept.begin(), kept.end(), [&](const Expr& other) { return implies(other, simple); }))
+      continue;
+    std::erase_if(kept, [&](const Expr& other) { return implies(simple, other); });
+    kept.push_back(simple);
   }
   return kept;
 }
@@ -56,6 +60,14 @@ Expr linearize(const std::vector<Expr>& coordinates, const std::vector<Expr>& st
   Expr sum;
   for (size_t i = 0; i < coordinates.size(); ++i) sum = sum + coordinates[i] * strides[i];
   return sum;
+}
+
+// The stride of a dimension of extent 1 is free: it gets the one it has in a contiguous tensor.
+void set_free_strides(std::vector<Expr>& strides, const std::vector<Expr>& extents) {
+  for (size_t i = extents.size(); i-- > 0;) {
+    if (!extents[i].is_constant(1)) continue;
+    strides[i] = i + 1 == extents.size() ? Expr(1) : strides[i + 1] * extents[i + 1];
+  }
 }
 
 // ---------------------------------------------------------------- reshape
@@ -243,6 +255,7 @@ std::optional<IndexMap> compose(const IndexMap& outer, const IndexMap& inner) {
     map.coordinates.push_back(substitute_indices(coordinate, outer.coordinates));
   }
   std::vector<Expr> inner_conditions;
+  inner_conditions.reserve(inner.conditions.size());
   for (const Expr& condition : inner.conditions) {
     inner_conditions.push_back(substitute_indices(condition, outer.coordinates));
   }
@@ -279,12 +292,7 @@ std::optional<StridedView> as_strided(const IndexMap& map, const std::vector<Exp
     view.offset = affine->rest;
   }
   if (view.offset.index_mask() != 0) return std::nullopt;
-  // The stride of a dimension of extent 1 is free: it gets the one it has in a contiguous tensor.
-  for (size_t i = map.extents.size(); i-- > 0;) {
-    if (!map.extents[i].is_constant(1)) continue;
-    const bool is_last = i + 1 == map.extents.size();
-    view.strides[i] = is_last ? Expr(1) : view.strides[i + 1] * map.extents[i + 1];
-  }
+  set_free_strides(view.strides, map.extents);
   return view;
 }
 

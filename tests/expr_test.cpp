@@ -385,6 +385,8 @@ TEST(ExprRules, simplify_fires) {
       {kI + kJ, kJ, {1, kS}},
       {mod(kI, 16), kI, {kT}},
       {floordiv(kI * (kS + 1) + kJ, kS + 1), kI, {kT, kS + 1}},
+      {floordiv(kI * (kS + 1) + kJ, kS * kT + kT), floordiv(kI, kT), {kM, kS + 1}},
+      {mod(kI * (kS + 1) + kJ, kS * kT + kT), mod(kI, kT) * (kS + 1) + kJ, {kM, kS + 1}},
       {floordiv(kI * 768 + kJ * 64 + kK, 64), kI * 12 + kJ, {kS, 12, 64}},
       {mod(floordiv(kI * 768 + kJ * 64 + kK, 64), 12), kJ, {kS, 12, 64}},
       {mod(floordiv(kI * kS * kT + kJ * kT + kK, kT), kS), kJ, {8, kS, kT}},

@@ -384,6 +384,8 @@ TEST(IndexMapForms, a_slice_that_undoes_a_pad_drops_its_conditions) {
   EXPECT_TRUE(is_identity(*compose(slice_map({kS, 6}, 1, 1, 4, 1), pad), {kS, 4}));
   EXPECT_EQ(to_text(*compose(slice_map({kS, 6}, 1, 1, 5, 1), pad)),
             "(i0, i1) -> (i0, i1) : [s0, 5] if 3 - i1 else 0.0");
+  EXPECT_EQ(to_text(*compose(pad_map({6}, {2}, {1}, 0.0), pad_map({4}, {1}, {1}, 0.0))),
+            "(i0) -> (i0 - 3) : [9] if i0 - 3, 6 - i0 else 0.0");
   EXPECT_EQ(to_text(*compose(slice_map({kS, 6}, 1, 0, 1, 1), pad)),
             "(i0, i1) -> (i0, -1) : [s0, 1] if -1 else 0.0");
 }
