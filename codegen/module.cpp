@@ -1,0 +1,173 @@
+#include "codegen/module.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "codegen/process.h"
+#include "codegen/runtime/cpu_runtime.h"
+
+namespace tilefuse {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kInclude = "#include \"tilefuse_cpu.h\"\n";
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// A private directory that goes away with what is in it.
+class Workspace {
+ public:
+  Workspace() {
+    std::error_code error;
+    std::string path = (fs::temp_directory_path(error) / "tilefuse-XXXXXX").string();
+    if (error || mkdtemp(path.data()) == nullptr) return;
+    path_ = path;
+  }
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+bool write_file(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  return file.flush().good();
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << file.rdbuf();
+  return std::move(bytes).str();
+}
+
+// The first complaint of the log and a few lines after it, not the context above it.
+std::string first_error(const std::string& log) {
+  constexpr size_t kMostBytes = 600;
+  size_t at = log.find("error:");
+  if (at == std::string::npos) at = 0;
+  const size_t line = log.rfind('\n', at);
+  const size_t start = line == std::string::npos ? 0 : line + 1;
+  std::string text = log.substr(start, kMostBytes);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+Result<std::shared_ptr<void>> open_library(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc and musl
+    return Unsupported{std::string("cannot load a kernel: ") +
+                       (reason == nullptr ? "no reason given" : reason)};
+  }
+  return std::shared_ptr<void>(handle, [](void* library) { dlclose(library); });
+}
+
+std::string key_of(const std::string& source, const Toolchain& toolchain,
+                   const std::vector<std::string>& flags) {
+  std::string key = "kernel\n" + toolchain.identity;
+  for (const std::string& flag : flags) key += "\n" + flag;
+  return key + "\n" + source;
+}
+
+// Compiles, loads from where the compiler wrote, and only then puts it into the cache: a cache that cannot be
+// written, or lies where nothing may be executed, costs time and nothing else.
+Result<std::shared_ptr<void>> compile(const std::string& source, const Toolchain& toolchain,
+                                      const std::vector<std::string>& flags, std::chrono::milliseconds limit,
+                                      std::string* bytes) {
+  const Workspace workspace;
+  const std::string input = workspace.path() + "/kernel.cpp";
+  const std::string output = workspace.path() + "/kernel.so";
+  if (workspace.path().empty() || !write_file(input, source)) {
+    return Unsupported{"cannot compile a kernel: cannot write to the directory for temporary files"};
+  }
+  std::vector<std::string> command = toolchain.command;
+  command.insert(command.end(), flags.begin(), flags.end());
+  command.insert(command.end(), {"-o", output, input});
+  const ProcessResult run = run_process(command, limit);
+  if (!run.succeeded()) {
+    return Unsupported{"cannot compile a kernel: " + toolchain.command.front() + " " + to_text(run, limit) +
+                       (run.output.empty() ? "" : ": " + first_error(run.output))};
+  }
+  Result<std::shared_ptr<void>> library = open_library(output);
+  if (library) *bytes = read_file(output);
+  return library;
+}
+
+}  // namespace
+
+void* Module::symbol(const std::string& name) const { return dlsym(handle_.get(), name.c_str()); }
+
+std::string complete_source(const std::string& source) {
+  const size_t at = source.find(kInclude);
+  if (at == std::string::npos) return source;
+  std::string complete = source.substr(0, at);
+  complete += cpu_runtime_text();
+  complete += source.substr(at + kInclude.size());
+  return complete;
+}
+
+Result<Module> build(const std::string& source, const Toolchain& toolchain, const BuildOptions& options,
+                     KernelCache& cache) {
+  const auto start = Clock::now();
+  const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
+  const std::string complete = complete_source(source);
+  const std::string key = key_of(complete, toolchain, flags);
+  if (const auto path = cache.find_file(key)) {
+    Result<std::shared_ptr<void>> library = open_library(*path);
+    if (library) return Module(*library, true, ms_since(start));
+  }
+  std::string bytes;
+  Result<std::shared_ptr<void>> library = compile(complete, toolchain, flags, options.limit, &bytes);
+  if (!library) return library.unsupported();
+  cache.store(key, bytes);
+  return Module(*library, false, ms_since(start));
+}
+
+std::vector<Result<Module>> build_all(const std::vector<std::string>& sources, const Toolchain& toolchain,
+                                      const BuildOptions& options, KernelCache& cache, int jobs,
+                                      const BuildProgress& progress) {
+  const int total = static_cast<int>(sources.size());
+  std::vector<std::optional<Result<Module>>> built(sources.size());
+  std::atomic<int> next{0};
+  std::mutex progress_mutex;
+  int done = 0;
+  const auto work = [&] {
+    for (int i = next++; i < total; i = next++) {
+      built[i] = build(sources[i], toolchain, options, cache);
+      const std::lock_guard lock(progress_mutex);
+      ++done;
+      if (progress) progress(done, total);
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < std::min(jobs, total); ++i) others.emplace_back(work);
+    work();
+  }
+  std::vector<Result<Module>> modules;
+  modules.reserve(built.size());
+  for (auto& module : built) modules.push_back(std::move(*module));
+  return modules;
+}
+
+}  // namespace tilefuse
