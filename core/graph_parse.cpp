@@ -4,7 +4,7 @@
 
 #include "core/graph.h"
 #include "core/graph_symbols.h"
-#include "core/match.h"
+#include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/text_cursor.h"
 
@@ -18,6 +18,26 @@ std::optional<Number> whole_number(const std::string& text) {
   const auto [last, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || last != end) return std::nullopt;
   return value;
+}
+
+std::vector<std::string> operator_names() {
+  std::vector<std::string> names = {"constant", "iota", "view", "concat", "gather", "call"};
+  for (int fn = 0; fn <= static_cast<int>(MapFn::Fma); ++fn) names.emplace_back(info(MapFn(fn)).name);
+  for (int number = 0; number <= static_cast<int>(ReduceKind::ArgMin); ++number) {
+    const std::string kind = info(ReduceKind(number)).name;
+    names.push_back("reduce." + kind);
+    names.push_back("scan." + kind);
+  }
+  return names;
+}
+
+void check_operator(const std::string& name) {
+  if (parse_map_fn(name)) return;
+  const std::vector<std::string> names = operator_names();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  const auto nearest = nearest_name(name, std::vector<std::string_view>(names.begin(), names.end()));
+  throw UserError("there is no operator '" + name + "'" +
+                  (nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
 }
 
 class GraphParser {
@@ -105,20 +125,27 @@ Graph GraphParser::parse() {
 }
 
 std::string GraphParser::new_name() {
-  cursor_.expect("%");
-  std::string name = cursor_.identifier();
-  if (values_.count(name) != 0) cursor_.fail("%" + name + " is defined twice");
-  if (name.find('.') != std::string::npos) cursor_.fail("%" + name + ": a name has no dot");
+  std::string name;
+  cursor_.located([&] {
+    cursor_.expect("%");
+    name = cursor_.identifier();
+    if (values_.count(name) != 0) throw UserError("%" + name + " is defined twice");
+    if (name.find('.') != std::string::npos) throw UserError("%" + name + ": a name has no dot");
+  });
   return name;
 }
 
 ValueId GraphParser::known_value(std::string* name) {
-  cursor_.expect("%");
-  const std::string text = cursor_.identifier();
-  const auto found = values_.find(text);
-  if (found == values_.end()) cursor_.fail("%" + text + " is not defined");
-  if (name != nullptr) *name = text;
-  return found->second;
+  ValueId value;
+  cursor_.located([&] {
+    cursor_.expect("%");
+    const std::string text = cursor_.identifier();
+    const auto found = values_.find(text);
+    if (found == values_.end()) throw UserError("%" + text + " is not defined");
+    if (name != nullptr) *name = text;
+    value = found->second;
+  });
+  return value;
 }
 
 Expr GraphParser::expr(const std::string& text, size_t rank) {
@@ -209,7 +236,11 @@ void GraphParser::read_node() {
     } while (cursor_.accept(","));
     cursor_.expect("=");
   }
-  const std::string name = cursor_.identifier();
+  std::string name;
+  cursor_.located([&] {
+    name = cursor_.identifier();
+    check_operator(name);
+  });
   if (cursor_.looking_at("(")) {
     cursor_.list("(", ")", [&] { node.operands.push_back(known_value(&node.operand_names.emplace_back())); });
   }
@@ -343,9 +374,8 @@ Op GraphParser::read_op(const std::string& name, const NodeText& node) {
   } else if (name.starts_with("scan.") && parse_reduce_kind(name.substr(5))) {
     attribute("dim",
               [&] { op = Scan{*parse_reduce_kind(name.substr(5)), static_cast<int>(cursor_.integer())}; });
-  } else {
-    cursor_.fail("there is no operator '" + name + "'");
   }
+  TILEFUSE_CHECK(op.has_value(), "operator_names has " + name + ", which read_op does not read");
   cursor_.expect("}");
   return *op;
 }

@@ -39,7 +39,7 @@ void Trace::write(DumpStage stage, const std::function<std::string()>& text) con
   const bool is_unchanged = last.count > 0 && last.text == content;
   ++last.count;
   last.text = content;
-  const std::string path = stem + (last.count == 1 ? "" : "." + std::to_string(last.count)) + ".txt";
+  const std::string path = last.count == 1 ? stem + ".txt" : stem + "." + std::to_string(last.count) + ".txt";
   std::error_code ignored;  // a directory that is missing shows when the file is opened
   std::filesystem::create_directories(directory_, ignored);
   std::ofstream file(path, std::ios::binary);

@@ -203,9 +203,9 @@ TEST(Verify, takes_extents_that_are_equal_only_after_simplification) {
 TEST(ParseGraph, names_line_and_column_of_the_mistake) {
   EXPECT_EQ(parse_message("graph g(%x: f33[4]) {\n  return %x\n}\n"), "line 1, column 13: 'f33' is no dtype");
   EXPECT_EQ(parse_message("graph g(%x: f32[4]) {\n  %y = exp(%z) : f32[4]\n  return %y\n}\n"),
-            "line 2, column 14: %z is not defined");
+            "line 2, column 12: %z is not defined");
   EXPECT_EQ(parse_message("graph g(%x: f32[4]) {\n  %y = expo(%x) : f32[4]\n  return %y\n}\n"),
-            "line 2, column 17: there is no operator 'expo'");
+            "line 2, column 8: there is no operator 'expo'; did you mean 'exp'?");
 }
 
 TEST(ParseGraph, refuses_a_graph_that_does_not_verify) {

@@ -406,7 +406,7 @@ void RandomGraph::add_inputs() {
       for (int64_t rank = random_.between(1, 3); rank > 0; --rank) extents.push_back(random_extent());
     }
     const DType dtype = i == 0 ? DType::F32 : random_dtype();
-    keep(builder_.input("x" + std::to_string(i), {dtype, extents}), is_float(dtype) ? 2 : 9);
+    keep(builder_.input(std::string("x") + std::to_string(i), {dtype, extents}), is_float(dtype) ? 2 : 9);
   }
 }
 
