@@ -35,6 +35,7 @@ DemandBuilder::Made DemandBuilder::make_view(const Node& node, NodeId id, const 
     Expr condition = normalized(substitute_indices(e, coordinates));
     if (never(condition, writer_.extents())) return constant(view.map.fill, dtype, id, graph_[result].name);
     if (proves_nonnegative(condition, writer_.extents())) continue;
+    if (depends_on_data(condition)) return refuse(node, "its condition would depend on gathered indices");
     if (std::find(guard.begin(), guard.end(), condition) == guard.end()) append(conditions, {condition});
   }
   append(guard, conditions);
@@ -80,8 +81,11 @@ DemandBuilder::Made DemandBuilder::make_concat(const Node& node, NodeId id, cons
     const Exprs& extents = writer_.extents();
     if (!never(after, extents) && !never(before, extents)) {
       Exprs guard = lists_[place.guard];
-      if (!proves_nonnegative(after, extents)) append(guard, {after});
       const bool is_last = proves_nonnegative(before, extents);
+      if (!is_last && depends_on_data(before)) {
+        return refuse(node, "the piece that is read would depend on gathered indices");
+      }
+      if (!proves_nonnegative(after, extents)) append(guard, {after});
       if (!is_last) append(guard, {before});
       Exprs coordinates = outer;
       coordinates[concat.dim] = normalized(after);
@@ -126,8 +130,8 @@ std::vector<Expr> DemandBuilder::needed_guard(const Exprs& coordinates, const Ex
   return needed;
 }
 
-TileValueId DemandBuilder::load_input(ValueId input, const Exprs& coordinates, const Exprs& guard,
-                                      const std::optional<Scalar>& fill, NodeId node) {
+DemandBuilder::Made DemandBuilder::load_input(ValueId input, const Exprs& coordinates, const Exprs& guard,
+                                              const std::optional<Scalar>& fill, NodeId node) {
   const TensorType& type = graph_[input].type;
   const Exprs& strides = strides_of(input);
   TileLoad load;
@@ -136,49 +140,60 @@ TileValueId DemandBuilder::load_input(ValueId input, const Exprs& coordinates, c
   for (size_t dim = 0; dim < coordinates.size(); ++dim) {
     load.offset = load.offset + coordinates[dim] * strides[dim];
   }
+  if (!gather_terms(load)) {
+    return refuse(graph_[node], "its gather goes through a view that strides cannot express");
+  }
+  // Where nothing is read no index is checked, so a gather keeps the whole guard.
+  if (fill || !load.gathered.empty()) load.guard = guard;
   if (fill) {
-    load.guard = guard;
     load.fill = scalar_of(*fill, type.dtype);
-  } else if (!guard.empty()) {
+  } else if (load.gathered.empty() && !guard.empty()) {
     load.guard = needed_guard(coordinates, type.shape, guard);
   }
   return writer_.add_load(std::move(load), node);
 }
 
-DemandBuilder::Made DemandBuilder::make_gather(const Node& node, NodeId id, const Gather& gather,
-                                               Place place) {
+// The data is demanded at coordinates that hold a stand-in axis for the index; loads turn it into a term.
+DemandBuilder::Made DemandBuilder::make_gather(const Node& node, const Gather& gather, Place place) {
   const Exprs outer = lists_[place.coordinates];
-  // Data that strided views lead to is read through its strides.
-  ValueId data = node.operands[0];
-  std::vector<const View*> views;
-  while (!values_.is_input(data)) {
-    const View* view = std::get_if<View>(&graph_.producer(data).op);
-    if (view == nullptr) return refuse(node, "its data is computed in the same region, not in memory");
-    views.push_back(view);
-    data = graph_.producer(data).operands[0];
-  }
-  StridedView access{strides_of(data), 0};
-  for (auto view = views.rbegin(); view != views.rend(); ++view) {
-    const auto strided = as_strided((*view)->map, access.strides, access.offset);
-    if (!strided) return refuse(node, "its data is a view that strides cannot express");
-    access = *strided;
-  }
-  const TensorType& type = graph_[node.operands[0]].type;
-  TileLoad load;
-  load.buffer = {static_cast<uint32_t>(values_.number(data))};
-  load.offset = access.offset;
-  load.fill = scalar_of(0.0, type.dtype);
-  load.guard = lists_[place.guard];
-  for (size_t dim = 0; dim < gather.coordinates.size(); ++dim) {
-    const Expr coordinate = normalized(substitute_indices(gather.coordinates[dim], outer));
-    load.offset = load.offset + coordinate * access.strides[dim];
+  const auto& shape = graph_[node.operands[0]].type.shape;
+  Exprs coordinates;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    coordinates.push_back(normalized(substitute_indices(gather.coordinates[dim], outer)));
     const int from = gather.from_index[dim];
     if (from < 0) continue;
-    const Made index = demand(node.operands[1 + from], place);
+    const Made index = demand(node.operands[1 + static_cast<size_t>(from)], place);
     if (!index) return index;
-    load.gathered.push_back({*index, access.strides[dim], type.shape[dim], gather.wrap});
+    const int stand_in = stand_in_for({*index, 0, shape[dim], gather.wrap});
+    coordinates.back() = coordinates.back() + Expr::index(stand_in);
   }
-  return writer_.add_load(std::move(load), id);
+  return demand(node.operands[0], {lists_.number(std::move(coordinates)), place.guard});
+}
+
+int DemandBuilder::stand_in_for(const IndexTerm& term) {
+  for (const auto& [axis, other] : stand_ins_) {
+    if (other.value == term.value && other.extent == term.extent && other.wrap == term.wrap) return axis;
+  }
+  const int axis = static_cast<int>(writer_.add_axis(term.extent).index);
+  stand_ins_.emplace_back(axis, term);
+  return axis;
+}
+
+bool DemandBuilder::depends_on_data(const Expr& e) const {
+  return std::any_of(stand_ins_.begin(), stand_ins_.end(),
+                     [&](const auto& stand_in) { return uses_index(e, stand_in.first); });
+}
+
+bool DemandBuilder::gather_terms(TileLoad& load) const {
+  for (const auto& [axis, term] : stand_ins_) {
+    if (!uses_index(load.offset, axis)) continue;
+    const auto affine = affine_in(load.offset, axis);
+    if (!affine || !indices_of(affine->coefficient).empty()) return false;
+    load.offset = affine->rest;
+    load.gathered.push_back(term);
+    load.gathered.back().stride = affine->coefficient;
+  }
+  return true;
 }
 
 }  // namespace tilefuse

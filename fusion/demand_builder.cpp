@@ -77,7 +77,7 @@ DemandBuilder::Made DemandBuilder::make(ValueId value, Place place) {
       [&](const Scan& scan) { return make_scan(node, id, scan, place); },
       [&](const View& view) { return make_view(node, id, view, place); },
       [&](const Concat& concat) { return make_concat(node, id, concat, place); },
-      [&](const Gather& gather) { return make_gather(node, id, gather, place); },
+      [&](const Gather& gather) { return make_gather(node, gather, place); },
       [&](const Iota& iota) { return make_iota(node, id, iota, place); },
       [&](const Constant& literal) -> Made {
         return constant(literal.value, graph_[value].type.dtype, id, graph_[value].name);
@@ -157,7 +157,7 @@ DemandBuilder::Made DemandBuilder::make_scan(const Node& node, NodeId id, const 
     return element ? converted(*element, result, id) : element;
   }
   const auto axis = plain_axis(coordinates[scan.dim]);
-  if (!axis || writer_.extents()[axis->index] != shape[scan.dim]) {
+  if (!axis || depends_on_data(coordinates[scan.dim]) || writer_.extents()[axis->index] != shape[scan.dim]) {
     return refuse(node, "it is read at " + to_text(coordinates[scan.dim]) + " of " +
                             to_text(shape[scan.dim]) + " along its axis, not element by element");
   }
@@ -177,6 +177,7 @@ DemandBuilder::Made DemandBuilder::make_scan(const Node& node, NodeId id, const 
 DemandBuilder::Made DemandBuilder::make_iota(const Node& node, NodeId id, const Iota& iota, Place place) {
   const Expr expr = iota.start + iota.step * lists_[place.coordinates][iota.dim];
   const Value& value = graph_[node.results[0]];
+  if (depends_on_data(expr)) return refuse(node, "it is read at gathered indices");
   return writer_.add(TileIndex{normalized(expr)}, {}, value.type.dtype, id, value.name);
 }
 

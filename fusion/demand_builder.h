@@ -38,13 +38,17 @@ class DemandBuilder {
   Made make_scan(const Node& node, NodeId id, const Scan& scan, Place place);
   Made make_view(const Node& node, NodeId id, const View& view, Place place);
   Made make_concat(const Node& node, NodeId id, const Concat& concat, Place place);
-  Made make_gather(const Node& node, NodeId id, const Gather& gather, Place place);
+  Made make_gather(const Node& node, const Gather& gather, Place place);
   Made make_iota(const Node& node, NodeId id, const Iota& iota, Place place);
 
   // A load of a region input at these coordinates; where a fill is given every guard counts, otherwise only
   // those that keep the access inside the buffer.
-  TileValueId load_input(ValueId input, const Exprs& coordinates, const Exprs& guard,
-                         const std::optional<Scalar>& fill, NodeId node);
+  Made load_input(ValueId input, const Exprs& coordinates, const Exprs& guard,
+                  const std::optional<Scalar>& fill, NodeId node);
+  // Data-dependent coordinates: an axis that stands for the wrapped value of an index.
+  int stand_in_for(const IndexTerm& term);
+  bool depends_on_data(const Expr& e) const;
+  bool gather_terms(TileLoad& load) const;  // moves stand-ins from the offset to terms; false: not affine
   Exprs needed_guard(const Exprs& coordinates, const Exprs& shape, const Exprs& guard) const;
   TileValueId converted(TileValueId value, ValueId to, NodeId node);
   TileValueId rounded(TileValueId value, ValueId of, NodeId node);
@@ -69,6 +73,7 @@ class DemandBuilder {
   std::unordered_map<int, AxisId> axes_;            // by leaf factor
   std::unordered_map<uint64_t, TileValueId> made_;  // by value number and place
   std::unordered_map<ValueId, Exprs> strides_;
+  std::vector<std::pair<int, IndexTerm>> stand_ins_;  // by axis
   std::optional<Unsupported> refusal_;
 };
 

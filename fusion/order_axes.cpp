@@ -59,23 +59,46 @@ void place(const Access& access, std::vector<uint32_t>& order) {
   }
 }
 
-}  // namespace
-
-Result<TileGraph> order_axes(const TileGraph& graph) {
-  std::vector<uint32_t> order;
-  for (const Access& access : accesses_by_size(graph)) place(access, order);
-  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {  // in no affine access
-    if (std::find(order.begin(), order.end(), axis) == order.end()) order.insert(order.begin(), axis);
+// Those in some domain, reduction or store; what stood in for an index while the graph was made is in none.
+std::vector<bool> used_axes(const TileGraph& graph) {
+  std::vector<bool> used(graph.axes.size(), false);
+  auto use = [&](const std::vector<AxisId>& axes) {
+    for (const AxisId axis : axes) used[axis.index] = true;
+  };
+  for (const TileValue& value : graph.values) {
+    use(value.axes);
+    if (const TileReduce* reduce = std::get_if<TileReduce>(&value.op)) use(reduce->axes);
   }
+  for (const TileStore& store : graph.stores) {
+    for (const int index : indices_of(store.offset)) used[static_cast<size_t>(index)] = true;
+  }
+  return used;
+}
+
+AxisReplacement reordered(const TileGraph& graph, const std::vector<uint32_t>& order) {
   AxisReplacement replacement;
-  replacement.expr.resize(order.size());
-  replacement.renamed.resize(order.size());
+  replacement.expr.resize(graph.axes.size());
+  replacement.renamed.resize(graph.axes.size());
   for (uint32_t position = 0; position < order.size(); ++position) {
     replacement.axes.push_back(graph.axes[order[position]]);
     replacement.expr[order[position]] = Expr::index(static_cast<int>(position));
     replacement.renamed[order[position]] = AxisId{position};
   }
-  TileGraph ordered = replace_axes(graph, replacement);
+  return replacement;
+}
+
+}  // namespace
+
+Result<TileGraph> order_axes(const TileGraph& graph) {
+  std::vector<uint32_t> order;
+  for (const Access& access : accesses_by_size(graph)) place(access, order);
+  const std::vector<bool> used = used_axes(graph);
+  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {  // in no affine access
+    if (used[axis] && std::find(order.begin(), order.end(), axis) == order.end()) {
+      order.insert(order.begin(), axis);
+    }
+  }
+  TileGraph ordered = replace_axes(graph, reordered(graph, order));
   for (const TileValue& value : ordered.values) {
     const TileReduce* reduce = std::get_if<TileReduce>(&value.op);
     if (reduce != nullptr && !std::is_sorted(reduce->axes.begin(), reduce->axes.end())) {
