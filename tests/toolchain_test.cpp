@@ -1,0 +1,327 @@
+// Finding compilers, compiling, loading, and what happens when any of it fails.
+#include "codegen/toolchain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "codegen/cpu_features.h"
+#include "codegen/module.h"
+#include "codegen/process.h"
+
+namespace tilefuse {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+constexpr int64_t kLimit = int64_t{1} << 30;
+constexpr auto kSecond = std::chrono::seconds(1);
+
+constexpr const char* kAddSource = R"(#define TILEFUSE_LANES 16
+#include "tilefuse_cpu.h"
+extern "C" void add_one(const void* const* buffers, const int64_t* sizes, int64_t first, int64_t last, void*) {
+  for (int64_t i = first * kLanes; i < last * kLanes; i += kLanes) {
+    store((float*)buffers[1] + i, load((const float*)buffers[0] + i, sizes[0] - i) + splat<float>(1), sizes[0] - i);
+  }
+}
+)";
+
+class ToolchainTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = (fs::temp_directory_path() / "tilefuse-toolchain-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    root_ = path;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  KernelCache cache() const { return {(root_ / "cache").string(), kLimit}; }
+  // A program of our own that the toolchain will call.
+  std::string script(const std::string& name, const std::string& body) const {
+    const fs::path path = root_ / name;
+    std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+    fs::permissions(path, fs::perms::owner_all);
+    return path.string();
+  }
+  static Toolchain found(KernelCache& cache) {
+    Result<Toolchain> toolchain = find_toolchain({}, cache);
+    EXPECT_TRUE(toolchain);
+    return *toolchain;
+  }
+  static std::vector<float> run_add_one(const Module& module, std::vector<float> values) {
+    using Kernel = void (*)(const void* const*, const int64_t*, int64_t, int64_t, void*);
+    auto* kernel = reinterpret_cast<Kernel>(module.symbol("add_one"));
+    EXPECT_NE(kernel, nullptr);
+    std::vector<float> results(values.size(), -1);
+    const void* buffers[] = {values.data(), results.data()};
+    const auto size = static_cast<int64_t>(values.size());
+    kernel(buffers, &size, 0, (size + 15) / 16, nullptr);
+    return results;
+  }
+  static size_t workspaces_left() {
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(fs::temp_directory_path())) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("tilefuse-") && name.size() == std::string("tilefuse-XXXXXX").size()) ++count;
+    }
+    return count;
+  }
+
+  fs::path root_;
+};
+
+// ------------------------------------------------------------------ processes
+TEST(Process, gives_output_and_status) {
+  const ProcessResult run = run_process({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, 10 * kSecond);
+  EXPECT_EQ(run.output, "out\nerr\n");
+  EXPECT_EQ(run.code, 3);
+  EXPECT_FALSE(run.succeeded());
+  EXPECT_EQ(to_text(run, kSecond), "exited with status 3");
+}
+TEST(Process, passes_arguments_without_a_shell) {
+  EXPECT_EQ(run_process({"/bin/echo", "a  b", "$HOME", ";", "'"}, 10 * kSecond).output, "a  b $HOME ; '\n");
+}
+TEST(Process, says_when_a_program_does_not_exist) {
+  const ProcessResult run = run_process({"/nowhere/compiler"}, kSecond);
+  EXPECT_EQ(run.end, ProcessResult::End::NotStarted);
+  EXPECT_EQ(to_text(run, kSecond), "cannot be started: No such file or directory");
+}
+TEST(Process, kills_a_program_and_its_children_at_the_deadline) {
+  const auto start = std::chrono::steady_clock::now();
+  const ProcessResult run = run_process({"/bin/sh", "-c", "sleep 60 & echo $!; wait"}, kSecond);
+  EXPECT_EQ(run.end, ProcessResult::End::TimedOut);
+  EXPECT_EQ(to_text(run, kSecond), "took longer than 1 s");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20 * kSecond);
+  const auto sleeper = static_cast<pid_t>(std::stol(run.output));
+  for (int i = 0; i < 100 && kill(sleeper, 0) == 0; ++i) {
+    // An orphan that nobody reaps stays as a zombie.
+    std::ifstream status("/proc/" + std::to_string(sleeper) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(status)), {});
+    if (text.find(") Z") != std::string::npos) return;
+    usleep(20000);
+  }
+  EXPECT_NE(kill(sleeper, 0), 0);
+}
+TEST(Process, tells_of_a_signal) {
+  const ProcessResult run = run_process({"/bin/sh", "-c", "kill -SEGV $$"}, 10 * kSecond);
+  EXPECT_EQ(to_text(run, kSecond), "was killed by signal 11");
+}
+
+// ------------------------------------------------------------------ finding
+TEST_F(ToolchainTest, takes_the_first_compiler_that_answers) {
+  fs::create_directory(root_ / "bin");
+  script("bin/c++", "exit 1");
+  const std::string second = script("bin/g++", "echo 'g++ 99.1'");
+  script("bin/clang++", "echo 'clang version 99'");
+  KernelCache none("", 0);
+  const Result<Toolchain> toolchain =
+      find_toolchain({.cxx = "", .search_path = (root_ / "bin").string(), .python = ""}, none);
+  ASSERT_TRUE(toolchain);
+  EXPECT_EQ(toolchain->command, std::vector<std::string>{second});
+  EXPECT_EQ(toolchain->version, "g++ 99.1");
+  EXPECT_FALSE(toolchain->is_clang);
+}
+TEST_F(ToolchainTest, falls_back_to_the_wheel_of_the_given_python) {
+  const std::string python =
+      script("python", "[ \"$*\" = '-m ziglang c++ --version' ] && echo 'clang version 20 (zig)'");
+  KernelCache none("", 0);
+  const Result<Toolchain> toolchain =
+      find_toolchain({.cxx = "", .search_path = "/nowhere", .python = python}, none);
+  ASSERT_TRUE(toolchain);
+  EXPECT_EQ(toolchain->command, (std::vector<std::string>{python, "-m", "ziglang", "c++"}));
+  EXPECT_TRUE(toolchain->is_clang);
+}
+TEST_F(ToolchainTest, says_what_it_looked_for_when_there_is_no_compiler) {
+  KernelCache none("", 0);
+  const Result<Toolchain> toolchain =
+      find_toolchain({.cxx = "", .search_path = "/nowhere", .python = ""}, none);
+  ASSERT_FALSE(toolchain);
+  EXPECT_EQ(toolchain.unsupported().reason,
+            "cannot compile kernels: found no C++ compiler (c++, g++, clang++, or the ziglang wheel)");
+}
+TEST_F(ToolchainTest, uses_no_other_compiler_than_the_one_asked_for) {
+  KernelCache none("", 0);
+  const Result<Toolchain> missing =
+      find_toolchain({.cxx = "/nowhere/c++", .search_path = "", .python = ""}, none);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.unsupported().reason, "cannot use the compiler '/nowhere/c++': there is no such program");
+  const Result<Toolchain> failing =
+      find_toolchain({.cxx = "/bin/false", .search_path = "", .python = ""}, none);
+  ASSERT_FALSE(failing);
+  EXPECT_EQ(failing.unsupported().reason,
+            "cannot use the compiler '/bin/false': /bin/false --version exited with status 1");
+}
+TEST_F(ToolchainTest, asks_for_the_version_once_and_again_when_the_program_changes) {
+  const std::string log = (root_ / "log").string();
+  const auto questions = [&] {
+    std::ifstream file(log);
+    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  };
+  const std::string cxx = script("cxx", "echo asked >> " + log + "; echo version 1");
+  KernelCache kept = cache();
+  const std::string first = find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, kept)->identity;
+  EXPECT_EQ(find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, kept)->identity, first);
+  EXPECT_EQ(questions(), 1);
+  script("cxx", "echo asked >> " + log + "; echo version 2 of it");
+  EXPECT_NE(find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, kept)->identity, first);
+  EXPECT_EQ(questions(), 2);
+}
+TEST_F(ToolchainTest, identity_names_the_processor) {
+  KernelCache kept = cache();
+  EXPECT_THAT(found(kept).identity, HasSubstr(cpu_features()));
+  EXPECT_GT(cpu_features().size(), 10U);
+}
+
+// ------------------------------------------------------------------ building
+TEST_F(ToolchainTest, builds_a_kernel_that_runs) {
+  KernelCache kept = cache();
+  const Toolchain toolchain = found(kept);
+  const Result<Module> module = build(kAddSource, toolchain, {}, kept);
+  ASSERT_TRUE(module) << module.unsupported().reason;
+  EXPECT_FALSE(module->from_cache());
+  EXPECT_EQ(module->symbol("no_such_kernel"), nullptr);
+  EXPECT_EQ(run_add_one(*module, std::vector<float>(21, 4.0F)), std::vector<float>(21, 5.0F));
+}
+TEST_F(ToolchainTest, a_second_process_compiles_nothing) {
+  const std::string log = (root_ / "log").string();
+  KernelCache none("", 0);
+  const std::string real = found(none).command.front();
+  const std::string cxx = script("cxx", "echo called >> " + log + "; exec " + real + " \"$@\"");
+  const auto child = [&](int expected_calls) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      KernelCache kept = cache();
+      const Result<Toolchain> toolchain = find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, kept);
+      const Result<Module> module = build(kAddSource, *toolchain, {}, kept);
+      std::ifstream file(log);
+      const auto calls = std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+      _exit(module && calls == expected_calls && run_add_one(*module, {1})[0] == 2.0F ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(child(2), 0) << "version and compilation";
+  EXPECT_EQ(child(2), 0) << "neither again";
+}
+TEST_F(ToolchainTest, two_processes_build_the_same_kernel_at_once) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 2; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      KernelCache kept = cache();
+      const Result<Module> module = build(kAddSource, found(kept), {}, kept);
+      _exit(module && run_add_one(*module, {1})[0] == 2.0F ? 0 : 1);
+    }
+    children.push_back(pid);
+  }
+  for (const pid_t pid : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+  KernelCache kept = cache();
+  EXPECT_TRUE(build(kAddSource, found(kept), {}, kept)->from_cache());
+}
+TEST_F(ToolchainTest, a_corrupt_entry_is_built_again) {
+  KernelCache kept = cache();
+  const Toolchain toolchain = found(kept);
+  ASSERT_TRUE(build(kAddSource, toolchain, {}, kept));
+  for (const auto& entry : fs::directory_iterator(kept.directory())) {
+    std::ofstream(entry.path(), std::ios::binary | std::ios::in) << "damaged";
+  }
+  const Result<Module> again = build(kAddSource, toolchain, {}, kept);
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->from_cache());
+  EXPECT_EQ(run_add_one(*again, {1}), std::vector<float>{2});
+  EXPECT_TRUE(build(kAddSource, toolchain, {}, kept)->from_cache());
+}
+TEST_F(ToolchainTest, builds_without_a_cache) {
+  KernelCache none("", 0);
+  const Toolchain toolchain = found(none);
+  const size_t before = workspaces_left();
+  const Result<Module> module = build(kAddSource, toolchain, {}, none);
+  ASSERT_TRUE(module);
+  EXPECT_EQ(run_add_one(*module, {1}), std::vector<float>{2});
+  EXPECT_EQ(workspaces_left(), before);
+}
+TEST_F(ToolchainTest, flags_and_compiler_are_part_of_the_key) {
+  KernelCache kept = cache();
+  Toolchain toolchain = found(kept);
+  ASSERT_TRUE(build(kAddSource, toolchain, {}, kept));
+  EXPECT_FALSE(build(kAddSource, toolchain, {.eager_numerics = true}, kept)->from_cache());
+  toolchain.identity += " on another processor";
+  EXPECT_FALSE(build(kAddSource, toolchain, {}, kept)->from_cache());
+}
+TEST_F(ToolchainTest, a_source_with_an_error_is_a_refusal_with_the_compilers_words) {
+  KernelCache kept = cache();
+  const size_t before = workspaces_left();
+  const Result<Module> module = build("int f() { return missing_name; }", found(kept), {}, kept);
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.unsupported().reason, HasSubstr("exited with status 1"));
+  EXPECT_THAT(module.unsupported().reason, HasSubstr("missing_name"));
+  EXPECT_EQ(workspaces_left(), before);
+}
+TEST_F(ToolchainTest, a_compiler_that_fails_hangs_or_writes_nonsense_is_a_refusal) {
+  const auto reason = [&](const std::string& body) {
+    KernelCache none("", 0);
+    const std::string cxx = script("cxx", "[ \"$1\" = --version ] && echo version && exit\n" + body);
+    const Result<Toolchain> toolchain = find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, none);
+    const Result<Module> module =
+        build(kAddSource, *toolchain, {.eager_numerics = false, .limit = kSecond}, none);
+    return module ? std::string() : module.unsupported().reason;
+  };
+  const size_t before = workspaces_left();
+  EXPECT_THAT(reason("exit 7"), HasSubstr("exited with status 7"));
+  EXPECT_THAT(reason("sleep 60"), HasSubstr("took longer than 1 s"));
+  EXPECT_THAT(reason("kill -9 $$"), HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(reason("exit 0"), HasSubstr("cannot load a kernel"));
+  EXPECT_THAT(reason("while [ \"$1\" != -o ]; do shift; done; echo nonsense > $2"),
+              HasSubstr("cannot load a kernel"));
+  EXPECT_EQ(workspaces_left(), before);
+}
+TEST_F(ToolchainTest, builds_many_in_parallel_in_their_order_and_reports_each) {
+  std::vector<std::string> sources;
+  for (int i = 0; i < 5; ++i)
+    sources.push_back("extern \"C\" int value() { return " + std::to_string(i) + "; }");
+  sources[3] = "this is not C++";
+  KernelCache kept = cache();
+  std::vector<int> reports;
+  const auto modules = build_all(sources, found(kept), {}, kept, 2, [&](int done, int total) {
+    EXPECT_EQ(total, 5);
+    reports.push_back(done);
+  });
+  EXPECT_EQ(reports, (std::vector<int>{1, 2, 3, 4, 5}));
+  ASSERT_EQ(modules.size(), 5U);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(static_cast<bool>(modules[i]), i != 3);
+    if (modules[i]) {
+      EXPECT_EQ(reinterpret_cast<int (*)()>(modules[i]->symbol("value"))(), i);
+    }
+  }
+  EXPECT_TRUE(build_all({}, found(kept), {}, kept, 2).empty());
+}
+TEST_F(ToolchainTest, a_kernel_compiles_without_a_warning) {
+  KernelCache none("", 0);
+  const Toolchain toolchain = found(none);
+  const std::string source = (root_ / "kernel.cpp").string();
+  std::ofstream(source) << complete_source(kAddSource);
+  std::vector<std::string> command = toolchain.command;
+  for (const std::string& flag : compile_flags(toolchain, false)) {
+    if (flag != "-w") command.push_back(flag);
+  }
+  command.insert(command.end(), {"-Wall", "-Wextra", "-o", (root_ / "kernel.so").string(), source});
+  const ProcessResult run = run_process(command, 60 * kSecond);
+  EXPECT_TRUE(run.succeeded());
+  EXPECT_EQ(run.output, "");
+}
+
+}  // namespace
+}  // namespace tilefuse
