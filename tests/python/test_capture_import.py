@@ -1,0 +1,221 @@
+"""Captured graphs mean what torch computes: capture, import in C++, evaluate with the reference interpreter, compare.
+
+No kernel takes part. The executable import_eval (built with the C++ tests) is found through TILEFUSE_IMPORT_EVAL or
+below build/; without it these tests skip.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import pathlib
+import subprocess
+
+import pytest
+import torch
+from functorch.compile import aot_function, make_boxed_func
+from tilefuse.capture import capture
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+ROOT = pathlib.Path(__file__).parents[2]
+SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "3"))
+NAMES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+    torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
+}  # fmt: skip
+DTYPES = {name: dtype for dtype, name in NAMES.items()}
+# torch.testing's own tolerances; eager rounds within an operator too, at worst as often as there are dimensions.
+TOLERANCES = {
+    torch.float64: (1e-7, 1e-7), torch.float32: (2e-5, 1e-5), torch.float16: (1e-2, 1e-3), torch.bfloat16: (2e-2, 1e-2)
+}  # fmt: skip
+
+
+def executable() -> str | None:
+    named = os.environ.get("TILEFUSE_IMPORT_EVAL")
+    found = [named] if named else sorted(glob.glob(str(ROOT / "build" / "*" / "tests" / "import_eval")))
+    return found[-1] if found else None
+
+
+pytestmark = pytest.mark.skipif(executable() is None, reason="import_eval is not built")
+
+
+def rows() -> list[str]:
+    if executable() is None:
+        return []
+    return subprocess.run([executable(), "--operators"], capture_output=True, text=True, check=True).stdout.split()
+
+
+TABLE = rows()
+expanded_rows: set[str] = set()
+
+
+# ---------------------------------------------------------------- files
+def write_tensors(path: pathlib.Path, tensors: list[torch.Tensor]) -> None:
+    with path.open("wb") as file:
+        for tensor in tensors:
+            file.write(" ".join(map(str, (NAMES[tensor.dtype], tensor.dim(), *tensor.shape))).encode() + b"\n")
+            wide = tensor.detach().to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
+            file.write(wide.contiguous().numpy().tobytes())
+
+
+def read_tensors(path: pathlib.Path) -> list[torch.Tensor]:
+    tensors, data = [], path.read_bytes()
+    while data:
+        header, data = data.split(b"\n", 1)
+        name, _, *shape = header.decode().split()
+        shape, dtype = [int(extent) for extent in shape], DTYPES[name]
+        wide = torch.float64 if dtype.is_floating_point else torch.int64
+        count = torch.Size(shape).numel()
+        values = torch.frombuffer(bytearray(data[: 8 * count]), dtype=wide) if count else torch.empty(0, dtype=wide)
+        tensors.append(values.reshape(shape).to(dtype))
+        data = data[8 * count :]
+    return tensors
+
+
+# ---------------------------------------------------------------- capture
+class Recorder:
+    """A compiler for AOTAutograd: captures every graph, runs it eagerly, and keeps both sides' files."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.expected: list[list[torch.Tensor]] = []
+
+    def __call__(self, module: torch.fx.GraphModule, _inputs: list[object]) -> object:
+        number = len(self.expected)
+        self.expected.append([])
+        captured = capture(module, name=f"graph_{number}")
+        self.path(number, "json").write_text(captured.json)
+
+        def run(*arguments: object) -> object:
+            before = [a.detach().clone() for a in arguments if isinstance(a, torch.Tensor)]
+            write_tensors(self.path(number, "in"), before + captured.constants)
+            results = module(*arguments)
+            after = [a for a in arguments if isinstance(a, torch.Tensor)]
+            written = [a.detach().clone() for a, b in zip(after, before) if not same(a, b)]
+            outputs = [r.detach().clone() for r in results if isinstance(r, torch.Tensor)]
+            self.expected[number] = outputs + written
+            return results
+
+        return make_boxed_func(run)
+
+    def path(self, number: int, kind: str) -> pathlib.Path:
+        return self.folder / f"{number}.{kind}"
+
+    def compare(self) -> list[tuple[str, set[str], set[str]]]:
+        """Verdict of each graph, with the overloads that were expanded and those that stayed calls."""
+        ran = [n for n, expected in enumerate(self.expected) if self.path(n, "in").exists()]
+        files = [str(self.path(n, kind)) for n in ran for kind in ("json", "in", "out")]
+        done = subprocess.run([executable(), *files], capture_output=True, text=True, check=True)
+        verdicts = []
+        for number, line in zip(ran, done.stdout.splitlines(), strict=True):
+            verdict, expanded, calls = line.split("\t")
+            assert not verdict.startswith("error"), f"{verdict}\n{self.path(number, 'json').read_text()}"
+            if verdict == "ok":
+                expanded_rows.update(expanded.split())
+                self.check(number)
+            verdicts.append((verdict, set(expanded.split()), set(calls.split())))
+        return verdicts
+
+    def check(self, number: int) -> None:
+        actual = read_tensors(self.path(number, "out"))
+        expected = self.expected[number]
+        assert len(actual) == len(expected)
+        for ours, theirs in zip(actual, expected):
+            rtol, atol = TOLERANCES.get(theirs.dtype, (0, 0))
+            torch.testing.assert_close(ours, theirs.contiguous(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def run_both(function, tensors, folder, *, dynamic=False, backward=False):
+    recorder = Recorder(folder)
+    compiled = aot_function(
+        function, fw_compiler=recorder, bw_compiler=recorder, inference_compiler=recorder, dynamic=dynamic,
+        keep_inference_input_mutations=True,
+    )  # fmt: skip
+    with torch.set_grad_enabled(backward):
+        outputs = pytree.tree_leaves(compiled(*tensors))
+        if backward:
+            differentiable = [o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
+            if differentiable:
+                torch.autograd.backward(differentiable, [torch.randn_like(o) for o in differentiable])
+    return recorder.compare()
+
+
+# ---------------------------------------------------------------- OpInfo samples
+# Not determined (random, uninitialised), not of one shape, or not of strided real tensors.
+LEFT_OUT = (
+    "empty", "new_empty", "uniform", "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric",
+    "log_normal", "rand", "dropout", "nn.functional.dropout", "rrelu", "item", "sparse", "linalg", "fft", "signal",
+    "masked_select", "nonzero", "argwhere", "unique", "equal", "allclose", "svd", "pca", "special", "torch.ops", "ops.",
+    "complex", "polar", "view_as_complex", "nn.functional.feature", "nn.functional.alpha", "as_strided_scatter",
+    "histogram", "stft", "istft", "cholesky", "lu", "ormqr", "geqrf", "qr", "symeig", "pinverse", "triangular_solve",
+    "logdet", "gradient", "cdist", "resize", "to_sparse", "_native_batch_norm", "_batch_norm",
+)  # fmt: skip
+COMPOSITE = {
+    "softmax", "log_softmax", "nn.functional.cross_entropy", "nn.functional.nll_loss", "nn.functional.layer_norm",
+    "nn.functional.group_norm", "nn.functional.batch_norm", "nn.functional.rms_norm", "nn.functional.normalize",
+    "nn.functional.instance_norm", "nn.functional.pad", "nn.functional.embedding", "nn.functional.one_hot",
+    "nn.functional.logsigmoid", "nn.functional.relu6", "nn.functional.prelu", "nn.functional.glu", "unflatten",
+    "nn.functional.binary_cross_entropy_with_logits", "nn.functional.unfold", "float_power", "diff", "mT",
+    "nn.functional.cosine_similarity", "nn.functional.softsign", "take_along_dim", "__getitem__", "hstack", "dstack",
+    "nn.functional.softmin", "nn.functional.binary_cross_entropy", "var_mean", "std_mean", "nn.functional.silu",
+    "nn.functional.hardswish", "nn.functional.mse_loss", "nn.functional.smooth_l1_loss", "nn.functional.huber_loss",
+    "nn.functional.hardtanh", "nn.functional.threshold", "nn.functional.gelu", "nn.functional.softplus", "split",
+    "nn.functional.hardsigmoid", "nn.functional.leaky_relu", "nn.functional.elu", "nn.functional.celu", "tensor_split",
+    "nn.functional.selu", "nn.functional.mish", "nn.functional.hardshrink", "nn.functional.softshrink", "chunk",
+    "nn.functional.tanhshrink", "nn.functional.relu", "nn.functional.l1_loss", "broadcast_to", "expand_as",
+    "nn.functional.kl_div", "to", "index_select", "native_layer_norm", "ravel", "norm",
+}  # fmt: skip
+
+
+def cases():
+    names = {row.split(".")[1] for row in TABLE}
+    dtypes = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
+    for op in op_db:
+        is_wanted = (op.aten_name in names or op.name in COMPOSITE) and not op.name.startswith(LEFT_OUT)
+        for dtype in dtypes if is_wanted else ():
+            if dtype in op.supported_dtypes("cpu"):
+                yield pytest.param(op, dtype, id=f"{op.formatted_name}-{NAMES[dtype]}")
+
+
+def spread(items, count):
+    """`count` of the items, from the first to the last."""
+    items = list(items)
+    if len(items) <= count:
+        return items
+    return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
+
+
+def usable(tensors) -> bool:
+    return all(t.dtype in NAMES and t.layout == torch.strided and t.numel() < 5000 for t in tensors)
+
+
+@pytest.mark.parametrize(("op", "dtype"), list(cases()))
+def test_opinfo_samples_evaluate_as_in_eager(op, dtype, tmp_path):
+    backward = dtype == torch.float32 and op.supports_autograd
+    samples = op.sample_inputs("cpu", dtype, requires_grad=backward)
+    for number, sample in enumerate(spread(itertools.islice(samples, 60), SAMPLES)):
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaves[i] for i in places]
+        if not tensors or not usable(tensors):
+            continue
+
+        def call(*given, leaves=leaves, spec=spec, places=places):
+            full = list(leaves)
+            for place, tensor in zip(places, given):
+                full[place] = tensor
+            first, args, kwargs = pytree.tree_unflatten(full, spec)
+            return op.op(first, *args, **kwargs)
+
+        outputs = [o for o in pytree.tree_leaves(call(*tensors)) if isinstance(o, torch.Tensor)]
+        if not outputs or not usable(outputs):
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run_both(call, tensors, folder, backward=backward)
