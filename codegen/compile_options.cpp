@@ -96,6 +96,7 @@ CompileOptions parse_compile_options(std::string_view json, const EnvironmentOpt
   options.cache_dir = environment.cache_dir.value_or("");
   options.cache_limit_mb = environment.cache_limit_mb;
   options.cxx = environment.cxx.value_or("");
+  options.search_path = environment.search_path;
   options.dump = environment.dump;
   options.dump_dir = environment.dump_dir;
   const Json given = Json::parse(json, nullptr, /*allow_exceptions=*/false);

@@ -23,6 +23,7 @@ struct CompileOptions {
   std::string cache_dir;        // empty: the user's
   int64_t cache_limit_mb = 2048;
   std::string cxx;                   // empty: found
+  std::string search_path;           // where
   std::map<std::string, Pins> pins;  // by region name
   std::set<DumpStage> dump;
   std::string dump_dir;

@@ -73,6 +73,7 @@ EnvironmentOptions read_environment() {
     options.cache_limit_mb = parse_megabytes(*limit);
   if (const auto dump = variable("TILEFUSE_DUMP")) options.dump = parse_dump_stages(*dump, "TILEFUSE_DUMP");
   if (const auto dir = variable("TILEFUSE_DUMP_DIR")) options.dump_dir = *dir;
+  options.search_path = variable("PATH").value_or("");
   return options;
 }
 

@@ -6,6 +6,7 @@
 //   TILEFUSE_TARGET          name of the hardware profile, instead of the one of this machine
 //   TILEFUSE_DUMP            stages to write out, with commas between, or "all"
 //   TILEFUSE_DUMP_DIR        where to; "tilefuse_dump" unless told
+//   PATH                     where compilers are looked for
 //
 // A value that makes no sense is a UserError that names the variable.
 #pragma once
@@ -29,6 +30,7 @@ struct EnvironmentOptions {
   std::optional<std::string> target;
   std::set<DumpStage> dump;
   std::string dump_dir = "tilefuse_dump";
+  std::string search_path;  // PATH, where compilers are looked for
 };
 
 EnvironmentOptions read_environment();

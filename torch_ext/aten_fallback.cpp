@@ -27,7 +27,8 @@ c10::Scalar number(const Scalar& value) {
 
 class Interpreter {
  public:
-  Interpreter(const Graph& graph, const std::vector<Tensor>& inputs, const std::map<std::string, int64_t>& symbols)
+  Interpreter(const Graph& graph, const std::vector<Tensor>& inputs,
+              const std::map<std::string, int64_t>& symbols)
       : graph_(graph), inputs_(inputs), symbols_(symbols), values_(graph.values.size()) {}
 
   std::vector<Tensor> run() {
@@ -73,7 +74,8 @@ class Interpreter {
   static Tensor coordinate(const std::vector<int64_t>& shape, size_t dim) {
     std::vector<int64_t> thin(shape.size(), 1);
     thin[dim] = shape[dim];
-    return boxed("aten::reshape", "", {boxed("aten::arange", "", {shape[dim], dtype_value(DType::I64)}), int_list(thin)});
+    return boxed("aten::reshape", "",
+                 {boxed("aten::arange", "", {shape[dim], dtype_value(DType::I64)}), int_list(thin)});
   }
 
   // ------------------------------------------------------------ coordinates as tensors
@@ -93,17 +95,24 @@ class Interpreter {
       return boxed(op, overload, {coordinates_of(atom.args[0], shape), coordinates_of(atom.args[1], shape)});
     };
     switch (atom.kind) {
-      case Expr::AtomKind::Index: return coordinate(shape, size_t(atom.index));
-      case Expr::AtomKind::Symbol: return full({}, symbols_.at(atom.symbol), DType::I64);
-      case Expr::AtomKind::FloorDiv: return both("aten::floor_divide", "");
-      case Expr::AtomKind::Mod: return both("aten::remainder", "Tensor");
-      case Expr::AtomKind::Min: return both("aten::minimum", "");
-      case Expr::AtomKind::Max: return both("aten::maximum", "");
+      case Expr::AtomKind::Index:
+        return coordinate(shape, size_t(atom.index));
+      case Expr::AtomKind::Symbol:
+        return full({}, symbols_.at(atom.symbol), DType::I64);
+      case Expr::AtomKind::FloorDiv:
+        return both("aten::floor_divide", "");
+      case Expr::AtomKind::Mod:
+        return both("aten::remainder", "Tensor");
+      case Expr::AtomKind::Min:
+        return both("aten::minimum", "");
+      case Expr::AtomKind::Max:
+        return both("aten::maximum", "");
     }
     return {};
   }
   // data[coordinates], with coordinates as tensors that broadcast to `shape`.
-  static Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates, const std::vector<int64_t>& shape) {
+  static Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates,
+                     const std::vector<int64_t>& shape) {
     Tensor place = full(shape, 0, DType::I64);
     int64_t stride = 1;
     for (size_t d = coordinates.size(); d-- > 0; stride *= data.size(int64_t(d))) {
@@ -148,31 +157,45 @@ class Interpreter {
     order.insert(order.end(), reduce.dims.begin(), reduce.dims.end());
     kept.push_back(std::accumulate(reduce.dims.begin(), reduce.dims.end(), int64_t{1},
                                    [&](int64_t n, int d) { return n * data.size(d); }));
-    const Tensor rows = boxed("aten::reshape", "", {boxed("aten::permute", "", {data, int_list(order)}), int_list(kept)});
+    const Tensor rows =
+        boxed("aten::reshape", "", {boxed("aten::permute", "", {data, int_list(order)}), int_list(kept)});
     const auto over_last = [&](const char* op, const char* overload) {
       return boxed(op, overload, {rows, int64_t{-1}});
     };
     const auto over_dims = [&](const char* op) { return boxed(op, "", {rows, int_list({-1})}); };
     switch (reduce.kind) {
-      case ReduceKind::Sum: return cast(boxed("aten::sum", "dim_IntList", {rows, int_list({-1})}), held(result));
-      case ReduceKind::Prod: return cast(over_last("aten::prod", "dim_int"), held(result));
-      case ReduceKind::Max: return over_dims("aten::amax");
-      case ReduceKind::Min: return over_dims("aten::amin");
-      case ReduceKind::Any: return cast(over_last("aten::any", "dim"), held(result));
-      case ReduceKind::All: return cast(over_last("aten::all", "dim"), held(result));
-      case ReduceKind::ArgMax: return over_last("aten::argmax", "");
-      case ReduceKind::ArgMin: return over_last("aten::argmin", "");
+      case ReduceKind::Sum:
+        return cast(boxed("aten::sum", "dim_IntList", {rows, int_list({-1})}), held(result));
+      case ReduceKind::Prod:
+        return cast(over_last("aten::prod", "dim_int"), held(result));
+      case ReduceKind::Max:
+        return over_dims("aten::amax");
+      case ReduceKind::Min:
+        return over_dims("aten::amin");
+      case ReduceKind::Any:
+        return cast(over_last("aten::any", "dim"), held(result));
+      case ReduceKind::All:
+        return cast(over_last("aten::all", "dim"), held(result));
+      case ReduceKind::ArgMax:
+        return over_last("aten::argmax", "");
+      case ReduceKind::ArgMin:
+        return over_last("aten::argmin", "");
     }
     return {};
   }
   Tensor evaluate_node(const Scan& scan, const Node& node, ValueId result) const {
     const std::vector<IValue> arguments = {operand(node, 0), int64_t{scan.dim}};
     switch (scan.kind) {
-      case ReduceKind::Sum: return cast(boxed("aten::cumsum", "", arguments), held(result));
-      case ReduceKind::Prod: return cast(boxed("aten::cumprod", "", arguments), held(result));
-      case ReduceKind::Max: return boxed("aten::cummax", "", arguments);  // (values, positions)
-      case ReduceKind::Min: return boxed("aten::cummin", "", arguments);
-      default: break;
+      case ReduceKind::Sum:
+        return cast(boxed("aten::cumsum", "", arguments), held(result));
+      case ReduceKind::Prod:
+        return cast(boxed("aten::cumprod", "", arguments), held(result));
+      case ReduceKind::Max:
+        return boxed("aten::cummax", "", arguments);  // (values, positions)
+      case ReduceKind::Min:
+        return boxed("aten::cummin", "", arguments);
+      default:
+        break;
     }
     throw_internal_error("scan.kind", "a scan of this kind", __FILE__, __LINE__);
   }
@@ -191,7 +214,8 @@ class Interpreter {
       coordinates.push_back(inside ? where(*inside, place, zero) : place);
     }
     if (!inside) return take(data, coordinates, shape);
-    const Tensor fill = boxed("aten::full_like", "", {boxed("aten::new_empty", "", {data, int_list(shape)}), number(view.map.fill)});
+    const Tensor fill = boxed("aten::full_like", "",
+                              {boxed("aten::new_empty", "", {data, int_list(shape)}), number(view.map.fill)});
     return data.numel() == 0 ? fill : where(*inside, take(data, coordinates, shape), fill);
   }
   Tensor evaluate_node(const Concat& concat, const Node& node, ValueId) const {
@@ -216,9 +240,11 @@ class Interpreter {
   static Tensor checked(const Tensor& index, int64_t extent, bool wrap) {
     const Tensor below = boxed("aten::lt", "Scalar", {index, int64_t{0}});
     const Tensor wrapped = wrap ? where(below, boxed("aten::add", "Scalar", {index, extent}), index) : index;
-    const Tensor outside = boxed("aten::bitwise_or", "Tensor",
-                                 {boxed("aten::lt", "Scalar", {wrapped, int64_t{0}}), at_least(wrapped, extent)});
-    TORCH_CHECK_INDEX(!*boxed("aten::any", "", {outside}).const_data_ptr<bool>(), "index out of range in self");
+    const Tensor outside =
+        boxed("aten::bitwise_or", "Tensor",
+              {boxed("aten::lt", "Scalar", {wrapped, int64_t{0}}), at_least(wrapped, extent)});
+    TORCH_CHECK_INDEX(!*boxed("aten::any", "", {outside}).const_data_ptr<bool>(),
+                      "index out of range in self");
     return wrapped;
   }
   Tensor evaluate_node(const Call& call, const Node&, ValueId) const {

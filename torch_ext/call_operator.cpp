@@ -44,15 +44,16 @@ bool is_out_form(const c10::FunctionSchema& plain, const c10::FunctionSchema& ou
                      is_out_argument);
 }
 
-// The form that writes into given memory, if it has a kernel of its own for it: the generated fallbacks compute
-// a fresh tensor and copy.
+// The form that writes into given memory, if it has a kernel of its own for it: the generated fallbacks
+// compute a fresh tensor and copy.
 std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& plain) {
   const auto& schema = plain.schema();
   for (const auto& result : schema.returns()) {
     if (result.type()->kind() != TypeKind::TensorType || result.alias_info() != nullptr) return std::nullopt;
   }
   const std::string& overload = schema.overload_name();
-  const std::array<std::string, 3> names = {overload.empty() ? "out" : overload + "_out", "out", "grad_input"};
+  const std::array<std::string, 3> names = {overload.empty() ? "out" : overload + "_out", "out",
+                                            "grad_input"};
   for (const std::string& name : names) {
     const auto found = find_operator(schema.name(), name);
     if (!found || !is_out_form(schema, found->schema())) continue;
@@ -72,18 +73,28 @@ T named(const std::array<std::pair<const char*, T>, N>& table, const EnumArgumen
 int64_t scalar_type_number(const EnumArgument& value) {
   using c10::ScalarType;
   static constexpr std::array<std::pair<const char*, ScalarType>, 13> kNames = {{
-      {"bool", ScalarType::Bool},         {"uint8", ScalarType::Byte},    {"int8", ScalarType::Char},
-      {"int16", ScalarType::Short},       {"int32", ScalarType::Int},     {"int64", ScalarType::Long},
-      {"float16", ScalarType::Half},      {"float32", ScalarType::Float}, {"float64", ScalarType::Double},
-      {"bfloat16", ScalarType::BFloat16}, {"complex32", ScalarType::ComplexHalf},
-      {"complex64", ScalarType::ComplexFloat},                            {"complex128", ScalarType::ComplexDouble},
+      {"bool", ScalarType::Bool},
+      {"uint8", ScalarType::Byte},
+      {"int8", ScalarType::Char},
+      {"int16", ScalarType::Short},
+      {"int32", ScalarType::Int},
+      {"int64", ScalarType::Long},
+      {"float16", ScalarType::Half},
+      {"float32", ScalarType::Float},
+      {"float64", ScalarType::Double},
+      {"bfloat16", ScalarType::BFloat16},
+      {"complex32", ScalarType::ComplexHalf},
+      {"complex64", ScalarType::ComplexFloat},
+      {"complex128", ScalarType::ComplexDouble},
   }};
   return int64_t(named(kNames, value));
 }
 
 IValue enum_value(const EnumArgument& value) {
   static constexpr std::array<std::pair<const char*, c10::Layout>, 3> kLayouts = {
-      {{"strided", c10::Layout::Strided}, {"sparse_coo", c10::Layout::Sparse}, {"_mkldnn", c10::Layout::Mkldnn}}};
+      {{"strided", c10::Layout::Strided},
+       {"sparse_coo", c10::Layout::Sparse},
+       {"_mkldnn", c10::Layout::Mkldnn}}};
   static constexpr std::array<std::pair<const char*, c10::MemoryFormat>, 4> kFormats = {
       {{"contiguous_format", c10::MemoryFormat::Contiguous},
        {"channels_last", c10::MemoryFormat::ChannelsLast},
@@ -105,11 +116,16 @@ at::Tensor wrapped_number(const c10::Scalar& number) {
 
 IValue number_as(const c10::Scalar& number, TypeKind wanted) {
   switch (wanted) {
-    case TypeKind::FloatType: return number.toDouble();
-    case TypeKind::IntType: return number.toLong();
-    case TypeKind::BoolType: return number.toBool();
-    case TypeKind::TensorType: return wrapped_number(number);
-    default: return number;
+    case TypeKind::FloatType:
+      return number.toDouble();
+    case TypeKind::IntType:
+      return number.toLong();
+    case TypeKind::BoolType:
+      return number.toBool();
+    case TypeKind::TensorType:
+      return wrapped_number(number);
+    default:
+      return number;
   }
 }
 
@@ -219,7 +235,8 @@ PreparedCall::Argument PreparedCall::list(const ListArgument& given, const c10::
   TILEFUSE_CHECK(type->kind() == TypeKind::ListType, "call: " + parameter.name() + " takes no list");
   const c10::TypePtr element = type->castRaw<c10::ListType>()->getElementType();
   if (without_optional(element)->kind() == TypeKind::TensorType) {
-    result.kind = element->kind() == TypeKind::OptionalType ? Argument::Kind::OptionalSlots : Argument::Kind::Slots;
+    result.kind =
+        element->kind() == TypeKind::OptionalType ? Argument::Kind::OptionalSlots : Argument::Kind::Slots;
     for (const CallArgument& item : given.items) {
       const auto* operand = std::get_if<OperandArgument>(&item.value);
       result.slots.push_back(operand ? int64_t(call_.operands[size_t(operand->operand)].index) : -1);
@@ -242,9 +259,12 @@ IValue PreparedCall::value_of(const Argument& argument, const TensorOfSlot& tens
                               const int64_t* registers) const {
   const auto slot = [&](int64_t index) { return tensor_of(SlotId{uint32_t(index)}); };
   switch (argument.kind) {
-    case Argument::Kind::Fixed: return argument.fixed;
-    case Argument::Kind::Slot: return tensor_of(argument.slot);
-    case Argument::Kind::Size: return registers[argument.size];
+    case Argument::Kind::Fixed:
+      return argument.fixed;
+    case Argument::Kind::Slot:
+      return tensor_of(argument.slot);
+    case Argument::Kind::Size:
+      return registers[argument.size];
     case Argument::Kind::Sizes:
       return c10::List<int64_t>(at::IntArrayRef(registers + argument.size, argument.count));
     case Argument::Kind::Slots: {

@@ -28,14 +28,15 @@ class PreparedCall {
   struct Argument {
     enum class Kind : uint8_t { Fixed, Slot, Size, Sizes, Slots, OptionalSlots } kind = Kind::Fixed;
     c10::IValue fixed;
-    SlotId slot;                 // Slot
-    int size = 0;                // Size: a register; Sizes: the first of `count`
+    SlotId slot;   // Slot
+    int size = 0;  // Size: a register; Sizes: the first of `count`
     size_t count = 0;
     std::vector<int64_t> slots;  // Slots, OptionalSlots: -1 where there is none
   };
   Argument argument(const CallArgument& given, const c10::Argument& parameter, SizeProgram& sizes) const;
   Argument list(const ListArgument& given, const c10::Argument& parameter, SizeProgram& sizes) const;
-  c10::IValue value_of(const Argument& argument, const TensorOfSlot& tensor_of, const int64_t* registers) const;
+  c10::IValue value_of(const Argument& argument, const TensorOfSlot& tensor_of,
+                       const int64_t* registers) const;
 
   CallOperator call_;
   c10::OperatorHandle operator_;

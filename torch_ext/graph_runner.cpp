@@ -159,14 +159,15 @@ class GraphCall {
         size = source.toInt();
       } else {
         const at::Tensor& tensor = source.toTensor();
-        TORCH_CHECK(binding.dim < tensor.dim(), "tilefuse: input ", binding.position, " has too few dimensions");
+        TORCH_CHECK(binding.dim < tensor.dim(), "tilefuse: input ", binding.position,
+                    " has too few dimensions");
         size = tensor.size(binding.dim);
       }
       const int64_t value = (size - binding.offset) / binding.factor;
       const SymbolRange& range = binding.range;
-      TORCH_CHECK(value >= range.low && value <= range.high && value % range.multiple_of == 0, "tilefuse: the size ",
-                  binding.symbol, " = ", value, " of input ", binding.position, " is outside of [", range.low, ", ",
-                  range.high, "] or no multiple of ", range.multiple_of);
+      TORCH_CHECK(value >= range.low && value <= range.high && value % range.multiple_of == 0,
+                  "tilefuse: the size ", binding.symbol, " = ", value, " of input ", binding.position,
+                  " is outside of [", range.low, ", ", range.high, "] or no multiple of ", range.multiple_of);
       evaluated_[s] = value;
     }
     graph_.sizes_.run({evaluated_.data(), evaluated_.size()});
@@ -178,11 +179,12 @@ class GraphCall {
     if (id == nullptr) return;
     const LoadedSlot& slot = graph_.slots_[id->index];
     const at::Tensor& given = argument(position).toTensor();
-    TORCH_CHECK(given.device().is_cpu() && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
-                "tilefuse: input ", position, " must be a strided CPU tensor of ", slot.type, ", got ",
-                given.toString());
-    TORCH_CHECK(given.sizes() == sizes(slot), "tilefuse: input ", position, " must have the sizes ", sizes(slot),
-                ", got ", given.sizes());
+    TORCH_CHECK(
+        given.device().is_cpu() && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
+        "tilefuse: input ", position, " must be a strided CPU tensor of ", slot.type, ", got ",
+        given.toString());
+    TORCH_CHECK(given.sizes() == sizes(slot), "tilefuse: input ", position, " must have the sizes ",
+                sizes(slot), ", got ", given.sizes());
     State& state = slots_[id->index];
     state.tensor = with_layout(given, sizes(slot), strides(slot));
     state.data = static_cast<char*>(const_cast<void*>(state.tensor.const_data_ptr()));
@@ -220,7 +222,8 @@ class GraphCall {
   char* data(SlotId id) {
     const LoadedSlot& slot = graph_.slots_[id.index];
     if (slot.where == Where::Arena) return arena_data_ + registers_[slot.offset];
-    if (slot.where == Where::Alias) return data(SlotId{slot.base}) + registers_[slot.offset] * slot.item_bytes;
+    if (slot.where == Where::Alias)
+      return data(SlotId{slot.base}) + registers_[slot.offset] * slot.item_bytes;
     return slots_[id.index].data;
   }
 

@@ -39,10 +39,10 @@ class GraphRunner {
     c10::ScalarType type = c10::ScalarType::Float;
     int64_t item_bytes = 4;
     size_t rank = 0;
-    int sizes = 0, strides = 0;        // first registers
-    int offset = 0;                    // register: bytes in the arena, or elements from the base
-    uint32_t base = 0;                 // of an alias; the position of an input
-    std::vector<uint32_t> aliases;     // of this slot
+    int sizes = 0, strides = 0;     // first registers
+    int offset = 0;                 // register: bytes in the arena, or elements from the base
+    uint32_t base = 0;              // of an alias; the position of an input
+    std::vector<uint32_t> aliases;  // of this slot
   };
   struct LoadedProgram {  // of a region: kernels, or the framework's operators
     LoadedRegion region;
@@ -56,10 +56,10 @@ class GraphRunner {
   std::vector<SymbolBinding> bindings_;
   SizeProgram sizes_;
   std::vector<LoadedSlot> slots_;
-  std::vector<LoadedProgram> programs_;                // by region
-  std::vector<std::unique_ptr<PreparedCall>> calls_;   // by instruction; null where it is no Call
-  std::vector<int> output_sizes_;                      // by output: the register of a size
-  int arena_bytes_ = 0;                                // register
+  std::vector<LoadedProgram> programs_;               // by region
+  std::vector<std::unique_ptr<PreparedCall>> calls_;  // by instruction; null where it is no Call
+  std::vector<int> output_sizes_;                     // by output: the register of a size
+  int arena_bytes_ = 0;                               // register
   bool has_arena_ = false;
 };
 

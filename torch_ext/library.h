@@ -5,10 +5,9 @@
 //     graph_json: a captured graph, as capture.py or torch.export writes it. options_json: an object with any
 //     of the keys of codegen/compile_options.h; "{}" means defaults. The answer:
 //       {
-//         "op": "graph_0f3a...",         torch.ops.tilefuse.<op>; null: run the captured graph with the framework
-//         "fallback_reason": null,       a sentence when "op" is null
-//         "outputs": ["tensor", "size", "none", ...],   what the graph returns, by position
-//         "report_id": 3,                for report()
+//         "op": "graph_0f3a...",         torch.ops.tilefuse.<op>; null: run the captured graph with the
+//         framework "fallback_reason": null,       a sentence when "op" is null "outputs": ["tensor", "size",
+//         "none", ...],   what the graph returns, by position "report_id": 3,                for report()
 //         "regions": ["layer_norm_gelu_91c0...", ...],  torch.ops.tilefuse.<name>, one per distinct region
 //         "warnings": ["..."],           for the user, at most one of each text per process
 //         "cached": false,               true: the plan came from the cache
@@ -16,9 +15,9 @@
 //       }
 //   torch.ops.tilefuse.<op>(a0, a1, ...)
 //     One argument per input of the captured graph, in its order: a Tensor, or an int for a size. It returns
-//     the "tensor" and "size" outputs in order, "none" left out: nothing when there are none, the value itself
-//     when there is one, a tuple when there are more. Inputs that the graph mutates are written in place. The
-//     cheapest way in is `torch.ops.tilefuse.<op>.default._op`.
+//     the "tensor" and "size" outputs in order, "none" left out: nothing when there are none, the value
+//     itself when there is one, a tuple when there are more. Inputs that the graph mutates are written in
+//     place. The cheapest way in is `torch.ops.tilefuse.<op>.default._op`.
 //   report(int report_id) -> str         what explain shows, schema configs/explain.schema.json
 //   explain_only(str graph_json, str options_json) -> str
 //     The same report, with nothing compiled, registered or cached.

@@ -31,7 +31,7 @@ std::string schema_of(const std::string& name, const Executable& executable) {
   for (size_t i = 0; i < executable.inputs.size(); ++i) {
     const bool is_size = std::holds_alternative<Expr>(executable.inputs[i].value);
     const std::string number = std::to_string(i);
-    const std::string type = is_size                   ? "SymInt"
+    const std::string type = is_size                  ? "SymInt"
                              : mutates(executable, i) ? "Tensor(m" + number + "!)"
                                                       : "Tensor";
     text += (i ? ", " : "") + type + " a" + number;
@@ -83,8 +83,7 @@ struct MetaKernel final : c10::OperatorKernel {
     SymbolValues symbols;
     for (const SymbolBinding& binding : runner->bindings()) {
       const c10::IValue& source = torch::jit::peek(*stack, size_t(binding.position), inputs);
-      const c10::SymInt size =
-          binding.dim < 0 ? source.toSymInt() : source.toTensor().sym_size(binding.dim);
+      const c10::SymInt size = binding.dim < 0 ? source.toSymInt() : source.toTensor().sym_size(binding.dim);
       symbols.emplace(binding.symbol, (size - binding.offset) / binding.factor);
     }
     Stack results;
@@ -125,8 +124,8 @@ void register_executable(const std::string& name, Runner runner) {
   const std::lock_guard lock(registration_mutex());
   if (is_registered(name)) return;
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
-  auto library =
-      std::make_unique<torch::Library>(torch::Library::FRAGMENT, "tilefuse", std::nullopt, __FILE__, __LINE__);
+  auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "tilefuse", std::nullopt,
+                                                  __FILE__, __LINE__);
   library->def(schema_of(name, runner->executable()).c_str(),
                {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
   const auto implement = [&](c10::DispatchKey key, torch::CppFunction function) {

@@ -13,12 +13,17 @@ c10::SymInt evaluate_atom(const Expr::Atom& atom, const SymbolValues& symbols) {
     return found->second;
   }
   TILEFUSE_CHECK(atom.kind != Expr::AtomKind::Index, "an index variable in a size");
-  const c10::SymInt a = evaluate_symbolic(atom.args[0], symbols), b = evaluate_symbolic(atom.args[1], symbols);
+  const c10::SymInt a = evaluate_symbolic(atom.args[0], symbols),
+                    b = evaluate_symbolic(atom.args[1], symbols);
   switch (atom.kind) {
-    case Expr::AtomKind::FloorDiv: return a / b;  // of sizes, which are not negative
-    case Expr::AtomKind::Mod: return a % b;
-    case Expr::AtomKind::Min: return a.min(b);
-    default: return a.max(b);
+    case Expr::AtomKind::FloorDiv:
+      return a / b;  // of sizes, which are not negative
+    case Expr::AtomKind::Mod:
+      return a % b;
+    case Expr::AtomKind::Min:
+      return a.min(b);
+    default:
+      return a.max(b);
   }
 }
 

@@ -50,8 +50,8 @@ c10::Storage pooled_storage(size_t bytes) {
 
 at::Tensor tensor_over(const c10::Storage& storage, at::IntArrayRef sizes, at::IntArrayRef strides,
                        int64_t offset, c10::ScalarType type) {
-  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                   c10::scalarTypeToTypeMeta(type));
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   impl->set_sizes_and_strides(sizes, strides, offset);
   return at::Tensor(std::move(impl));
 }

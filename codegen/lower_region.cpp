@@ -1,0 +1,70 @@
+#include "codegen/lower_region.h"
+
+#include "codegen/emit.h"
+#include "codegen/lower_to_kernel.h"
+#include "codegen/plan.h"
+#include "codegen/region_graph.h"
+#include "fusion/constraints.h"
+
+namespace tilefuse {
+namespace {
+
+std::vector<TensorSpec> specs_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<TensorSpec> specs;
+  for (ValueId value : values) specs.push_back(spec_of(graph, value));
+  return specs;
+}
+
+void refuse(LoweredRegion& lowered, const Graph& graph, const RegionNodes& region, std::string reason) {
+  lowered.compiled.refusal = std::move(reason);
+  lowered.compiled.fallback = to_text(region_graph(graph, region));
+}
+
+}  // namespace
+
+LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
+                           const Target& target, const LoweringOptions& options, const Trace& trace,
+                           StageTimes& times) {
+  LoweredRegion lowered;
+  lowered.compiled.name = region.name;
+  lowered.compiled.hash = hash;
+  lowered.compiled.inputs = specs_of(graph, region.inputs);
+  lowered.compiled.outputs = specs_of(graph, region.outputs);
+
+  const auto tiles =
+      times.measure("tiles", [&] { return lower_to_tiles(graph, region, {options.eager_numerics}); });
+  if (!tiles) {
+    refuse(lowered, graph, region, tiles.unsupported().reason);
+    return lowered;
+  }
+  lowered.tiles = to_text(*tiles);
+  trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
+  trace.write(DumpStage::Constraints,
+              [&] { return to_text(collect_constraints(*tiles, target, options.pins)); });
+
+  const auto solution = times.measure(
+      "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });
+  if (!solution) {
+    refuse(lowered, graph, region, solution.unsupported().reason);
+    return lowered;
+  }
+  const Schedule& schedule = solution->ranked.front();
+  lowered.schedule = to_text(schedule, *tiles);
+  lowered.cost = schedule.cost;
+  lowered.predicted_us = schedule.cost_us;
+  trace.write(DumpStage::Schedule, [&] { return lowered.schedule; });
+
+  KernelProgram program = times.measure("kernel", [&] { return lower_to_kernel(*tiles, schedule); });
+  trace.write(DumpStage::Kernel, [&] {
+    std::string text;
+    for (const Kernel& kernel : program.kernels) text += to_text(kernel);
+    return text;
+  });
+  lowered.compiled.program = std::move(program.launches);
+  lowered.compiled.program.source =
+      times.measure("emit", [&] { return emit(program.kernels, cpu_dialect()); });
+  trace.write(DumpStage::Source, [&] { return lowered.compiled.program.source; });
+  return lowered;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,34 @@
+// One region through the stages that know no other region: tiles, schedule, kernel, source.
+//
+// What a stage refuses ends here with its sentence; the texts of the stages before it are kept for explain.
+#pragma once
+#include <string>
+
+#include "codegen/executable.h"
+#include "codegen/stage_times.h"
+#include "core/trace.h"
+#include "fusion/lower_to_tiles.h"
+#include "fusion/solve.h"
+#include "fusion/target.h"
+
+namespace tilefuse {
+
+struct LoweringOptions {
+  Pins pins;
+  SolveOptions solve;
+  SizeHints hints;
+  bool eager_numerics = false;
+};
+
+struct LoweredRegion {
+  CompiledRegion compiled;
+  std::string tiles, schedule;  // as text
+  std::vector<CostTerm> cost;
+  double predicted_us = 0;
+};
+
+LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
+                           const Target& target, const LoweringOptions& options, const Trace& trace,
+                           StageTimes& times);
+
+}  // namespace tilefuse

@@ -1,0 +1,198 @@
+#include "codegen/pipeline.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "codegen/distinct_regions.h"
+#include "codegen/lower_region.h"
+#include "codegen/plan_cache.h"
+#include "codegen/region_graph.h"
+#include "codegen/report.h"
+#include "core/canonicalize.h"
+#include "core/import/import_graph.h"
+#include "core/structural_hash.h"
+
+namespace tilefuse {
+namespace {
+
+// What the stages before the compiler made.
+struct Planned {
+  Graph graph;
+  Partition partition;
+  DistinctRegions distinct;
+  std::vector<LoweredRegion> regions;  // by distinct region
+  Target target;
+  StageTimes times;
+};
+
+Target target_of(const CompileOptions& options) {
+  return load_target(options.target.empty() ? host_target_name() : options.target);
+}
+
+PartitionOptions partition_options(const CompileOptions& options) {
+  PartitionOptions result;
+  result.threads = options.threads;
+  result.fuse_limit = options.fuse_limit;
+  result.eager_numerics = options.eager_numerics;
+  return result;
+}
+
+LoweringOptions lowering_options(const CompileOptions& options, const std::string& region) {
+  LoweringOptions result;
+  if (const auto pins = options.pins.find(region); pins != options.pins.end()) result.pins = pins->second;
+  result.solve.threads = options.threads;
+  result.eager_numerics = options.eager_numerics;
+  return result;
+}
+
+Result<Planned> plan_regions(std::string_view graph_json, const CompileOptions& options) {
+  Planned planned;
+  StageTimes& times = planned.times;
+  planned.target = target_of(options);
+
+  auto captured = times.measure("import", [&] { return import_graph(graph_json); });
+  if (!captured) return captured.unsupported();
+  planned.graph = times.measure("canonicalize", [&] { return canonicalize(*std::move(captured)); });
+  const Graph& graph = planned.graph;
+  const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
+  trace.write(DumpStage::Graph, [&] { return to_text(graph); });
+
+  planned.partition = times.measure(
+      "partition", [&] { return partition(graph, planned.target, partition_options(options)); });
+  trace.write(DumpStage::Partition, [&] { return to_text(planned.partition, graph); });
+  planned.distinct = times.measure(
+      "distinct", [&] { return find_distinct_regions(graph, planned.partition, options.pins); });
+
+  for (size_t r = 0; r < planned.distinct.representative.size(); ++r) {
+    const Region& region = planned.partition.regions[size_t(planned.distinct.representative[r])];
+    planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target,
+                                           lowering_options(options, region.name),
+                                           trace.within("region_" + std::to_string(r)), times));
+  }
+  return planned;
+}
+
+// Compiles what was lowered; a region whose source does not build is refused from here on.
+std::vector<std::optional<Module>> build_regions(Planned& planned, const CompileOptions& options,
+                                                 const Toolchain& toolchain, KernelCache& cache,
+                                                 const BuildProgress& progress) {
+  std::vector<std::string> sources;
+  std::vector<size_t> region_of;
+  for (size_t r = 0; r < planned.regions.size(); ++r) {
+    if (!planned.regions[r].compiled.refusal.empty()) continue;
+    sources.push_back(planned.regions[r].compiled.program.source);
+    region_of.push_back(r);
+  }
+  const BuildOptions build{.eager_numerics = options.eager_numerics};
+  const int jobs = int(std::max(1U, std::thread::hardware_concurrency()));
+  const auto built = planned.times.measure(
+      "build", [&] { return build_all(sources, toolchain, build, cache, jobs, progress); });
+  std::vector<std::optional<Module>> modules(planned.regions.size());
+  for (size_t i = 0; i < built.size(); ++i) {
+    CompiledRegion& region = planned.regions[region_of[i]].compiled;
+    if (built[i]) {
+      modules[region_of[i]] = *built[i];
+      continue;
+    }
+    const int representative = planned.distinct.representative[region_of[i]];
+    region.refusal = built[i].unsupported().reason;
+    region.fallback = to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
+  }
+  return modules;
+}
+
+Executable plan_executable(Planned& planned, const Framework& framework) {
+  std::vector<CompiledRegion> regions;
+  for (const LoweredRegion& lowered : planned.regions) regions.push_back(lowered.compiled);
+  return planned.times.measure("plan", [&] {
+    return plan(planned.graph, planned.partition, std::move(regions), planned.distinct.region_of,
+                framework.facts);
+  });
+}
+
+std::string report_of(const Planned& planned, const Executable& executable, const CompileOptions& options) {
+  return report_json({planned.graph,
+                      planned.partition,
+                      planned.distinct,
+                      planned.regions,
+                      executable,
+                      planned.times,
+                      planned.target.name,
+                      options.threads,
+                      {}});
+}
+
+// One line for each reason; in strict mode an error.
+std::vector<std::string> refusals(const Executable& executable, bool strict) {
+  std::vector<std::string> lines;
+  for (const CompiledRegion& region : executable.regions) {
+    if (region.refusal.empty()) continue;
+    if (strict) throw UserError("region " + region.name + " cannot be compiled: " + region.refusal);
+    lines.push_back("a region runs with the framework's operators: " + region.refusal);
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  return lines;
+}
+
+// A plan from the cache and its modules, if the cache still has, or the compiler still makes, all of them.
+std::optional<CompiledGraph> load_compiled(const std::string& key, const CompileOptions& options,
+                                           const Toolchain& toolchain, KernelCache& cache) {
+  auto cached = load_plan(cache, key);
+  if (!cached) return std::nullopt;
+  std::vector<std::string> sources;
+  for (const CompiledRegion& region : cached->executable.regions) sources.push_back(region.program.source);
+  const BuildOptions build{.eager_numerics = options.eager_numerics};
+  const auto built = build_all(sources, toolchain, build, cache, /*jobs=*/1);
+  CompiledGraph compiled;
+  for (const auto& module : built) {
+    if (!module) return std::nullopt;
+    compiled.modules.emplace_back(*module);
+  }
+  compiled.key = key;
+  compiled.executable = std::move(cached->executable);
+  compiled.report = std::move(cached->report);
+  compiled.cached = true;
+  return compiled;
+}
+
+}  // namespace
+
+std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework) {
+  const std::string target = options.target.empty() ? host_target_name() : options.target;
+  return to_text(hash_bytes(std::string(graph_json) + '\0' + cache_key_text(options) + '\0' + target + '\0' +
+                            framework.identity + '\0' + library_identity()));
+}
+
+Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
+                                       const Framework& framework, const BuildProgress& progress) {
+  KernelCache cache(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
+                    options.cache_limit_mb << 20);
+  const auto toolchain = find_toolchain({options.cxx, options.search_path, ""}, cache);
+  if (!toolchain) return toolchain.unsupported();
+  const std::string key = plan_key(graph_json, options, framework);
+  if (options.dump.empty()) {
+    if (auto cached = load_compiled(key, options, *toolchain, cache)) return *std::move(cached);
+  }
+
+  auto planned = plan_regions(graph_json, options);
+  if (!planned) return planned.unsupported();
+  CompiledGraph compiled;
+  compiled.key = key;
+  compiled.modules = build_regions(*planned, options, *toolchain, cache, progress);
+  compiled.executable = plan_executable(*planned, framework);
+  compiled.report = report_of(*planned, compiled.executable, options);
+  compiled.warnings = refusals(compiled.executable, options.strict);
+  if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);
+  return compiled;
+}
+
+Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,
+                                     const Framework& framework) {
+  auto planned = plan_regions(graph_json, options);
+  if (!planned) return planned.unsupported();
+  const Executable executable = plan_executable(*planned, framework);
+  return report_of(*planned, executable, options);
+}
+
+}  // namespace tilefuse

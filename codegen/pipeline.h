@@ -1,0 +1,42 @@
+// The whole compiler: captured JSON in, an executable with its kernels loaded out. pipeline.cpp lists the
+// stages in order.
+//
+//   Result<CompiledGraph> compiled = compile_captured(json, options, {facts, identity});
+//   Unsupported: the graph as a whole stays with the framework, for this reason.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/compile_options.h"
+#include "codegen/executable.h"
+#include "codegen/module.h"
+#include "codegen/plan.h"
+
+namespace tilefuse {
+
+struct Framework {
+  CallFactsOf facts;
+  std::string identity;  // name and version: part of the plan cache's key
+};
+
+struct CompiledGraph {
+  std::string key;  // 32 hexadecimal digits of what was captured, the options and the versions
+  Executable executable;
+  std::vector<std::optional<Module>> modules;  // by region of the executable; absent where it is refused
+  std::string report;                          // JSON
+  std::vector<std::string> warnings;
+  bool cached = false;  // the plan came from the cache
+};
+
+std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework);
+
+Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
+                                       const Framework& framework, const BuildProgress& progress = {});
+
+// Stages up to source, planned as if everything had been built: the report alone.
+Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,
+                                     const Framework& framework);
+
+}  // namespace tilefuse

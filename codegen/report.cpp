@@ -1,0 +1,125 @@
+#include "codegen/report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "codegen/plan.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kUnknownSize = 2048;
+
+double bytes_of(const TensorSpec& spec, const SizeHints& hints) {
+  const Expr bytes = storage_elements(spec) * int64_t(size_in_bytes(spec.dtype));
+  return double(evaluate(bytes, {}, [&](const std::string& symbol) {
+    const auto found = hints.find(symbol);
+    return found == hints.end() ? kUnknownSize : found->second;
+  }));
+}
+
+double bytes_of(const std::vector<TensorSpec>& specs, const SizeHints& hints) {
+  double sum = 0;
+  for (const TensorSpec& spec : specs) sum += bytes_of(spec, hints);
+  return sum;
+}
+
+// What the values that stay inside the region would cost to write and to read once.
+double bytes_saved(const Graph& graph, const Region& region, const SizeHints& hints) {
+  double sum = 0;
+  for (NodeId node : region.nodes) {
+    const Op& op = graph[node].op;
+    const bool computes = !std::holds_alternative<View>(op) && !std::holds_alternative<Constant>(op) &&
+                          !std::holds_alternative<Iota>(op);
+    const ValueId result = graph[node].results[0];
+    const bool stays =
+        std::find(region.outputs.begin(), region.outputs.end(), result) == region.outputs.end();
+    if (computes && stays) sum += 2 * bytes_of(spec_of(graph, result), hints);
+  }
+  return sum;
+}
+
+template <class Text>
+Json texts_of(const Graph& graph, const Region& region, Text text) {
+  Json result = Json::array();
+  std::set<std::string> seen;
+  for (NodeId node : region.nodes) {
+    const std::string& line = text(graph[node]);
+    if (!line.empty() && seen.insert(line).second) result.push_back(line);
+  }
+  return result;
+}
+
+Json names_of(const std::vector<TensorSpec>& specs) {
+  Json names = Json::array();
+  for (const TensorSpec& spec : specs) names.push_back(spec.name);
+  return names;
+}
+
+Json region_json(const ReportFacts& facts, size_t index) {
+  const LoweredRegion& lowered = facts.regions[index];
+  const CompiledRegion& compiled = lowered.compiled;
+  const Region& region = facts.partition.regions[size_t(facts.distinct.representative[index])];
+  Json cost = Json::array();
+  for (const CostTerm& term : lowered.cost) cost.push_back({{"name", term.name}, {"us", term.microseconds}});
+  const auto& uses = facts.distinct.region_of;
+  return {{"name", compiled.name},
+          {"operator", operator_name(compiled)},
+          {"uses", std::count(uses.begin(), uses.end(), int(index))},
+          {"ops", texts_of(facts.graph, region, [](const Node& node) -> const auto& { return node.origin; })},
+          {"user_source",
+           texts_of(facts.graph, region, [](const Node& node) -> const auto& { return node.source; })},
+          {"inputs", names_of(compiled.inputs)},
+          {"outputs", names_of(compiled.outputs)},
+          {"tile_graph", lowered.tiles},
+          {"schedule", lowered.schedule},
+          {"cost", cost},
+          {"predicted_us", lowered.predicted_us},
+          {"apart_us", region.apart_us},
+          {"bytes", bytes_of(compiled.inputs, facts.hints) + bytes_of(compiled.outputs, facts.hints)},
+          {"bytes_saved", bytes_saved(facts.graph, region, facts.hints)},
+          {"source", compiled.program.source},
+          {"refusal", compiled.refusal.empty() ? Json() : Json(compiled.refusal)}};
+}
+
+std::string name_of(const Graph& graph, NodeId node) {
+  const Node& consumer = graph[node];
+  return consumer.results.empty() ? consumer.origin : graph[consumer.results[0]].name;
+}
+
+Json edges_json(const ReportFacts& facts) {
+  Json edges = Json::array();
+  for (const UnfusedEdge& edge : facts.partition.unfused) {
+    edges.push_back({{"value", facts.graph[edge.value].name},
+                     {"consumer", name_of(facts.graph, edge.consumer)},
+                     {"reason", kind_of(edge.reason)},
+                     {"text", to_text(edge.reason)}});
+  }
+  return edges;
+}
+
+}  // namespace
+
+std::string operator_name(const CompiledRegion& region) { return region.name + "_" + region.hash; }
+
+std::string report_json(const ReportFacts& facts) {
+  Json regions = Json::array();
+  for (size_t r = 0; r < facts.regions.size(); ++r) regions.push_back(region_json(facts, r));
+  Json stages = Json::array();
+  for (const auto& stage : facts.times.stages()) {
+    stages.push_back({{"name", stage.name}, {"milliseconds", stage.milliseconds}});
+  }
+  return Json{{"name", facts.graph.name},
+              {"target", facts.target},
+              {"threads", facts.threads},
+              {"regions", regions},
+              {"unfused_edges", edges_json(facts)},
+              {"executable", to_text(facts.executable)},
+              {"stages", stages}}
+      .dump();
+}
+
+}  // namespace tilefuse

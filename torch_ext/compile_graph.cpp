@@ -1,0 +1,142 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "codegen/pipeline.h"
+#include "codegen/region_executable.h"
+#include "codegen/report.h"
+#include "core/match.h"
+#include "torch_ext/call_operator.h"
+#include "torch_ext/library.h"
+#include "torch_ext/register_ops.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kNameDigits = 16;
+
+// What this process has compiled. Never destroyed: operators live as long as the process.
+struct Compiled {
+  std::mutex mutex;
+  std::vector<std::string> reports;     // by report id
+  std::map<std::string, Json> answers;  // by plan key
+};
+Compiled& compiled() {
+  static auto* all = new Compiled;
+  return *all;
+}
+
+Framework framework() { return {facts_of, std::string("torch ") + TILEFUSE_TORCH_VERSION}; }
+
+void show_progress(int done, int total) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const char* end = done == total ? "\r\033[K" : "";
+  std::fprintf(stderr, "\rtilefuse: compiled %d of %d kernels%s", done, total, end);
+  std::fflush(stderr);
+}
+
+FindSymbol symbols_of(const std::optional<Module>& module) {
+  if (!module) return {};
+  return [module](const std::string& name) { return reinterpret_cast<KernelFunction>(module->symbol(name)); };
+}
+
+Json output_kinds(const Executable& executable) {
+  Json kinds = Json::array();
+  for (const ExecutableOutput& output : executable.outputs) {
+    kinds.push_back(match(
+        output, [](const SlotId&) { return "tensor"; }, [](const Expr&) { return "size"; },
+        [](const NoneArgument&) { return "none"; }));
+  }
+  return kinds;
+}
+
+Json register_compiled(CompiledGraph graph) {
+  Json regions = Json::array();
+  RegionSymbols symbols;
+  // Operators live forever, and so do the modules whose kernels they call.
+  static auto* modules = new std::vector<std::optional<Module>>;
+  for (size_t r = 0; r < graph.executable.regions.size(); ++r) {
+    const CompiledRegion& region = graph.executable.regions[r];
+    symbols.push_back(symbols_of(graph.modules[r]));
+    modules->push_back(graph.modules[r]);
+    const std::string name = operator_name(region);
+    regions.push_back(name);
+    if (is_registered(name)) continue;
+    register_executable(
+        name, std::make_shared<GraphRunner>(region_executable(region), RegionSymbols{symbols.back()}));
+  }
+  const std::string name = "graph_" + graph.key.substr(0, kNameDigits);
+  Json outputs = output_kinds(graph.executable);
+  register_executable(name, std::make_shared<GraphRunner>(std::move(graph.executable), symbols));
+  compiled().reports.push_back(std::move(graph.report));
+  return {{"op", name},
+          {"fallback_reason", nullptr},
+          {"outputs", std::move(outputs)},
+          {"report_id", compiled().reports.size() - 1},
+          {"regions", std::move(regions)},
+          {"warnings", std::move(graph.warnings)},
+          {"cached", graph.cached}};
+}
+
+Json fallback(const std::string& reason, bool strict) {
+  if (strict) throw UserError("a graph cannot be compiled: " + reason);
+  return {{"op", nullptr},        {"fallback_reason", reason}, {"outputs", Json::array()},
+          {"report_id", nullptr}, {"regions", Json::array()},  {"warnings", Json::array()},
+          {"cached", false}};
+}
+
+Json compile_new(const std::string& graph_json, const CompileOptions& options) {
+  try {
+    auto graph = compile_captured(graph_json, options, framework(), show_progress);
+    if (!graph) return fallback(graph.unsupported().reason, options.strict);
+    const std::lock_guard lock(compiled().mutex);
+    const std::string key = graph->key;
+    Json answer = register_compiled(*std::move(graph));
+    // What ran into trouble is tried again when it is asked for again.
+    if (answer["warnings"].empty()) compiled().answers[key] = answer;
+    return answer;
+  } catch (const InternalError& error) {
+    return fallback(std::string("internal error: ") + error.what(), options.strict);
+  }
+}
+
+}  // namespace
+
+std::string compile_graph(const std::string& graph_json, const std::string& options_json) {
+  StageTimes times;
+  const CompileOptions options = parse_compile_options(options_json, read_environment());
+  Json answer = times.measure("all", [&] {
+    const std::string key = plan_key(graph_json, options, framework());
+    {
+      const std::lock_guard lock(compiled().mutex);
+      const auto known = compiled().answers.find(key);
+      if (known != compiled().answers.end() && options.dump.empty()) return known->second;
+    }
+    return compile_new(graph_json, options);
+  });
+  answer["milliseconds"] = times.stages().front().milliseconds;
+  return answer.dump();
+}
+
+std::string report_of(int64_t report_id) {
+  const std::lock_guard lock(compiled().mutex);
+  const auto& reports = compiled().reports;
+  if (report_id < 0 || size_t(report_id) >= reports.size()) {
+    throw UserError("there is no report " + std::to_string(report_id));
+  }
+  return reports[size_t(report_id)];
+}
+
+std::string explain_graph(const std::string& graph_json, const std::string& options_json) {
+  const CompileOptions options = parse_compile_options(options_json, read_environment());
+  auto report = explain_captured(graph_json, options, framework());
+  if (!report) throw UserError("the graph runs with the framework: " + report.unsupported().reason);
+  return *std::move(report);
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,101 @@
+#include "torch_ext/library.h"
+
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include <nlohmann/json.hpp>
+
+#include "codegen/compile_options.h"
+#include "codegen/kernel_cache.h"
+#include "core/result.h"
+#include "fusion/target.h"
+#include "torch_ext/pool.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMegabyte = 1 << 20;
+
+// The one place where our errors become the framework's.
+template <class Work>
+auto translated(Work work) {
+  try {
+    return work();
+  } catch (const UserError& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  } catch (const InternalError& error) {
+    TORCH_CHECK(false, "tilefuse: internal error: ", error.what());
+  }
+}
+
+std::string compile(const std::string& graph_json, const std::string& options_json) {
+  return translated([&] { return compile_graph(graph_json, options_json); });
+}
+std::string report(int64_t report_id) {
+  return translated([&] { return report_of(report_id); });
+}
+std::string explain_only(const std::string& graph_json, const std::string& options_json) {
+  return translated([&] { return explain_graph(graph_json, options_json); });
+}
+
+KernelCache open_cache(const std::string& options_json) {
+  const CompileOptions options = parse_compile_options(options_json, read_environment());
+  return {options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
+          options.cache_limit_mb * kMegabyte};
+}
+
+std::string cache_stats(const std::string& options_json) {
+  return translated([&] {
+    const KernelCache cache = open_cache(options_json);
+    const CacheStats stats = cache.stats();
+    return Json{{"directory", cache.directory()}, {"entries", stats.entries}, {"bytes", stats.bytes}}.dump();
+  });
+}
+
+std::string cache_clear(const std::string& options_json) {
+  return translated([&] { return Json{{"removed", open_cache(options_json).clear().entries}}.dump(); });
+}
+
+std::string host_target() {
+  return translated([] {
+    return Json{{"name", host_target_name()}, {"known", target_names()}, {"threads", at::get_num_threads()}}
+        .dump();
+  });
+}
+
+std::string pool_statistics() {
+  const PoolStats stats = pool_stats();
+  return Json{
+      {"held_bytes", stats.held_bytes}, {"used_bytes", stats.used_bytes}, {"bound_bytes", stats.bound_bytes}}
+      .dump();
+}
+
+void set_options(const std::string& options_json) {
+  translated([&] {
+    const Json options = Json::parse(options_json, nullptr, /*allow_exceptions=*/false);
+    if (!options.is_object()) throw UserError("the options must be a JSON object");
+    for (const auto& [name, value] : options.items()) {
+      if (name != "pool_bound_mb") throw UserError("unknown option '" + name + "'; known: pool_bound_mb");
+      if (!value.is_number_unsigned())
+        throw UserError("option 'pool_bound_mb' wants a number, got " + value.dump());
+      set_pool_bound(value.get<int64_t>() * kMegabyte);
+    }
+  });
+}
+
+TORCH_LIBRARY(tilefuse, library) {
+  library.def("compile(str graph_json, str options_json) -> str", &compile);
+  library.def("report(int report_id) -> str", &report);
+  library.def("explain_only(str graph_json, str options_json) -> str", &explain_only);
+  library.def("cache_stats(str options_json) -> str", &cache_stats);
+  library.def("cache_clear(str options_json) -> str", &cache_clear);
+  library.def("host_target() -> str", &host_target);
+  library.def("pool_stats() -> str", &pool_statistics);
+  library.def("pool_trim() -> int", &trim_pool);
+  library.def("set_options(str options_json) -> ()", &set_options);
+}
+
+}  // namespace
+}  // namespace tilefuse
