@@ -127,7 +127,7 @@ class Simplifier {
     return std::nullopt;
   }
 
-  // k with k*b <= a < (k + 1)*b, b > 0.
+  // k with k*b <= a < (k + 1)*b, which implies b > 0.
   std::optional<int64_t> known_quotient(const Expr& a, const Expr& b) const {
     constexpr Interval kAll{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
     const auto divisor = b.constant();
@@ -139,7 +139,6 @@ class Simplifier {
       }
       if (a.index_mask() == 0) return std::nullopt;
     }
-    if (!proves_nonnegative(b - 1, extents_)) return std::nullopt;
     if (proves_nonnegative(a, extents_)) {
       return proves_less(a, b, extents_) ? std::optional<int64_t>(0) : std::nullopt;
     }

@@ -417,19 +417,22 @@ TEST(ExprRules, what_cannot_be_known_is_left_alone) {
     EXPECT_EQ(simplify(rule.before, rule.extents), rule.after) << to_text(rule.before);
 }
 
-TEST(ExprProofs, facts_that_later_stages_need_are_proved) {
+TEST(ExprProofs, facts_that_later_stages_need_are_proved_and_nothing_beyond_them) {
   const Expr unsure = Expr::symbol("u", {.low = 0});
   const Expr ceil = ceildiv(kS, 64);
   const std::vector<Rule> facts = {
+      // each can be exactly zero
       {kS - 1 - kI, 0, {kS}},
       {kS * kT - 1 - kI * kT - kJ, 0, {kS, kT}},
       {kS * kT - 1 - kI - kJ * kS, 0, {kS, kT}},
       {ceil * 64 - kS, 0},
       {ceil * 64 - 1 - kI, 0, {kS}},
-      {kS + 62 - kI * 64, 0, {ceil}},
+      {kS - 1 - kI * 64, 0, {ceil}},
       {kS - 1 - floordiv(kI, 8), 0, {kS * 8}},
-      {floordiv(kI, 8) * -8 + kI, 0},
+      {kI - floordiv(kI, 8) * 8, 0},
+      {floordiv(kI, 8) * 8 + 7 - kI, 0},
       {7 - mod(kI, 8), 0},
+      {kS - 1 - mod(kI, kS), 0},
       {kT * kS - kS - kT + 1, 0},
       {kS * kS - kS, 0},
       {unsure, 0},
@@ -440,10 +443,9 @@ TEST(ExprProofs, facts_that_later_stages_need_are_proved) {
   };
   for (const Rule& fact : facts) {
     EXPECT_TRUE(proves_nonnegative(fact.before, fact.extents)) << to_text(fact.before);
+    EXPECT_FALSE(proves_nonnegative(fact.before - 1, fact.extents)) << to_text(fact.before);
     EXPECT_FALSE(proves_nonnegative(-1 - fact.before, fact.extents)) << to_text(fact.before);
   }
-  EXPECT_FALSE(proves_nonnegative(unsure - 1));
-  EXPECT_FALSE(proves_nonnegative(kS - 2));
   EXPECT_FALSE(proves_nonnegative(kS - kI, {}));
 }
 
