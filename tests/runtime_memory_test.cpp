@@ -1,0 +1,378 @@
+// Loads, stores and conversions of the CPU runtime: every element type, every number of lanes, every
+// alignment.
+//
+// Built once per kind of processor, as runtime_math_test.cpp.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+#include "codegen/runtime/tilefuse_cpu.h"
+
+namespace {
+
+using tile::bf16;
+using tile::Compute;
+using tile::f16;
+using tile::kLanes;
+using tile::Vec;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr unsigned char kGuard = 0xa5;
+
+template <class To, class From>
+To bit_cast_of(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+// bf16 and f16 written out slowly: the nearest grid point, ties to the even one.
+float round_slowly(float x, int mantissa_bits, int min_exponent, float largest) {
+  if (std::isnan(x) || std::isinf(x) || x == 0) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  const double step = std::ldexp(1.0, std::max(exponent - 1, min_exponent) - mantissa_bits);
+  const double rounded = std::nearbyint(static_cast<double>(x) / step) * step;
+  return std::fabs(rounded) > static_cast<double>(largest) ? std::copysign(kInf, x)
+                                                           : static_cast<float>(rounded);
+}
+float round_slowly(float x, bf16) { return round_slowly(x, 7, -126, 0x1.fep127f); }
+float round_slowly(float x, f16) { return round_slowly(x, 10, -14, 65504.0F); }
+
+template <class T>
+T element(int i) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return i % 3 == 0;
+  } else if constexpr (std::is_same_v<T, bf16>) {
+    return {static_cast<unsigned short>(bit_cast_of<uint32_t>(static_cast<float>(i) - 5) >> 16)};
+  } else if constexpr (std::is_same_v<T, f16>) {
+    T x;
+    tile::store_one(&x, static_cast<float>(i) - 5);
+    return x;
+  } else {
+    return static_cast<T>(i - 5);
+  }
+}
+template <class T>
+double value(int i) {
+  if constexpr (std::is_same_v<T, bool>) return i % 3 == 0;
+  if constexpr (std::is_same_v<T, unsigned char>) return static_cast<unsigned char>(i - 5);
+  return i - 5;
+}
+template <class T>
+double lane_of(Vec<T> v, int i) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return tile::test_lane(v, i);
+  } else {
+    return static_cast<double>(v[i]);
+  }
+}
+
+// Elements at any byte offset between guard bytes.
+template <class T>
+struct Guarded {
+  explicit Guarded(int count, int offset)
+      : count(count), offset(offset), bytes(64 + offset + count * sizeof(T) + 64, kGuard) {}
+  T* data() { return reinterpret_cast<T*>(bytes.data() + 64 + offset); }
+  void fill() {
+    for (int i = 0; i < count; ++i) {
+      const T x = element<T>(i);
+      std::memcpy(data() + i, &x, sizeof x);
+    }
+  }
+  T at(int i) {
+    T x;
+    std::memcpy(&x, data() + i, sizeof x);
+    return x;
+  }
+  // That only elements [0, n) differ from the guard.
+  bool is_guarded_from(int n) {
+    const size_t first = 64 + offset + n * sizeof(T);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if ((i < static_cast<size_t>(64 + offset) || i >= first) && bytes[i] != kGuard) return false;
+    }
+    return true;
+  }
+  int count, offset;
+  std::vector<unsigned char> bytes;
+};
+
+template <class T>
+class RuntimeMemory : public testing::Test {};
+using ElementTypes =
+    testing::Types<bool, signed char, unsigned char, short, int, int64_t, float, double, bf16, f16>;
+TYPED_TEST_SUITE(RuntimeMemory, ElementTypes);
+
+TYPED_TEST(RuntimeMemory, loads_whole_vectors_at_any_alignment) {
+  for (int offset = 0; offset < 64; offset += sizeof(TypeParam)) {
+    Guarded<TypeParam> memory(kLanes, offset);
+    memory.fill();
+    const auto v = tile::load(memory.data());
+    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<TypeParam>(v, i), value<TypeParam>(i));
+  }
+}
+
+TYPED_TEST(RuntimeMemory, loads_the_first_lanes_and_zeroes_the_rest) {
+  Guarded<TypeParam> memory(kLanes, 0);
+  memory.fill();
+  for (int n = 0; n <= kLanes; ++n) {
+    const auto v = tile::load(memory.data(), n);
+    for (int i = 0; i < kLanes; ++i)
+      EXPECT_EQ(lane_of<TypeParam>(v, i), i < n ? value<TypeParam>(i) : 0) << n;
+  }
+}
+
+TYPED_TEST(RuntimeMemory, stores_whole_vectors_and_nothing_beside_them) {
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  const auto v = tile::load(source.data());
+  for (int offset = 0; offset < 64; offset += sizeof(TypeParam)) {
+    Guarded<TypeParam> stored(kLanes, offset), streamed(kLanes, offset);
+    tile::store(stored.data(), v);
+    tile::stream(streamed.data(), v);
+    tile::stream_fence();
+    EXPECT_EQ(std::memcmp(stored.data(), source.data(), kLanes * sizeof(TypeParam)), 0);
+    EXPECT_EQ(std::memcmp(streamed.data(), source.data(), kLanes * sizeof(TypeParam)), 0);
+    EXPECT_TRUE(stored.is_guarded_from(kLanes));
+    EXPECT_TRUE(streamed.is_guarded_from(kLanes));
+  }
+}
+
+TYPED_TEST(RuntimeMemory, stores_the_first_lanes_and_touches_nothing_else) {
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  const auto v = tile::load(source.data());
+  for (int n = 0; n <= kLanes; ++n) {
+    Guarded<TypeParam> stored(kLanes, sizeof(TypeParam));
+    tile::store(stored.data(), v, n);
+    EXPECT_EQ(std::memcmp(stored.data(), source.data(), n * sizeof(TypeParam)), 0);
+    EXPECT_TRUE(stored.is_guarded_from(n)) << n;
+  }
+}
+
+TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
+  for (int offset = 0; offset < 64; offset += sizeof(TypeParam)) {
+    Guarded<TypeParam> source(2 * kLanes, offset), stored(2 * kLanes, offset), streamed(2 * kLanes, offset);
+    source.fill();
+    const auto [a, b] = tile::load_pair(source.data());
+    tile::store_pair(stored.data(), a, b);
+    tile::stream_pair(streamed.data(), a, b);
+    tile::stream_fence();
+    EXPECT_EQ(std::memcmp(stored.data(), source.data(), 2 * kLanes * sizeof(TypeParam)), 0);
+    EXPECT_EQ(std::memcmp(streamed.data(), source.data(), 2 * kLanes * sizeof(TypeParam)), 0);
+    EXPECT_TRUE(stored.is_guarded_from(2 * kLanes));
+    if constexpr (tile::pair_in_order<TypeParam>) {
+      EXPECT_EQ(lane_of<TypeParam>(b, 0), value<TypeParam>(kLanes));
+    }
+  }
+}
+
+TYPED_TEST(RuntimeMemory, single_elements_are_lanes_of_vectors) {
+  Guarded<TypeParam> source(kLanes, 0), stored(kLanes, 0);
+  source.fill();
+  for (int i = 0; i < kLanes; ++i) {
+    EXPECT_EQ(static_cast<double>(tile::load_one(source.data() + i)), value<TypeParam>(i));
+    tile::store_one(stored.data() + i, tile::load_one(source.data() + i));
+  }
+  EXPECT_EQ(std::memcmp(stored.data(), source.data(), kLanes * sizeof(TypeParam)), 0);
+}
+
+TYPED_TEST(RuntimeMemory, strided_and_gathered_lanes_come_from_their_places) {
+  Guarded<TypeParam> source(3 * kLanes, 0);
+  source.fill();
+  const auto strided = tile::load_strided(source.data(), 3);
+  const auto reversed = tile::load_strided(source.data() + kLanes - 1, -1);
+  const Vec<int64_t> offsets = tile::iota<int64_t>() * int64_t{2} + int64_t{1};
+  const auto gathered = tile::gather(source.data(), offsets);
+  // Lanes outside the mask may point anywhere.
+  const Vec<int64_t> wild =
+      tile::select(tile::first_lanes(1), offsets, tile::splat<int64_t>(int64_t{1} << 60));
+  const auto masked = tile::gather(source.data(), wild, tile::first_lanes(1));
+  for (int i = 0; i < kLanes; ++i) {
+    EXPECT_EQ(lane_of<TypeParam>(strided, i), value<TypeParam>(3 * i));
+    EXPECT_EQ(lane_of<TypeParam>(reversed, i), value<TypeParam>(kLanes - 1 - i));
+    EXPECT_EQ(lane_of<TypeParam>(gathered, i), value<TypeParam>(2 * i + 1));
+    EXPECT_EQ(lane_of<TypeParam>(masked, i), i == 0 ? value<TypeParam>(1) : 0);
+  }
+  for (int n = 0; n <= kLanes; ++n) {
+    const auto first = tile::load_strided(source.data(), 3, n);
+    for (int i = 0; i < kLanes; ++i)
+      EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(3 * i) : 0);
+  }
+}
+
+TYPED_TEST(RuntimeMemory, strided_and_scattered_stores_touch_only_their_places) {
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  const auto v = tile::load(source.data());
+  Guarded<TypeParam> strided(3 * kLanes, 0), scattered(3 * kLanes, 0);
+  tile::store_strided(strided.data(), 3, v, kLanes - 1);
+  tile::scatter(scattered.data(), Vec<int64_t>(tile::iota<int64_t>() * int64_t{3}), v,
+                tile::first_lanes(kLanes - 1));
+  TypeParam guard;
+  std::memset(&guard, kGuard, sizeof guard);
+  for (int i = 0; i < 3 * kLanes; ++i) {
+    const TypeParam expected = i % 3 == 0 && i / 3 < kLanes - 1 ? source.at(i / 3) : guard;
+    const TypeParam from_strided = strided.at(i), from_scattered = scattered.at(i);
+    EXPECT_EQ(std::memcmp(&from_strided, &expected, sizeof expected), 0) << i;
+    EXPECT_EQ(std::memcmp(&from_scattered, &expected, sizeof expected), 0) << i;
+  }
+}
+
+// ------------------------------------------------------------------ 16-bit floats
+template <class T>
+class RuntimeHalf : public testing::Test {};
+using HalfTypes = testing::Types<bf16, f16>;
+TYPED_TEST_SUITE(RuntimeHalf, HalfTypes);
+
+double widen_slowly(bf16 x) {
+  return static_cast<double>(bit_cast_of<float>(static_cast<uint32_t>(x.bits) << 16));
+}
+double widen_slowly(f16 x) {
+  const int exponent = x.bits >> 10 & 31;
+  const int mantissa = x.bits & 1023;
+  const double sign = (x.bits & 0x8000) != 0 ? -1 : 1;
+  if (exponent == 31) return mantissa != 0 ? std::nan("") : sign * static_cast<double>(kInf);
+  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+}
+
+TYPED_TEST(RuntimeHalf, all_65536_values_widen_and_come_back) {
+  for (unsigned first = 0; first < 65536; first += kLanes) {
+    TypeParam in[kLanes], out[kLanes];
+    for (int i = 0; i < kLanes; ++i) in[i].bits = static_cast<unsigned short>(first + i);
+    const Vec<float> wide = tile::load(in);
+    tile::store(out, wide);
+    for (int i = 0; i < kLanes; ++i) {
+      const double exact = widen_slowly(in[i]);
+      TypeParam single;
+      tile::store_one(&single, tile::load_one(in + i));
+      if (std::isnan(exact)) {
+        EXPECT_TRUE(std::isnan(wide[i]));
+        EXPECT_TRUE(std::isnan(widen_slowly(out[i])));
+        EXPECT_TRUE(std::isnan(widen_slowly(single)));
+      } else {
+        EXPECT_EQ(static_cast<double>(wide[i]), exact);
+        EXPECT_EQ(static_cast<double>(tile::load_one(in + i)), exact);
+        EXPECT_EQ(out[i].bits, in[i].bits);
+        EXPECT_EQ(single.bits, in[i].bits);
+      }
+    }
+  }
+}
+
+// Around every value of the grid: just below, at and just above each midpoint; and random floats.
+template <class T>
+std::vector<float> interesting_floats() {
+  std::vector<float> floats;
+  for (unsigned bits = 0; bits < 65536; bits += 7) {
+    T here{static_cast<unsigned short>(bits)}, next{static_cast<unsigned short>(bits + 1)};
+    const auto middle = static_cast<float>((widen_slowly(here) + widen_slowly(next)) / 2);
+    for (const float x : {static_cast<float>(widen_slowly(here)), middle, std::nextafterf(middle, kInf),
+                          std::nextafterf(middle, -kInf)}) {
+      floats.push_back(x);
+    }
+  }
+  std::mt19937 draw(5);
+  for (int i = 0; i < 100000; ++i) floats.push_back(bit_cast_of<float>(static_cast<uint32_t>(draw())));
+  floats.resize(floats.size() / (2 * kLanes) * (2 * kLanes));
+  return floats;
+}
+
+TYPED_TEST(RuntimeHalf, floats_round_to_the_nearest_even_also_among_subnormals) {
+  const std::vector<float> floats = interesting_floats<TypeParam>();
+  for (size_t first = 0; first < floats.size(); first += 2 * kLanes) {
+    TypeParam stored[2 * kLanes], plain[2 * kLanes];
+    const Vec<float> a = tile::load(floats.data() + first), b = tile::load(floats.data() + first + kLanes);
+    tile::store_pair(stored, a, b);
+    tile::store(plain, a);
+    tile::store(plain + kLanes, b);
+    const Vec<float> rounded = tile::round_to<TypeParam>(a);
+    const Vec<float> converted = tile::convert<TypeParam>(a);
+    for (int i = 0; i < kLanes; ++i) {
+      const float exact = round_slowly(a[i], TypeParam{});
+      const size_t in_pair = tile::pair_in_order<TypeParam> ? i : 2 * i;
+      TypeParam single;
+      tile::store_one(&single, float(a[i]));
+      for (const double got : {widen_slowly(plain[i]), widen_slowly(stored[in_pair]), widen_slowly(single),
+                               static_cast<double>(rounded[i]), static_cast<double>(converted[i]),
+                               static_cast<double>(tile::round_to<TypeParam>(float(a[i])))}) {
+        if (std::isnan(exact)) {
+          EXPECT_TRUE(std::isnan(got)) << a[i];
+        } else {
+          EXPECT_EQ(got, static_cast<double>(exact)) << a[i];
+          EXPECT_EQ(std::signbit(got), std::signbit(exact)) << a[i];
+        }
+      }
+    }
+  }
+}
+
+// ------------------------------------------------------------------ casts
+template <class To, class From>
+void check_casts(const std::vector<double>& values) {
+  for (const double x : values) {
+    const auto from = static_cast<Compute<From>>(x);
+    const auto expected = static_cast<Compute<To>>(from);
+    const auto v = tile::convert<To>(tile::splat<From>(from));
+    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<To>(v, i), static_cast<double>(expected)) << x;
+    EXPECT_EQ(tile::convert<To>(from), expected) << x;
+  }
+}
+template <class From>
+void check_casts_from(const std::vector<double>& values) {
+  check_casts<bool, From>(values);
+  check_casts<signed char, From>(values);
+  check_casts<short, From>(values);
+  check_casts<int, From>(values);
+  check_casts<int64_t, From>(values);
+  check_casts<float, From>(values);
+  check_casts<double, From>(values);
+  check_casts<bf16, From>(values);
+  check_casts<f16, From>(values);
+}
+
+TEST(RuntimeCasts, between_all_types_are_cpps) {
+  const std::vector<double> whole = {0, 1, -1, 2, 5, -7, 100, -128, 127};
+  check_casts_from<signed char>(whole);
+  check_casts_from<short>(whole);
+  check_casts_from<int>(whole);
+  check_casts_from<int64_t>(whole);
+  check_casts_from<bool>({0, 1});
+  check_casts_from<unsigned char>({0, 1, 100, 127});
+  check_casts<unsigned char, int>({0, 1, 100, 255, 256, 300, -1});
+  check_casts<unsigned char, float>({0, 1.9, 100.5, 255});
+  const std::vector<double> fractions = {0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 100, -128};
+  for (const double x : fractions) {
+    check_casts<int, float>({x});
+    check_casts<int64_t, double>({x});
+    check_casts<short, double>({x});
+    check_casts<signed char, float>({x});
+    check_casts<bool, float>({x});
+    check_casts<bool, double>({x});
+  }
+  check_casts<float, int64_t>({1e15, -1e15, 16777217, 123456789});
+  check_casts<double, int64_t>({1e15, -1e15, 4503599627370495});
+  check_casts<int64_t, double>({1e15, -1e15, 1e18});
+  check_casts<int64_t, float>({1e15, -1e15, 1e18});
+  check_casts<int, int64_t>({1e15, -1e15});
+  check_casts<short, int>({70000, -70000});
+  check_casts<signed char, int64_t>({1000, -1000, 1e15});
+  check_casts<float, double>({1e300, 1.0 / 3, 1e-320});
+}
+TEST(RuntimeCasts, nan_is_true_and_stays_nan) {
+  const auto nan = tile::splat<float>(std::nanf(""));
+  EXPECT_TRUE(tile::all(tile::convert<bool>(nan)));
+  EXPECT_TRUE(tile::convert<bool>(std::nanf("")));
+  EXPECT_TRUE(std::isnan(tile::convert<double>(nan)[0]));
+  EXPECT_TRUE(std::isnan(tile::convert<bf16>(nan)[kLanes - 1]));
+  EXPECT_TRUE(std::isnan(tile::convert<f16>(nan)[kLanes - 1]));
+}
+
+}  // namespace
