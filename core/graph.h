@@ -155,7 +155,7 @@ struct Graph {
 // Builds a graph front to back; names are made unique.
 class GraphBuilder {
  public:
-  explicit GraphBuilder(std::string name);
+  explicit GraphBuilder(const std::string& name);
   ValueId input(const std::string& name, TensorType type, bool is_parameter = false,
                 std::optional<std::vector<Expr>> strides = std::nullopt);
   void size_input(Expr size);

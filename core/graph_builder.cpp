@@ -41,7 +41,7 @@ DType map_result_dtype(const Graph& graph, MapFn fn, const std::vector<ValueId>&
 
 }  // namespace
 
-GraphBuilder::GraphBuilder(std::string name) { graph_.name = sanitized(name); }
+GraphBuilder::GraphBuilder(const std::string& name) { graph_.name = sanitized(name); }
 
 std::string GraphBuilder::unique_name(const std::string& wanted) {
   std::string name = sanitized(wanted);
@@ -94,8 +94,8 @@ std::vector<ValueId> GraphBuilder::add_call(Call call, std::vector<ValueId> oper
 }
 
 ValueId GraphBuilder::constant(Scalar value, TensorType type) {
-  Constant op{as_literal(value, type.dtype)};
-  return add(std::move(op), {}, std::move(type));
+  const Constant op{as_literal(value, type.dtype)};
+  return add(op, {}, std::move(type));
 }
 
 ValueId GraphBuilder::iota(std::vector<Expr> shape, int dim, Expr start, Expr step) {

@@ -1,48 +1,23 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 
+#include "core/expr_reader.h"
 #include "core/graph.h"
+#include "core/graph_parse_op.h"
 #include "core/graph_symbols.h"
-#include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/text_cursor.h"
 
 namespace tilefuse {
 namespace {
 
-template <class Number>
-std::optional<Number> whole_number(const std::string& text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || last != end) return std::nullopt;
-  return value;
-}
-
-std::vector<std::string> operator_names() {
-  std::vector<std::string> names = {"constant", "iota", "view", "concat", "gather", "call"};
-  for (int fn = 0; fn <= static_cast<int>(MapFn::Fma); ++fn) names.emplace_back(info(MapFn(fn)).name);
-  for (int number = 0; number <= static_cast<int>(ReduceKind::ArgMin); ++number) {
-    const std::string kind = info(ReduceKind(number)).name;
-    names.push_back("reduce." + kind);
-    names.push_back("scan." + kind);
-  }
-  return names;
-}
-
-void check_operator(const std::string& name) {
-  if (parse_map_fn(name)) return;
-  const std::vector<std::string> names = operator_names();
-  if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  const auto nearest = nearest_name(name, std::vector<std::string_view>(names.begin(), names.end()));
-  throw UserError("there is no operator '" + name + "'" +
-                  (nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
-}
-
 class GraphParser {
  public:
-  explicit GraphParser(std::string_view text) : cursor_(text), builder_("") { read_symbols(text); }
+  explicit GraphParser(std::string_view text) : cursor_(text), builder_(""), exprs_(cursor_, ranges_) {
+    read_symbols(text);
+  }
+  GraphParser(const GraphParser&) = delete;  // exprs_ refers to its siblings
+  GraphParser& operator=(const GraphParser&) = delete;
   Graph parse();
 
  private:
@@ -66,27 +41,12 @@ class GraphParser {
 
   std::string new_name();
   ValueId known_value(std::string* name = nullptr);
-  Expr expr(const std::string& text, size_t rank);
-  Expr expr_until(std::string_view stops, size_t rank = 0);
-  std::vector<Expr> expr_list(size_t rank = 0);
-  std::vector<int> int_list();
   Typed typed();
-  Scalar scalar();
-
-  Op read_op(const std::string& name, const NodeText& node);
-  Op read_iota();
-  Op read_view();
-  Op read_gather();
-  Op read_call(const NodeText& node);
-  CallArgument read_argument(const NodeText& node);
-  CallArgument read_argument_value(const NodeText& node);
-  OperandArgument read_operand_argument(const NodeText& node);
-  template <class Value>
-  void attribute(const char* name, Value read);
 
   TextCursor cursor_;
   GraphBuilder builder_;
   SymbolRanges ranges_;
+  ExprReader exprs_;
   std::map<std::string, ValueId> values_;
 };
 
@@ -148,33 +108,6 @@ ValueId GraphParser::known_value(std::string* name) {
   return value;
 }
 
-Expr GraphParser::expr(const std::string& text, size_t rank) {
-  std::vector<std::string> indices;
-  for (size_t i = 0; i < rank; ++i) indices.push_back("i" + std::to_string(i));
-  return parse_expr(text, indices, [&](const std::string& name) -> std::optional<SymbolRange> {
-    const auto found = ranges_.find(name);
-    return found == ranges_.end() ? SymbolRange{} : found->second;
-  });
-}
-
-Expr GraphParser::expr_until(std::string_view stops, size_t rank) {
-  Expr result;
-  cursor_.located([&] { result = expr(cursor_.until(stops), rank); });
-  return result;
-}
-
-std::vector<Expr> GraphParser::expr_list(size_t rank) {
-  std::vector<Expr> exprs;
-  cursor_.list("[", "]", [&] { exprs.push_back(expr_until(",]", rank)); });
-  return exprs;
-}
-
-std::vector<int> GraphParser::int_list() {
-  std::vector<int> items;
-  cursor_.list("[", "]", [&] { items.push_back(static_cast<int>(cursor_.integer())); });
-  return items;
-}
-
 GraphParser::Typed GraphParser::typed() {
   Typed result;
   cursor_.located([&] {
@@ -183,13 +116,13 @@ GraphParser::Typed GraphParser::typed() {
     if (!dtype) throw UserError("'" + name + "' is no dtype");
     result.type.dtype = *dtype;
   });
-  result.type.shape = expr_list();
-  if (cursor_.accept("strides")) result.strides = expr_list();
+  result.type.shape = exprs_.list();
+  if (cursor_.accept("strides")) result.strides = exprs_.list();
   return result;
 }
 
 void GraphParser::read_input() {
-  if (cursor_.accept("size")) return builder_.size_input(expr_until(",)"));
+  if (cursor_.accept("size")) return builder_.size_input(exprs_.until(",)"));
   const std::string name = new_name();
   cursor_.expect(":");
   Typed input = typed();
@@ -217,7 +150,7 @@ void GraphParser::read_return() {
     } else if (cursor_.looking_at("%")) {
       builder_.output(known_value());
     } else {
-      builder_.output(expr_until(",\n}"));
+      builder_.output(exprs_.until(",\n}"));
     }
   } while (cursor_.accept(","));
 }
@@ -239,12 +172,12 @@ void GraphParser::read_node() {
   std::string name;
   cursor_.located([&] {
     name = cursor_.identifier();
-    check_operator(name);
+    check_operator_name(name);
   });
   if (cursor_.looking_at("(")) {
     cursor_.list("(", ")", [&] { node.operands.push_back(known_value(&node.operand_names.emplace_back())); });
   }
-  Op op = read_op(name, node);
+  Op op = parse_op(exprs_, name, node.operand_names);
   add_node(std::move(op), std::move(node));
 }
 
@@ -272,6 +205,7 @@ void GraphParser::add_node(Op op, NodeText node) {
   std::vector<ValueId> results;
   if (auto* call = std::get_if<Call>(&op)) {
     std::vector<TensorType> plain;
+    plain.reserve(types.size());
     for (const Typed& t : types) plain.push_back(t.type);
     results = builder_.add_call(std::move(*call), std::move(node.operands), std::move(plain), node.results);
   } else {
@@ -285,156 +219,6 @@ void GraphParser::add_node(Op op, NodeText node) {
     values_[node.results[i]] = results[i];
     if (types[i].strides) builder_.set_strides(results[i], *types[i].strides);
   }
-}
-
-// ---------------------------------------------------------------- operators
-template <class Value>
-void GraphParser::attribute(const char* name, Value read) {
-  if (!cursor_.accept(",")) cursor_.expect("{");
-  cursor_.expect(name);
-  cursor_.expect("=");
-  read();
-}
-
-Scalar GraphParser::scalar() {
-  Scalar value;
-  cursor_.located([&] {
-    const std::string text = cursor_.until("}");
-    if (text == "true" || text == "false") {
-      value = text == "true";
-    } else if (const auto integer = whole_number<int64_t>(text)) {
-      // "-0" is the one double that prints as an integer and is none.
-      value = text == "-0" ? Scalar(-0.0) : Scalar(*integer);
-    } else if (const auto number = whole_number<double>(text)) {
-      value = *number;
-    } else {
-      throw UserError("'" + text + "' is no number, true or false");
-    }
-  });
-  return value;
-}
-
-Op GraphParser::read_iota() {
-  Iota iota;
-  attribute("dim", [&] { iota.dim = static_cast<int>(cursor_.integer()); });
-  attribute("start", [&] { iota.start = expr_until(",}"); });
-  attribute("step", [&] { iota.step = expr_until(",}"); });
-  return iota;
-}
-
-Op GraphParser::read_view() {
-  View view;
-  attribute("map", [&] { cursor_.located([&] { view.map = parse_index_map(cursor_.until("}")); }); });
-  const auto ranged = [&](std::vector<Expr>& exprs) {
-    for (Expr& e : exprs) {
-      e = substitute_symbols(e, [&](const std::string& name) -> std::optional<Expr> {
-        const auto found = ranges_.find(name);
-        if (found == ranges_.end()) return std::nullopt;
-        return Expr::symbol(name, found->second);
-      });
-    }
-  };
-  ranged(view.map.extents);
-  ranged(view.map.coordinates);
-  ranged(view.map.conditions);
-  return view;
-}
-
-Op GraphParser::read_gather() {
-  // The rank of the result stands behind the attributes; an index is any i<number> here.
-  constexpr size_t kMaxRank = 16;
-  Gather gather;
-  attribute("coordinates", [&] { gather.coordinates = expr_list(kMaxRank); });
-  attribute("from_index", [&] { gather.from_index = int_list(); });
-  attribute("wrap", [&] {
-    gather.wrap = cursor_.accept("true");
-    if (!gather.wrap) cursor_.expect("false");
-  });
-  return gather;
-}
-
-Op GraphParser::read_op(const std::string& name, const NodeText& node) {
-  std::optional<Op> op;
-  if (name == "constant") {
-    attribute("value", [&] { op = Constant{scalar()}; });
-  } else if (name == "iota") {
-    op = read_iota();
-  } else if (name == "view") {
-    op = read_view();
-  } else if (name == "concat") {
-    attribute("dim", [&] { op = Concat{static_cast<int>(cursor_.integer())}; });
-  } else if (name == "gather") {
-    op = read_gather();
-  } else if (name == "call") {
-    op = read_call(node);
-  } else if (const auto fn = parse_map_fn(name)) {
-    return Map{*fn};
-  } else if (name.starts_with("reduce.") && parse_reduce_kind(name.substr(7))) {
-    attribute("dims", [&] { op = Reduce{*parse_reduce_kind(name.substr(7)), int_list()}; });
-  } else if (name.starts_with("scan.") && parse_reduce_kind(name.substr(5))) {
-    attribute("dim",
-              [&] { op = Scan{*parse_reduce_kind(name.substr(5)), static_cast<int>(cursor_.integer())}; });
-  }
-  TILEFUSE_CHECK(op.has_value(), "operator_names has " + name + ", which read_op does not read");
-  cursor_.expect("}");
-  return *op;
-}
-
-Op GraphParser::read_call(const NodeText& node) {
-  Call call;
-  attribute("op", [&] { call.op = cursor_.string_literal(); });
-  const size_t last = call.op.rfind('.');
-  const size_t first = call.op.find('.');
-  if (first == std::string::npos || first == last) cursor_.fail("an op is \"namespace.name.overload\"");
-  call.overload = call.op.substr(last + 1);
-  if (call.overload == "default") call.overload.clear();
-  call.op = call.op.substr(0, first) + "::" + call.op.substr(first + 1, last - first - 1);
-  while (cursor_.accept(",")) call.arguments.push_back(read_argument(node));
-  return call;
-}
-
-CallArgument GraphParser::read_argument(const NodeText& node) {
-  std::string name = cursor_.identifier();
-  cursor_.expect("=");
-  CallArgument argument = read_argument_value(node);
-  argument.name = std::move(name);
-  return argument;
-}
-
-OperandArgument GraphParser::read_operand_argument(const NodeText& node) {
-  std::string name;
-  known_value(&name);
-  for (size_t i = 0; i < node.operand_names.size(); ++i) {
-    if (node.operand_names[i] == name) return {static_cast<int>(i)};
-  }
-  cursor_.fail("%" + name + " is not among the operands of this call");
-}
-
-CallArgument GraphParser::read_argument_value(const NodeText& node) {
-  const char next = cursor_.peek();
-  if (next == '%') return {"", read_operand_argument(node)};
-  if (next == '"') return {"", cursor_.string_literal()};
-  if (next == '[') {
-    ListArgument list;
-    cursor_.list("[", "]", [&] { list.items.push_back(read_argument_value(node)); });
-    return {"", std::move(list)};
-  }
-  CallArgument argument;
-  cursor_.located([&] {
-    const std::string text = cursor_.until(",]}");
-    if (text == "none") return;
-    if (text == "true" || text == "false") {
-      argument.value = text == "true";
-    } else if (const size_t quote = text.find("(\""); quote != std::string::npos) {
-      argument.value =
-          EnumArgument{text.substr(0, quote), TextCursor(text.substr(quote + 1)).string_literal()};
-    } else if (const auto number = whole_number<double>(text); number && !whole_number<int64_t>(text)) {
-      argument.value = *number;
-    } else {
-      argument.value = expr(text, 0);
-    }
-  });
-  return argument;
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ Result<std::vector<Tensor>> evaluate_values(const Graph& graph, const std::vecto
   for (const Node& node : graph.nodes) {
     if (std::holds_alternative<Input>(node.op)) continue;
     std::vector<const Tensor*> operands;
+    operands.reserve(node.operands.size());
     for (const ValueId operand : node.operands) operands.push_back(&values[operand.index]);
     const TensorType type = node.results.empty() ? TensorType{} : graph[node.results[0]].type;
     Result<Tensor> result = computed(context, node.op, operands, type);

@@ -59,6 +59,7 @@ int64_t ReferenceContext::at(const Expr& e, const std::vector<int64_t>& coordina
 
 std::vector<int64_t> ReferenceContext::shape(const TensorType& type) const {
   std::vector<int64_t> sizes;
+  sizes.reserve(type.shape.size());
   for (const Expr& extent : type.shape) sizes.push_back(size(extent));
   return sizes;
 }
