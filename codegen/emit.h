@@ -1,0 +1,38 @@
+// Spells kernels as source text. Decides nothing: what a dialect writes differently stands in its table.
+//
+//   emit({softmax_0}, cpu_dialect())
+//   =>  // fused     reduce.max, sub, exp, reduce.sum, div
+//       ...
+//       extern "C" void softmax_0(const void* const* buffers, const int64_t*, int64_t first_tile, ...) { ...
+//       }
+//
+// Requires: kernels of one source have the same number of lanes, distinct names, and named symbols
+// (name_values). Ensures: compiles without warnings under -Wall -Wextra, the same bytes for the same kernels.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+
+namespace tilefuse {
+
+struct Dialect {
+  const char* name;
+  const char* lanes_macro;                   // defined as the number of lanes, before the include
+  const char* include;                       // the runtime header
+  std::array<const char*, 10> scalar_types;  // by DType
+  const char* vector_type;                   // $ is the scalar type
+  const char* mask_type;
+  const char* function;                   // $ is the kernel's name; the parameter list follows
+  std::array<const char*, 5> parameters;  // types of buffers, sizes, first_tile, last_tile, scratch
+  const char* unroll;                     // $ is the number
+};
+const Dialect& cpu_dialect();
+
+std::string emit(const std::vector<Kernel>& kernels, const Dialect& dialect);
+
+std::string spell(const Code& code, const Kernel& kernel, const Dialect& dialect);
+std::string spell(CodeType type, const Dialect& dialect);
+
+}  // namespace tilefuse

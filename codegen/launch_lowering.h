@@ -1,0 +1,253 @@
+// One launch of a region on its way to a kernel: the state that the parts of lower_to_kernel share.
+//
+// The loop nest is opened from outside in; a value is computed when it is first asked for, in the outermost
+// open block in which all its axes are bound (that is the hoisting), and remembered there. What one iteration
+// computes is written once, in emit_roots; main loop, remainder and masked tail differ only in `copies_`.
+//
+//   loops        lower_loops.cpp      grid, tasks, lanes, rows, breakpoints
+//   values       lower_values.cpp     placement, maps, splats, kept values
+//   accesses     lower_access.cpp     addresses, loads, stores, gathers;  lower_index.cpp: integer
+//   expressions reductions   lower_reduce.cpp     accumulators, passes, partial results staging
+//   lower_stage.cpp      blocks turned in registers
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+#include "codegen/region_program.h"
+#include "codegen/scope_stack.h"
+#include "fusion/schedule.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+
+struct LoweringFacts {
+  const TileGraph& graph;
+  const Schedule& schedule;
+  Structure structure;
+  std::vector<Expr> extents;
+  std::vector<std::string> symbols;   // in the order of `sizes`
+  std::vector<Workspace> workspaces;  // with split > 1: one per reduction, [part][parallel axes]
+  std::optional<AxisId> row_axis;     // the axis `rows` blocks
+  bool lanes_are_parallel = false;
+};
+LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule);
+
+enum class LaunchPart : uint8_t {
+  Whole,    // the region in one launch
+  Partial,  // reductions of one part of the outermost reduced axis, into workspaces
+  Combine,  // the parts, in order, and what follows them
+};
+
+// The coordinates a loop walks. Ends that are size expressions are known as such.
+struct LoopRange {
+  Code first, last;
+  std::optional<int64_t> first_value, last_value;
+  int64_t granule = 1;  // a power of two that both ends are multiples of
+  int depth = 0;        // of the block in which both ends are known
+  Expr low, high;       // bounds of the coordinate: low <= it < high
+};
+
+class LaunchLowering {
+ public:
+  LaunchLowering(const LoweringFacts& facts, LaunchPart part, std::string kernel_name);
+
+  void run();
+  Kernel take_kernel() { return std::move(kernel_); }
+  const Expr& tiles() const { return tiles_; }
+  const Expr& scratch_bytes() const { return scratch_bytes_; }
+  bool checks_indices() const { return checks_indices_; }
+
+ private:
+  using Body = std::function<void()>;
+  // What a walk over the reduced axes does: at every point; and around blocks of the innermost axis, where
+  // long sums go through blocks (the error of a chain of additions grows with its length).
+  struct ReducedWalk {
+    Body leaf;
+    bool in_blocks = false;
+    Body begin_block, end_block;
+  };
+  // What a pass computes at every point of its walk.
+  struct Root {
+    TileValueId value;
+    const TileStore* store = nullptr;  // absent: the element of a reduction
+  };
+  struct BoundAxis {
+    Code index;
+    int depth = 0;
+    Expr low, high;
+  };
+  // Which copies of the innermost iteration are being written.
+  struct Copies {
+    int lanes = 1, rows = 1;   // how many
+    int lane = 0, row = 0;     // the current one
+    std::optional<Code> left;  // in a masked tail: the number of lanes that count
+  };
+  struct Accumulator {
+    TileValueId reduction;
+    std::vector<DType> types;  // value; and, for positions, the index
+    // By [row copy][lane copy][component].
+    std::vector<std::vector<std::vector<Code>>> parts;
+  };
+  struct ScratchRow {  // a tensor in scratch
+    Code pointer;
+    std::string name;
+    DType dtype = DType::F32;
+    Expr offset;                // over the coordinates of its axes
+    bool holds_vector = false;  // besides, the lanes of one iteration of a parallel lane axis
+    Expr row_stride;            // between the row copies of one iteration
+  };
+  struct Address {  // of lane 0
+    Code pointer;
+    std::optional<Expr>
+        stride;  // elements from lane to lane, where that is even; absent: one element, or ...
+    std::optional<Code> offsets;  // ... those of the lanes, as a vector of i64
+    bool varies_along_lanes() const { return stride || offsets; }
+  };
+  struct Place {  // what an address starts from
+    Code base;
+    std::string name;
+    Expr offset;
+    const std::vector<IndexTerm>* gathered = nullptr;
+    int depth = 0;  // of the block that accesses it
+  };
+
+  // ---- loops
+  void bind_grid();
+  void bind_task(AxisId axis, int64_t tile, const Code& coordinate);
+  void bind_part(const Code& part);
+  LoopRange whole_range(AxisId axis);
+  LoopRange task_range(AxisId axis);
+  std::vector<LoopRange> cut_at_breakpoints(AxisId axis, const LoopRange& range);
+  LoopRange clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high);
+  void parallel_loops(size_t next);
+  void open_axis(AxisId axis, const LoopRange& range, const Body& body);
+  void open_lanes(AxisId axis, const LoopRange& range, const Body& body);
+  void open_rows(AxisId axis, const LoopRange& range, const Body& body);
+  void open_plain(AxisId axis, const LoopRange& range, int64_t step, const std::string& note,
+                  const Body& body);
+  void bind(AxisId axis, const Code& index, const LoopRange& range, const Body& body);
+  std::pair<Code, std::optional<int64_t>> rounded_down(AxisId axis, const LoopRange& range, int64_t step);
+  Code named(int depth, const std::string& name, const Code& code);
+
+  // ---- passes
+  void inside_parallel();
+  std::vector<Root> roots_of_pass(int pass) const;
+  std::vector<TileValueId> reductions_of_pass(int pass) const;
+  void run_pass(const std::vector<Root>& roots);
+  void reduced_loops(size_t next, const ReducedWalk& walk);
+  void innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk);
+  void emit_roots(const std::vector<Root>& roots);
+  void final_stores();
+  std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
+
+  // ---- reductions
+  Accumulator declare_accumulator(TileValueId reduction, const std::string& suffix);
+  void accumulate(TileValueId reduction, const Computed& element);
+  void add_block(const Accumulator& block);
+  void finish(const Accumulator& accumulator);
+  Code over_lanes(const Accumulator& accumulator, int row);
+  bool needs_blocks(TileValueId reduction) const;
+  int64_t block_length(AxisId axis) const;
+  bool lanes_are_reduced() const { return schedule_.lane_axis && !facts_.lanes_are_parallel; }
+  Code position(TileValueId reduction);
+  Computed scan(TileValueId id, const TileScan& scan);
+  void declare_scans(const std::set<TileValueId>& needed);
+  void store_partials();
+  void combine_partials();
+  Address workspace_address(size_t workspace);
+  void accumulate_in_scratch();
+  ScratchRow accumulator_row(TileValueId id, const std::string& suffix);
+  void clear_rows(const std::map<TileValueId, ScratchRow>& rows);
+  void add_block_rows(const std::map<TileValueId, ScratchRow>& rows);
+  void for_each_lane_copy(const Body& body);
+  void update_scratch(TileValueId reduction, const ScratchRow& row, const Computed& element);
+
+  // ---- values
+  Computed value(TileValueId id);
+  Computed compute(TileValueId id);
+  Computed compute_map(TileValueId id, const TileMap& map);
+  Computed compute_where(TileValueId id);
+  Computed predicate(TileValueId id, const TilePredicate& predicate);
+  Computed splat(TileValueId id, const Computed& scalar);
+  std::string value_key(TileValueId id) const;
+  std::string name_of(TileValueId id) const;
+  std::string copy_suffix(TileValueId id) const;
+  bool varies_along(TileValueId id, const std::optional<AxisId>& axis) const;
+  bool is_kept(TileValueId id) const;
+  const ScratchRow& kept_row(TileValueId id);
+  void store_kept();
+  CodeType type_of(TileValueId id, bool is_vector) const;
+  int depth_of(const std::vector<AxisId>& axes) const;
+  int depth_of(const Expr& e) const;
+
+  // ---- accesses
+  Computed load(TileValueId id, const TileLoad& load);
+  Code guarded_lanes(const TileLoad& load, DType dtype, const Address& address,
+                     const std::vector<Expr>& lane_guards);
+  Address address(const Place& place, const std::vector<Expr>& guards);
+  Code pointer_at(const Place& place, const Expr& offset, const std::vector<Computed>& indices);
+  Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
+  Code buffer_pointer(BufferId buffer);
+  Code plain_load(const Address& address, bool is_vector);
+  void emit_store(const TileStore& store, const Computed& value);
+  void store_at(const Address& address, const Computed& value, DType dtype, bool streamed,
+                const std::string& note);
+  // Guards that the ranges of the loops do not settle, at the current copies; nullopt: one of them never
+  // holds.
+  std::optional<std::vector<Expr>> open_guards(const std::vector<Expr>& guard) const;
+  Code condition(const std::vector<Expr>& guards);
+  Code mask_of(const std::vector<Expr>& lane_guards, bool with_tail);
+
+  // ---- integer expressions
+  Code index_code(const Expr& e);
+  Code index_vector(const Expr& e);
+  Code atom_code(const Expr::Atom& atom);
+  Code atom_vector(const Expr::Atom& atom);
+  Code size_symbol(const std::string& name);
+  Expr at_copy(const Expr& e) const;  // with the coordinates of the current copies
+  bool is_nonnegative(const Expr& e) const;
+  bool uses_lanes(const Expr& e) const;
+
+  // ---- scratch, staging
+  Code scratch_pointer(const std::string& name, DType dtype, const Expr& elements);
+  Address scratch_address(const ScratchRow& row, int depth);
+  Expr task_coordinate(AxisId axis) const;  // from the first one of the task
+  Expr task_length(AxisId axis, int64_t multiple) const;
+  void stage_loads(AxisId opening);
+  void fill_staged(const StagedLoad& staged);
+  void fill_blocks(const StagedLoad& staged, const ScratchRow& row);
+
+  const LoweringFacts& facts_;
+  const TileGraph& graph_;
+  const Schedule& schedule_;
+  const Structure& structure_;
+  LaunchPart part_;
+  Kernel kernel_;
+  ScopeStack scopes_;
+  std::map<AxisId, BoundAxis> bound_;
+  std::map<AxisId, LoopRange> task_;  // what the task covers of a parallel axis that it loops over
+  Copies copies_;
+  std::map<TileValueId, Accumulator> accumulators_;  // of the pass being written
+  std::map<TileValueId, Accumulator> blocks_;        // sums of a block, on their way into the accumulators
+  std::map<TileValueId, Accumulator> scans_;
+  std::map<TileValueId, ScratchRow> total_rows_, block_rows_;  // accumulators in scratch
+  std::map<TileValueId, ScratchRow> kept_rows_, staged_rows_;
+  std::map<TileValueId, int> kept_in_pass_;
+  struct KeptValue {
+    TileValueId id;
+    Copies copies;
+    Computed value;
+  };
+  std::vector<KeptValue> to_keep_;
+  int pass_ = 0;
+  std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a partial launch
+  Expr tiles_ = 1, scratch_bytes_ = 64;
+  bool checks_indices_ = false, streams_ = false;
+};
+
+}  // namespace tilefuse

@@ -1,0 +1,290 @@
+// Addresses, loads and stores.
+//
+// An offset is split where its loops are: what outer loops contribute becomes a pointer with a name (x_row),
+// the rest stands at the access.
+#include <algorithm>
+
+#include "codegen/launch_lowering.h"
+#include "core/expr_terms.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+
+bool is_zero(const Scalar& value) { return to_double(value) == 0.0; }
+
+}  // namespace
+
+Code LaunchLowering::buffer_pointer(BufferId buffer) {
+  const Buffer& facts = graph_[buffer];
+  const std::string key = "buffer " + std::to_string(buffer.index);
+  if (const Computed* known = scopes_.find(key)) return known->code;
+  const bool is_output = facts.role == Buffer::Role::Output;
+  const CodeType type{facts.dtype, is_output ? CodeShape::Pointer : CodeShape::ConstPointer};
+  const Code slot = subscript(reference(kBuffers), integer(buffer.index));
+  const Code code = scopes_.let(0, facts.name, type, {PointerCast{type, {slot, integer(0)}}});
+  return scopes_.remember(key, {code, 0, false}).code;
+}
+
+std::optional<std::vector<Expr>> LaunchLowering::open_guards(const std::vector<Expr>& guard) const {
+  std::vector<Expr> open;
+  for (const Expr& e : guard) {
+    if (is_nonnegative(e)) continue;
+    if (is_nonnegative(-e - 1)) return std::nullopt;
+    open.push_back(at_copy(e));
+  }
+  return open;
+}
+
+Code LaunchLowering::condition(const std::vector<Expr>& guards) {
+  std::optional<Code> all;
+  for (const Expr& e : guards) {
+    const Code holds = operate(CodeOperator::GreaterEqual, {index_code(e), integer(0)});
+    all = all ? operate(CodeOperator::And, {*all, holds}) : holds;
+  }
+  return all ? *all : literal(true, DType::Bool);
+}
+
+// The lanes in which every guard holds.
+Code LaunchLowering::mask_of(const std::vector<Expr>& lane_guards, bool with_tail) {
+  std::optional<Code> all;
+  const auto join = [&](const Code& mask) { all = all ? call("mask_and", {*all, mask}) : mask; };
+  for (const Expr& e : lane_guards) {
+    const auto affine = affine_in(e, static_cast<int>(schedule_.lane_axis->index));
+    if (affine && affine->coefficient.is_constant(-1)) {
+      join(call("first_lanes", {index_code(e + 1)}));
+    } else if (affine && affine->coefficient.is_constant(1)) {
+      join(call("mask_not", {call("first_lanes", {index_code(-e)})}));
+    } else {
+      join(call("ge", {index_vector(e), call("splat", {integer(0)}, {DType::I64})}));
+    }
+  }
+  if (with_tail && copies_.left) join(call("first_lanes", {*copies_.left}));
+  return *all;
+}
+
+Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards) {
+  const std::string key = "wrapped " + value_key(term.value) + " " + to_text(term.extent);
+  if (guards.empty()) {
+    if (const Computed* known = scopes_.find(key)) return *known;
+  }
+  Computed index = value(term.value);
+  std::vector<Expr> even, uneven;
+  for (const Expr& e : guards) (uses_lanes(e) ? uneven : even).push_back(e);
+  if (!guards.empty()) index.depth = scopes_.depth();
+  if (index.is_vector && graph_[term.value].dtype != DType::I64) {
+    index.code = call("convert", {index.code}, {DType::I64});
+  }
+  if (!even.empty()) {
+    const Code zero =
+        index.is_vector ? call("splat", {integer(0)}, {DType::I64}) : literal(int64_t{0}, DType::I64);
+    index.code = operate(CodeOperator::Choose, {condition(even), index.code, zero});
+  }
+  checks_indices_ = true;
+  const CodeType flag{DType::I64, CodeShape::Pointer};
+  if (scopes_.find("error flag") == nullptr) {
+    const Code cast{PointerCast{flag, {reference(kScratch), integer(0)}}};
+    scopes_.remember("error flag", {scopes_.let(0, "error", flag, cast), 0, false});
+  }
+  std::vector<Code> arguments = {index.code, index_code(term.extent), literal(term.wrap, DType::Bool),
+                                 scopes_.find("error flag")->code};
+  if (index.is_vector && (copies_.left || !uneven.empty())) arguments.push_back(mask_of(uneven, true));
+  const CodeType type{DType::I64, index.is_vector ? CodeShape::Vector : CodeShape::Scalar};
+  index.code =
+      scopes_.let(index.depth, name_of(term.value) + "_in_range", type, call("wrap_index", arguments));
+  return guards.empty() ? scopes_.remember(key, index) : index;
+}
+
+// base + offset + indices, the part of outer blocks in a named pointer.
+Code LaunchLowering::pointer_at(const Place& place, const Expr& offset,
+                                const std::vector<Computed>& indices) {
+  Expr outer, inner;
+  std::string innermost_axis;
+  int outer_depth = 0, axis_depth = -1;
+  for (const Expr::Term& term : offset.terms()) {
+    const Expr whole = make_expr({term});
+    const int depth = depth_of(whole);
+    if (term.factors.empty() || depth >= place.depth) {
+      inner = inner + whole;
+      continue;
+    }
+    outer = outer + whole;
+    outer_depth = std::max(outer_depth, depth);
+    for (const int index : indices_of(whole)) {
+      const AxisId axis{static_cast<uint32_t>(index)};
+      if (bound_.at(axis).depth <= axis_depth) continue;
+      axis_depth = bound_.at(axis).depth;
+      innermost_axis = graph_[axis].name;
+    }
+  }
+  Code pointer = place.base, rest = index_code(inner);
+  std::string key = "pointer " + place.name + " " + to_text(outer);
+  bool has_outer = !outer.is_constant(0);
+  if (has_outer) pointer = add(pointer, index_code(outer));
+  for (const Computed& index : indices) {
+    if (index.depth >= place.depth) {
+      rest = add(index.code, rest);
+      continue;
+    }
+    pointer = add(pointer, index.code);
+    outer_depth = std::max(outer_depth, index.depth);
+    for_each_reference(index.code, [&](SymbolId symbol) { key += " +" + std::to_string(symbol.index); });
+    has_outer = true;
+  }
+  if (has_outer) {
+    const Computed* known = scopes_.find(key);
+    if (known == nullptr) {
+      const std::string name = place.name + (innermost_axis.empty() ? "_at" : "_" + innermost_axis);
+      const CodeType type = kernel_[std::get<Reference>(place.base.kind).symbol].type;
+      known = &scopes_.remember(key, {scopes_.let(outer_depth, name, type, pointer), outer_depth, false});
+    }
+    pointer = known->code;
+  }
+  return add(pointer, rest);
+}
+
+LaunchLowering::Address LaunchLowering::address(const Place& place, const std::vector<Expr>& guards) {
+  Address result;
+  Expr even = place.offset, uneven;
+  if (uses_lanes(place.offset)) {
+    const auto affine = affine_in(place.offset, static_cast<int>(schedule_.lane_axis->index));
+    if (affine) {
+      result.stride = affine->coefficient;
+    } else {
+      for (const Expr::Term& term : place.offset.terms()) {
+        const Expr whole = make_expr({term});
+        if (uses_lanes(whole)) uneven = uneven + whole;
+      }
+      even = place.offset - uneven;
+      result.offsets = index_vector(uneven);
+    }
+  }
+  std::vector<Computed> indices;
+  if (place.gathered != nullptr) {
+    for (const IndexTerm& term : *place.gathered) {
+      Computed index = wrapped_index(term, guards);
+      if (!term.stride.is_constant(1)) {
+        index.code = operate(CodeOperator::Mul, {index.code, index_code(term.stride)});
+      }
+      if (!index.is_vector) {
+        indices.push_back(index);
+      } else {
+        result.offsets =
+            result.offsets ? operate(CodeOperator::Add, {*result.offsets, index.code}) : index.code;
+      }
+    }
+  }
+  if (result.offsets && result.stride) {
+    const Code steps =
+        operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(*result.stride)});
+    result.offsets = operate(CodeOperator::Add, {*result.offsets, steps});
+    result.stride.reset();
+  }
+  result.pointer = pointer_at(place, even, indices);
+  return result;
+}
+
+Code LaunchLowering::plain_load(const Address& address, bool is_vector) {
+  if (!is_vector) return call("load_one", {address.pointer});
+  std::vector<Code> arguments = {address.pointer};
+  if (address.offsets) {
+    arguments.push_back(*address.offsets);
+    if (copies_.left) arguments.push_back(mask_of({}, true));
+    return call("gather", std::move(arguments));
+  }
+  if (!address.stride->is_constant(1)) arguments.push_back(index_code(*address.stride));
+  if (copies_.left) arguments.push_back(*copies_.left);
+  return call(address.stride->is_constant(1) ? "load" : "load_strided", std::move(arguments));
+}
+
+// Reads only lanes in which the guards hold; the others are `fill`.
+Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Address& address,
+                                   const std::vector<Expr>& lane_guards) {
+  const Code fill = call("splat", {literal(load.fill, info(dtype).compute)}, {dtype});
+  if (lane_guards.size() == 1 && !copies_.left && address.stride && address.stride->is_constant(1)) {
+    const auto affine = affine_in(lane_guards[0], static_cast<int>(schedule_.lane_axis->index));
+    if (affine && affine->coefficient.is_constant(-1)) {
+      const Code count = index_code(lane_guards[0] + 1);
+      const Code loaded = call("load", {address.pointer, count});
+      if (is_zero(load.fill)) return loaded;
+      return call("select", {call("first_lanes", {count}), loaded, fill});
+    }
+  }
+  const CodeType mask_type{DType::Bool, CodeShape::Vector};
+  const Code mask = scopes_.let(scopes_.depth(), "inside", mask_type, mask_of(lane_guards, true));
+  Code offsets = call("splat", {integer(0)}, {DType::I64});
+  if (address.offsets) offsets = *address.offsets;
+  if (address.stride) {
+    offsets = call("iota", {}, {DType::I64});
+    if (!address.stride->is_constant(1)) {
+      offsets = operate(CodeOperator::Mul, {offsets, index_code(*address.stride)});
+    }
+  }
+  const Code loaded = call("gather", {address.pointer, offsets, mask});
+  return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
+}
+
+Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
+  const TileValue& v = graph_[id];
+  const DType compute = info(v.dtype).compute;
+  const auto guards = open_guards(load.guard);
+  if (!guards) return {literal(load.fill, compute), 0, false};
+  std::vector<Expr> lane_guards, scalar_guards;
+  for (const Expr& e : *guards) (uses_lanes(e) ? lane_guards : scalar_guards).push_back(e);
+
+  const int depth = depth_of(v.axes);
+  Address from;
+  if (const auto staged = staged_rows_.find(id); staged != staged_rows_.end()) {
+    from = scratch_address(staged->second, depth);
+  } else {
+    const Buffer& buffer = graph_[load.buffer];
+    from = address({buffer_pointer(load.buffer), buffer.name, at_copy(load.offset), &load.gathered, depth},
+                   *guards);
+  }
+  const bool is_vector = from.varies_along_lanes() || !lane_guards.empty();
+  Code code =
+      lane_guards.empty() ? plain_load(from, is_vector) : guarded_lanes(load, v.dtype, from, lane_guards);
+  if (!scalar_guards.empty()) {
+    Code fill = literal(load.fill, compute);
+    if (is_vector) fill = call("splat", {fill}, {v.dtype});
+    code = operate(CodeOperator::Choose, {condition(scalar_guards), code, fill});
+  }
+  return {code, depth, is_vector};
+}
+
+void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
+  const Buffer& buffer = graph_[store.buffer];
+  const bool streamed = std::find(schedule_.streamed.begin(), schedule_.streamed.end(), store.buffer) !=
+                        schedule_.streamed.end();
+  const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
+                    scopes_.depth()};
+  store_at(address(place, {}), value, buffer.dtype, streamed, "%" + graph_[store.value].name);
+}
+
+void LaunchLowering::store_at(const Address& address, const Computed& value, DType dtype, bool streamed,
+                              const std::string& note) {
+  if (!address.varies_along_lanes()) {
+    TILEFUSE_CHECK(!value.is_vector, "a vector is stored to one element: " + note);
+    scopes_.add({Effect{call("store_one", {address.pointer, value.code})}, note});
+    return;
+  }
+  const Code vector = value.is_vector ? value.code : call("splat", {value.code}, {dtype});
+  std::vector<Code> arguments = {address.pointer};
+  if (address.offsets) {
+    arguments.insert(arguments.end(), {*address.offsets, vector});
+    arguments.push_back(copies_.left ? mask_of({}, true) : call("mask_splat", {literal(true, DType::Bool)}));
+    scopes_.add({Effect{call("scatter", std::move(arguments))}, note});
+    return;
+  }
+  const bool is_contiguous = address.stride->is_constant(1);
+  if (!is_contiguous) arguments.push_back(index_code(*address.stride));
+  arguments.push_back(vector);
+  if (copies_.left) arguments.push_back(*copies_.left);
+  streams_ |= streamed && is_contiguous && !copies_.left;
+  const char* function = !is_contiguous ? "store_strided" : streamed && !copies_.left ? "stream" : "store";
+  scopes_.add({Effect{call(function, std::move(arguments))}, note});
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,179 @@
+// Integer expressions over coordinates and sizes as code.
+#include <algorithm>
+
+#include "codegen/launch_lowering.h"
+#include "core/expr_terms.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+
+bool is_index(const Expr::Atom& atom) { return atom.kind == Expr::AtomKind::Index; }
+
+// Coordinates before sizes, as one would write them.
+std::vector<Expr::Atom> in_reading_order(std::vector<Expr::Atom> factors) {
+  std::stable_partition(factors.begin(), factors.end(), is_index);
+  return factors;
+}
+
+// Terms with coordinates first, then sizes, then the constant; a positive one leads if there is any.
+std::vector<Expr::Term> in_reading_order(std::vector<Expr::Term> terms) {
+  const auto rank = [](const Expr::Term& term) {
+    if (term.factors.empty()) return 2;
+    return std::any_of(term.factors.begin(), term.factors.end(), is_index) ? 0 : 1;
+  };
+  std::stable_sort(terms.begin(), terms.end(),
+                   [&](const Expr::Term& a, const Expr::Term& b) { return rank(a) < rank(b); });
+  const auto positive =
+      std::find_if(terms.begin(), terms.end(), [](const Expr::Term& term) { return term.coefficient > 0; });
+  if (positive != terms.end()) std::rotate(terms.begin(), positive, positive + 1);
+  return terms;
+}
+
+}  // namespace
+
+Code LaunchLowering::size_symbol(const std::string& name) {
+  const std::string key = "size " + name;
+  if (const Computed* known = scopes_.find(key)) return known->code;
+  const auto found = std::find(facts_.symbols.begin(), facts_.symbols.end(), name);
+  TILEFUSE_CHECK(found != facts_.symbols.end(), "the size " + name + " is no argument of the region");
+  const int64_t position = found - facts_.symbols.begin();
+  const Code code = scopes_.let(0, name, kIndexType, subscript(reference(kSizes), integer(position)));
+  return scopes_.remember(key, {code, 0, false}).code;
+}
+
+Code LaunchLowering::atom_code(const Expr::Atom& atom) {
+  using enum Expr::AtomKind;
+  if (atom.kind == Symbol) return size_symbol(atom.symbol);
+  if (atom.kind == Index) {
+    const auto found = bound_.find({static_cast<uint32_t>(atom.index)});
+    TILEFUSE_CHECK(found != bound_.end(), "no loop binds axis " + graph_.axes.at(atom.index).name);
+    return found->second.index;
+  }
+  const Code first = index_code(atom.args[0]), second = index_code(atom.args[1]);
+  const auto typed = [](const Code& code) {
+    const auto value = constant_of(code);
+    return value ? literal(*value, DType::I64) : code;
+  };
+  if (atom.kind == Min) return call("min_nan", {typed(first), typed(second)});
+  if (atom.kind == Max) return call("max_nan", {typed(first), typed(second)});
+  const bool is_plain = is_nonnegative(atom.args[0]) && is_nonnegative(atom.args[1] - 1);
+  if (is_plain)
+    return operate(atom.kind == FloorDiv ? CodeOperator::Div : CodeOperator::Mod, {first, second});
+  return call(atom.kind == FloorDiv ? "floor_div" : "remainder", {typed(first), typed(second)});
+}
+
+Code LaunchLowering::index_code(const Expr& e) {
+  Code sum = integer(0);
+  bool is_first = true;
+  for (const Expr::Term& term : in_reading_order(e.terms())) {
+    const bool subtracts = !is_first && term.coefficient < 0;
+    const int64_t coefficient = subtracts ? -term.coefficient : term.coefficient;
+    Code product = integer(coefficient);
+    bool is_empty = true;
+    for (const Expr::Atom& atom : in_reading_order(term.factors)) {
+      product = is_empty ? atom_code(atom) : operate(CodeOperator::Mul, {product, atom_code(atom)});
+      is_empty = false;
+    }
+    if (!is_empty && coefficient == -1) product = operate(CodeOperator::Negate, {product});
+    if (!is_empty && coefficient != 1 && coefficient != -1) {
+      product = operate(CodeOperator::Mul, {product, integer(coefficient)});
+    }
+    sum = is_first ? product : operate(subtracts ? CodeOperator::Sub : CodeOperator::Add, {sum, product});
+    is_first = false;
+  }
+  return sum;
+}
+
+// The same for every lane of the current vector.
+Code LaunchLowering::index_vector(const Expr& e) {
+  if (!uses_lanes(e)) return call("splat", {index_code(e)}, {DType::I64});
+  const int lane_index = static_cast<int>(schedule_.lane_axis->index);
+  if (const auto affine = affine_in(e, lane_index)) {
+    const Code first = index_code(e);
+    if (affine->coefficient.is_constant(1)) return call("iota", {first}, {DType::I64});
+    const Code steps =
+        operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(affine->coefficient)});
+    return constant_of(first) == 0 ? steps : operate(CodeOperator::Add, {steps, first});
+  }
+  std::optional<Code> sum;
+  Expr even;
+  for (const Expr::Term& term : e.terms()) {
+    const Expr whole = make_expr({term});
+    if (!uses_lanes(whole)) {
+      even = even + whole;
+      continue;
+    }
+    std::optional<Code> product;
+    for (const Expr::Atom& atom : term.factors) {
+      product = product ? operate(CodeOperator::Mul, {*product, atom_vector(atom)}) : atom_vector(atom);
+    }
+    if (term.coefficient != 1) product = operate(CodeOperator::Mul, {*product, integer(term.coefficient)});
+    sum = sum ? operate(CodeOperator::Add, {*sum, *product}) : *product;
+  }
+  return even.is_constant(0) ? *sum : operate(CodeOperator::Add, {*sum, index_code(even)});
+}
+
+Code LaunchLowering::atom_vector(const Expr::Atom& atom) {
+  using enum Expr::AtomKind;
+  if (atom.kind == Index) return index_vector(Expr::index(atom.index));
+  if (atom.kind == Symbol) return call("splat", {size_symbol(atom.symbol)}, {DType::I64});
+  const std::vector<Code> arguments = {index_vector(atom.args[0]), index_vector(atom.args[1])};
+  if (atom.kind == Min) return call("min_nan", arguments);
+  if (atom.kind == Max) return call("max_nan", arguments);
+  return call(atom.kind == FloorDiv ? "floor_div" : "remainder", arguments);
+}
+
+Expr LaunchLowering::at_copy(const Expr& e) const {
+  Expr result = e;
+  if (schedule_.lane_axis && copies_.lane > 0) {
+    const int index = static_cast<int>(schedule_.lane_axis->index);
+    result = substitute_index(result, index, Expr::index(index) + int64_t{copies_.lane} * schedule_.lanes);
+  }
+  if (facts_.row_axis && copies_.row > 0) {
+    const int index = static_cast<int>(facts_.row_axis->index);
+    result = substitute_index(result, index, Expr::index(index) + copies_.row);
+  }
+  return result;
+}
+
+// Under the ranges of the loops that are open; axes not bound yet range over their extents.
+bool LaunchLowering::is_nonnegative(const Expr& e) const {
+  std::vector<Expr> replacements, extents;
+  for (uint32_t i = 0; i < graph_.axes.size(); ++i) {
+    const auto found = bound_.find({i});
+    const Expr index = Expr::index(static_cast<int>(i));
+    replacements.push_back(found == bound_.end() ? index : found->second.low + index);
+    extents.push_back(found == bound_.end() ? facts_.extents[i] : found->second.high - found->second.low);
+  }
+  return proves_nonnegative(substitute_indices(e, replacements), extents);
+}
+
+bool LaunchLowering::uses_lanes(const Expr& e) const {
+  return schedule_.lane_axis && uses_index(e, static_cast<int>(schedule_.lane_axis->index));
+}
+
+int LaunchLowering::depth_of(const std::vector<AxisId>& axes) const {
+  int depth = 0;
+  for (const AxisId axis : axes) {
+    const auto found = bound_.find(axis);
+    TILEFUSE_CHECK(found != bound_.end(), "a value is wanted outside the loop over " + graph_[axis].name);
+    depth = std::max(depth, found->second.depth);
+  }
+  return depth;
+}
+
+int LaunchLowering::depth_of(const Expr& e) const {
+  std::vector<AxisId> axes;
+  for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
+  int depth = depth_of(axes);
+  for (const std::string& symbol : symbols_of(e)) {
+    const Computed* known = scopes_.find("size " + symbol);
+    depth = std::max(depth, known == nullptr ? 0 : known->depth);
+  }
+  return depth;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,314 @@
+// Loops: the grid of tasks, ranges cut at breakpoints, lanes with remainder and masked tail, rows side by
+// side.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "codegen/launch_lowering.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+constexpr int64_t kLargestGranule = 4096;
+constexpr size_t kMostPieces = 8;  // of one loop cut at breakpoints
+
+int64_t granule_of(const Expr& e) {
+  int64_t granule = 1;
+  while (granule < kLargestGranule && is_multiple_of(e, granule * 2)) granule *= 2;
+  return granule;
+}
+int64_t granule_of(int64_t value) { return granule_of(Expr(value)); }
+
+}  // namespace
+
+// A loop bound: evaluated once, by name.
+Code LaunchLowering::named(int depth, const std::string& name, const Code& code) {
+  return scopes_.let(depth, name, kIndexType, code);
+}
+
+LoopRange LaunchLowering::whole_range(AxisId axis) {
+  const Expr& extent = facts_.extents[axis.index];
+  const std::string key = "end of " + std::to_string(axis.index);
+  if (scopes_.find(key) == nullptr) {
+    scopes_.remember(key, {named(0, graph_[axis].name + "_end", index_code(extent)), 0, false});
+  }
+  return {.first = integer(0),
+          .last = scopes_.find(key)->code,
+          .first_value = 0,
+          .last_value = extent.constant(),
+          .granule = granule_of(extent),
+          .depth = 0,
+          .low = 0,
+          .high = extent};
+}
+
+LoopRange LaunchLowering::task_range(AxisId axis) {
+  const auto found = task_.find(axis);
+  return found == task_.end() ? whole_range(axis) : found->second;
+}
+
+// What the task covers of a parallel axis: one coordinate, `tile` of them, or all.
+void LaunchLowering::bind_task(AxisId axis, int64_t tile, const Code& coordinate) {
+  const Expr& extent = facts_.extents[axis.index];
+  const std::string& name = graph_[axis].name;
+  const int depth = scopes_.depth();
+  if (tile == 1) {
+    bound_[axis] = {scopes_.let(depth, name, kIndexType, coordinate), depth, 0, extent};
+    return;
+  }
+  LoopRange range = whole_range(axis);
+  if (tile == 0 || proves_nonnegative(Expr(tile) - extent)) return;
+  const Code start = operate(CodeOperator::Mul, {coordinate, integer(tile)});
+  range.first = named(depth, "first_" + name, start);
+  const Code end = add(range.first, integer(tile));
+  const Code bounded =
+      operate(CodeOperator::Choose, {operate(CodeOperator::Less, {end, range.last}), end, range.last});
+  range.granule = std::min(range.granule, granule_of(tile));
+  range.last = named(depth, "last_" + name, is_multiple_of(extent, tile) ? end : bounded);
+  range.first_value.reset();
+  range.last_value.reset();
+  range.depth = depth;
+  scopes_.remember("size first " + name, {range.first, depth, false});
+  task_.insert_or_assign(axis, range);
+}
+
+// The part of the outermost reduced axis that a partial launch walks.
+void LaunchLowering::bind_part(const Code& part) {
+  const AxisId axis = structure_.reduced.front();
+  const int64_t step = axis == schedule_.lane_axis ? int64_t{schedule_.lanes} * schedule_.unroll : 1;
+  const Expr length = ceildiv(ceildiv(facts_.extents[axis.index], schedule_.split), step) * step;
+  const std::string& name = graph_[axis].name;
+  const int depth = scopes_.depth();
+  LoopRange range = whole_range(axis);
+  const Code code = named(depth, "part", part);
+  scopes_.remember("size part", {code, depth, false});
+  const auto bounded = [&](const Code& end) {
+    return operate(CodeOperator::Choose, {operate(CodeOperator::Less, {end, range.last}), end, range.last});
+  };
+  const Code whole_length = named(0, name + "_part", index_code(length));
+  const Code start = named(depth, "start", operate(CodeOperator::Mul, {code, whole_length}));
+  const bool divides = simplify(length * schedule_.split - facts_.extents[axis.index]).is_constant(0);
+  const Code first = named(depth, "first_" + name, divides ? start : bounded(start));
+  range.last =
+      named(depth, "last_" + name, divides ? add(first, whole_length) : bounded(add(first, whole_length)));
+  range.first = first;
+  range.granule = std::min(range.granule, granule_of(length));
+  range.first_value.reset();
+  range.last_value.reset();
+  range.depth = depth;
+  part_range_ = range;
+}
+
+// Takes the number of the tile apart, row-major over the parts and the tasks of the parallel axes.
+void LaunchLowering::bind_grid() {
+  struct Digit {
+    std::optional<AxisTile> task;  // absent: the part
+    Expr count;
+  };
+  std::vector<Digit> digits;
+  if (part_ == LaunchPart::Partial) digits.push_back({std::nullopt, schedule_.split});
+  for (const AxisTile& task : schedule_.grid) {
+    const Expr& extent = facts_.extents[task.axis.index];
+    digits.push_back({task, task.tile == 0 ? Expr(1) : simplify(ceildiv(extent, task.tile))});
+  }
+  Expr inner = 1;
+  std::vector<Code> coordinates(digits.size());
+  const SymbolId tile = scopes_.symbol("tile", kIndexType);
+  size_t leading = digits.size();
+  for (size_t i = digits.size(); i-- > 0;) {
+    if (!digits[i].count.is_constant(1)) leading = i;
+  }
+  for (size_t i = digits.size(); i-- > 0;) {
+    Code code = reference(tile);
+    if (!inner.is_constant(1)) code = operate(CodeOperator::Div, {code, index_code(inner)});
+    if (i != leading) code = operate(CodeOperator::Mod, {code, index_code(digits[i].count)});
+    coordinates[i] = digits[i].count.is_constant(1) ? integer(0) : code;
+    inner = simplify(inner * digits[i].count);
+  }
+  tiles_ = inner;
+  const Body tasks = [&] {
+    for (size_t i = 0; i < digits.size(); ++i) {
+      const auto& task = digits[i].task;
+      task ? bind_task(task->axis, task->tile, coordinates[i]) : bind_part(coordinates[i]);
+    }
+    scopes_.blank();
+    parallel_loops(0);
+  };
+  scopes_.open();
+  tasks();
+  For loop{tile, reference(kFirstTile), reference(kLastTile), 1, "", scopes_.close(), 1};
+  scopes_.blank();
+  scopes_.add({std::move(loop), ""});
+}
+
+void LaunchLowering::parallel_loops(size_t next) {
+  const bool opens_lanes = next == schedule_.grid.size();
+  if (opens_lanes && !facts_.lanes_are_parallel) return inside_parallel();
+  if (opens_lanes && schedule_.accumulate_in_scratch && part_ != LaunchPart::Combine) {
+    return accumulate_in_scratch();
+  }
+  if (next > schedule_.grid.size()) return inside_parallel();
+  const AxisId axis = opens_lanes ? *schedule_.lane_axis : schedule_.grid[next].axis;
+  const bool is_open = bound_.contains(axis) || (!opens_lanes && axis == schedule_.lane_axis);
+  if (is_open) return parallel_loops(next + 1);
+  stage_loads(axis);
+  open_axis(axis, task_range(axis), [&] { parallel_loops(next + 1); });
+}
+
+void LaunchLowering::bind(AxisId axis, const Code& index, const LoopRange& range, const Body& body) {
+  bound_[axis] = {index, scopes_.depth(), range.low, range.high};
+  body();
+  bound_.erase(axis);
+}
+
+void LaunchLowering::open_plain(AxisId axis, const LoopRange& range, int64_t step, const std::string& note,
+                                const Body& body) {
+  const SymbolId index = scopes_.symbol(graph_[axis].name, kIndexType);
+  scopes_.open();
+  bind(axis, reference(index), range, body);
+  scopes_.add({For{index, range.first, range.last, step, note, scopes_.close(), 1}, ""});
+}
+
+void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& body) {
+  for (const LoopRange& piece : cut_at_breakpoints(axis, range)) {
+    if (axis == schedule_.lane_axis) {
+      open_lanes(axis, piece, body);
+    } else if (axis == facts_.row_axis) {
+      open_rows(axis, piece, body);
+    } else if (piece.first_value && piece.last_value && *piece.last_value - *piece.first_value == 1) {
+      scopes_.open();
+      bind(axis, integer(*piece.first_value), piece, body);
+      for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+    } else {
+      open_plain(axis, piece, 1, graph_[axis].name, body);
+    }
+  }
+}
+
+// The part of a range in [low, high); ends outside it are moved.
+LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high) {
+  LoopRange piece = range;
+  const std::string& name = graph_[axis].name;
+  const auto is_less = [](const Code& a, int64_t b) { return operate(CodeOperator::Less, {a, integer(b)}); };
+  piece.low = low;
+  if (high != std::numeric_limits<int64_t>::max()) piece.high = high;
+  if (range.first_value) {
+    piece.first_value = std::max(low, *range.first_value);
+    piece.first = integer(*piece.first_value);
+  } else if (low > 0) {
+    piece.first =
+        named(range.depth, name + "_from",
+              operate(CodeOperator::Choose, {is_less(range.first, low), integer(low), range.first}));
+  }
+  if (high == std::numeric_limits<int64_t>::max()) return piece;
+  if (range.last_value) {
+    piece.last_value = std::min(high, *range.last_value);
+    piece.last = integer(*piece.last_value);
+  } else {
+    piece.last = named(range.depth, name + "_to",
+                       operate(CodeOperator::Choose, {is_less(range.last, high), range.last, integer(high)}));
+  }
+  return piece;
+}
+
+// Pieces in which guards along this axis are constant. Symbolic extents can be shorter than a breakpoint; the
+// ends of the pieces are bounded then.
+std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
+  const std::vector<int64_t> points = breakpoints(graph_, axis);
+  if (points.empty() || points.size() >= kMostPieces) return {range};
+  std::vector<LoopRange> pieces;
+  int64_t low = 0;
+  for (size_t i = 0; i <= points.size(); ++i) {
+    const int64_t high = i < points.size() ? points[i] : std::numeric_limits<int64_t>::max();
+    LoopRange piece = clipped(axis, range, low, high);
+    if (piece.first_value && piece.last_value) {
+      if (*piece.first_value >= *piece.last_value) continue;
+      piece.granule = granule_of(*piece.last_value - *piece.first_value);
+    } else {
+      piece.granule = std::min(range.granule, granule_of(low));
+      if (i < points.size()) piece.granule = std::min(piece.granule, granule_of(high));
+    }
+    pieces.push_back(piece);
+    low = high;
+  }
+  return pieces;
+}
+
+// first + the largest multiple of `step` in the range.
+std::pair<Code, std::optional<int64_t>> LaunchLowering::rounded_down(AxisId axis, const LoopRange& range,
+                                                                     int64_t step) {
+  if (range.granule % step == 0) return {range.last, range.last_value};
+  if (range.first_value && range.last_value) {
+    const int64_t end = *range.first_value + (*range.last_value - *range.first_value) / step * step;
+    return {integer(end), end};
+  }
+  const auto down = [&](const Code& length) {
+    return operate(CodeOperator::Mul, {operate(CodeOperator::Div, {length, integer(step)}), integer(step)});
+  };
+  const Code code = range.first_value == 0
+                        ? down(range.last)
+                        : add(range.first, down(operate(CodeOperator::Sub, {range.last, range.first})));
+  std::string key = "down " + std::to_string(step);
+  for (const Code& end : {range.first, range.last}) {
+    for_each_reference(end, [&](SymbolId symbol) { key += " " + std::to_string(symbol.index); });
+    if (const auto number = constant_of(end)) key += " =" + std::to_string(*number);
+  }
+  if (scopes_.find(key) == nullptr) {
+    const std::string name = graph_[axis].name + "_by_" + std::to_string(step);
+    scopes_.remember(key, {named(range.depth, name, code), range.depth, false});
+  }
+  return {scopes_.find(key)->code, std::nullopt};
+}
+
+// Whole vectors `unroll` at a time, then one at a time, then the lanes that are left.
+void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body& body) {
+  const int64_t lanes = schedule_.lanes;
+  const Copies outside = copies_;
+  LoopRange part = range;
+  const auto loop = [&](const std::pair<Code, std::optional<int64_t>>& end, int copies, bool is_tail) {
+    part.last = end.first;
+    part.last_value = end.second;
+    const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
+    if (!is_empty) {
+      copies_.lanes = copies;
+      const std::string& name = graph_[axis].name;
+      open_plain(axis, part, lanes * copies, is_tail ? name + ", the last lanes" : name, [&] {
+        if (is_tail) {
+          const Code left = operate(CodeOperator::Sub, {part.last, bound_.at(axis).index});
+          const bool is_constant = part.first_value && part.last_value;
+          copies_.left = is_constant ? integer(*part.last_value - *part.first_value)
+                                     : named(scopes_.depth(), "left", left);
+        }
+        body();
+      });
+      copies_ = outside;
+    }
+    part.first = part.last;
+    part.first_value = part.last_value;
+  };
+  if (schedule_.unroll > 1)
+    loop(rounded_down(axis, range, lanes * schedule_.unroll), schedule_.unroll, false);
+  if (schedule_.unroll > 1 && range.granule % (lanes * schedule_.unroll) == 0) return;
+  loop(rounded_down(axis, range, lanes), 1, false);
+  if (range.granule % lanes != 0) loop({range.last, range.last_value}, 1, true);
+}
+
+void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& body) {
+  const int rows = schedule_.rows;
+  const std::string& name = graph_[axis].name;
+  const Copies outside = copies_;
+  LoopRange part = range;
+  std::tie(part.last, part.last_value) = rounded_down(axis, range, rows);
+  const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
+  copies_.rows = rows;
+  if (!is_empty) open_plain(axis, part, rows, name + ", " + std::to_string(rows) + " side by side", body);
+  copies_ = outside;
+  if (range.granule % rows == 0) return;
+  part.first = part.last;
+  part.last = range.last;
+  open_plain(axis, part, 1, name, body);
+}
+
+}  // namespace tilefuse

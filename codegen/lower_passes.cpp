@@ -1,0 +1,178 @@
+// Passes over the reduced axes, and what stands in their innermost iteration.
+#include <algorithm>
+
+#include "codegen/launch_lowering.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+
+}  // namespace
+
+std::vector<TileValueId> LaunchLowering::reductions_of_pass(int pass) const {
+  std::vector<TileValueId> found;
+  for (const TileValueId id : structure_.reductions) {
+    const bool is_reduce = std::holds_alternative<TileReduce>(graph_[id].op);
+    if (is_reduce && structure_.level[id.index] == pass) found.push_back(id);
+  }
+  return found;
+}
+
+std::vector<LaunchLowering::Root> LaunchLowering::roots_of_pass(int pass) const {
+  std::vector<Root> roots;
+  for (const TileValueId id : reductions_of_pass(pass)) roots.push_back({id, nullptr});
+  for (const TileStore& store : graph_.stores) {
+    const bool is_here =
+        structure_.varies_along_reduced(graph_, store.value) && structure_.level[store.value.index] == pass;
+    if (is_here) roots.push_back({store.value, &store});
+  }
+  return roots;
+}
+
+// Values computed anew for these roots: not beyond earlier reductions and kept values.
+std::set<TileValueId> LaunchLowering::needed_by(const std::vector<Root>& roots) const {
+  std::set<TileValueId> needed;
+  std::vector<TileValueId> open;
+  for (const Root& root : roots) {
+    if (root.store != nullptr) {
+      open.push_back(root.value);
+    } else {
+      open.insert(open.end(), graph_[root.value].operands.begin(), graph_[root.value].operands.end());
+    }
+  }
+  while (!open.empty()) {
+    const TileValueId id = open.back();
+    open.pop_back();
+    const auto kept = kept_in_pass_.find(id);
+    const bool is_there = std::holds_alternative<TileReduce>(graph_[id].op) ||
+                          (kept != kept_in_pass_.end() && kept->second < pass_);
+    if (is_there || !needed.insert(id).second) continue;
+    const std::vector<TileValueId> operands = operands_of(graph_[id]);
+    open.insert(open.end(), operands.begin(), operands.end());
+  }
+  return needed;
+}
+
+// All parallel axes are bound.
+void LaunchLowering::inside_parallel() {
+  if (part_ == LaunchPart::Combine) {
+    combine_partials();
+    final_stores();
+    return;
+  }
+  for (pass_ = 0; pass_ < structure_.passes; ++pass_) {
+    const std::vector<Root> roots = roots_of_pass(pass_);
+    if (!roots.empty()) run_pass(roots);
+  }
+  part_ == LaunchPart::Partial ? store_partials() : final_stores();
+}
+
+void LaunchLowering::run_pass(const std::vector<Root>& roots) {
+  scopes_.blank();
+  declare_scans(needed_by(roots));
+  std::vector<TileValueId> blocked;
+  for (const TileValueId id : reductions_of_pass(pass_)) {
+    accumulators_.insert_or_assign(id, declare_accumulator(id, ""));
+    if (needs_blocks(id)) blocked.push_back(id);
+  }
+  ReducedWalk walk;
+  walk.leaf = [&] { emit_roots(roots); };
+  walk.in_blocks = !blocked.empty();
+  walk.begin_block = [&] {
+    for (const TileValueId id : blocked) blocks_.insert_or_assign(id, declare_accumulator(id, "_block"));
+  };
+  walk.end_block = [&] {
+    for (const TileValueId id : blocked) add_block(blocks_.at(id));
+    blocks_.clear();
+  };
+  reduced_loops(0, walk);
+  for (const TileValueId id : reductions_of_pass(pass_)) finish(accumulators_.at(id));
+  accumulators_.clear();
+  scans_.clear();
+}
+
+// Outermost first, the lane axis last.
+void LaunchLowering::reduced_loops(size_t next, const ReducedWalk& walk) {
+  std::vector<AxisId> order = structure_.reduced;
+  if (lanes_are_reduced()) {
+    std::stable_partition(order.begin(), order.end(),
+                          [&](AxisId axis) { return axis != *schedule_.lane_axis; });
+  }
+  const AxisId axis = order[next];
+  const bool is_part = part_range_ && axis == structure_.reduced.front();
+  const LoopRange range = is_part ? *part_range_ : whole_range(axis);
+  if (next + 1 == order.size()) return innermost_reduced(axis, range, walk);
+  open_axis(axis, range, [&] { reduced_loops(next + 1, walk); });
+}
+
+void LaunchLowering::innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk) {
+  if (!walk.in_blocks) return open_axis(axis, range, walk.leaf);
+  const auto block = [&](const LoopRange& inner) {
+    walk.begin_block();
+    open_axis(axis, inner, walk.leaf);
+    walk.end_block();
+  };
+  const int64_t length = block_length(axis);
+  if (proves_nonnegative(Expr(length) - facts_.extents[axis.index])) return block(range);
+  const std::string& name = graph_[axis].name;
+  const SymbolId start = scopes_.symbol(name + "_block", kIndexType);
+  scopes_.open();
+  const Code end = add(reference(start), integer(length));
+  LoopRange inner = range;
+  inner.first = reference(start);
+  inner.depth = scopes_.depth();
+  inner.last =
+      named(inner.depth, name + "_block_end",
+            operate(CodeOperator::Choose, {operate(CodeOperator::Less, {end, range.last}), end, range.last}));
+  inner.first_value.reset();
+  inner.last_value.reset();
+  block(inner);
+  scopes_.add({For{start, range.first, range.last, length, name + ", in blocks", scopes_.close(), 1}, ""});
+}
+
+// One iteration, for all its copies: values first, then what is done with them.
+void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
+  struct Ready {
+    const Root* root;
+    Copies copies;
+    Computed value;
+  };
+  std::vector<Ready> ready;
+  const Copies outside = copies_;
+  for (const Root& root : roots) {
+    const TileValueId id = root.store != nullptr ? root.value : graph_[root.value].operands[0];
+    for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
+      for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) {
+        Computed computed = value(id);
+        ready.push_back({&root, copies_, std::move(computed)});
+      }
+    }
+  }
+  copies_ = outside;
+  scopes_.blank();
+  for (const Ready& item : ready) {
+    copies_ = item.copies;
+    if (item.root->store != nullptr) {
+      emit_store(*item.root->store, item.value);
+    } else {
+      accumulate(item.root->value, item.value);
+    }
+  }
+  copies_ = outside;
+  store_kept();
+}
+
+void LaunchLowering::final_stores() {
+  std::vector<Root> roots;
+  for (const TileStore& store : graph_.stores) {
+    if (!structure_.varies_along_reduced(graph_, store.value)) roots.push_back({store.value, &store});
+  }
+  if (!roots.empty()) {
+    scopes_.blank();
+    emit_roots(roots);
+  }
+}
+
+}  // namespace tilefuse

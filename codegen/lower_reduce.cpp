@@ -1,0 +1,208 @@
+// Reductions: accumulators, one for each copy of the innermost iteration, and how they come together.
+#include <algorithm>
+
+#include "codegen/launch_lowering.h"
+#include "codegen/spell_reduce.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kLongestChain = 256;  // additions of f32 into one accumulator before it is added to a sum
+constexpr int64_t kBlockSteps = 128;
+
+}  // namespace
+
+LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId reduction,
+                                                                const std::string& suffix) {
+  const TileValue& v = graph_[reduction];
+  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+  Accumulator accumulator{reduction, spelling.types, {}};
+  const bool is_vector = schedule_.lanes > 1;
+  // Positions keep the first of equal values: one accumulator that sees all copies in order.
+  const bool is_shared = lanes_are_reduced() && spelling.types.size() > 1;
+  const bool is_total = suffix.empty() && lanes_are_reduced() && needs_blocks(reduction);
+  const int lane_copies = is_shared || is_total ? 1 : lanes_are_reduced() ? schedule_.unroll : copies_.lanes;
+  const Copies outside = copies_;
+  for (int row = 0; row < copies_.rows; ++row) {
+    auto& parts = accumulator.parts.emplace_back();
+    for (int lane = 0; lane < lane_copies; ++lane) {
+      std::string name = name_of(reduction) + (lanes_are_reduced() ? "_lanes" : "") + suffix;
+      if (outside.rows > 1) name += "_" + std::to_string(row);
+      if (lane_copies > 1) name += "_" + std::to_string(lane);
+      auto& components = parts.emplace_back();
+      for (size_t i = 0; i < spelling.types.size(); ++i) {
+        const DType dtype = spelling.types[i];
+        Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
+        if (is_vector) initial = call("splat", {initial}, {dtype});
+        const CodeType type{dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar};
+        components.push_back(scopes_.var(i == 0 ? name : name + "_at", type, initial));
+      }
+    }
+  }
+  copies_ = outside;
+  return accumulator;
+}
+
+// The flat position over the reduced axes of the current element.
+Code LaunchLowering::position(TileValueId reduction) {
+  Expr flat;
+  for (const AxisId axis : std::get<TileReduce>(graph_[reduction].op).axes) {
+    flat = flat * facts_.extents[axis.index] + Expr::index(static_cast<int>(axis.index));
+  }
+  flat = at_copy(flat);
+  if (schedule_.lanes > 1) return index_vector(flat);
+  const Code code = index_code(flat);
+  const auto number = constant_of(code);
+  return number ? literal(*number, DType::I64) : code;
+}
+
+void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
+  const TileValue& v = graph_[reduction];
+  const TileValue& operand = graph_[v.operands[0]];
+  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, operand);
+  Code code = converted_element(spelling, operand.dtype, element.code);
+  if (schedule_.lanes > 1 && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
+  if (const auto row = block_rows_.find(reduction); row != block_rows_.end()) {
+    return update_scratch(reduction, row->second, {code, 0, true});
+  }
+  if (const auto row = total_rows_.find(reduction); row != total_rows_.end()) {
+    return update_scratch(reduction, row->second, {code, 0, true});
+  }
+  if (lanes_are_reduced() && copies_.left) {
+    const Code identity = call("splat", {spelling.identity}, {spelling.types[0]});
+    code = call("select", {call("first_lanes", {*copies_.left}), code, identity});
+  }
+  const auto block = blocks_.find(reduction);
+  const Accumulator& accumulator = block == blocks_.end() ? accumulators_.at(reduction) : block->second;
+  const auto& lanes = accumulator.parts.at(static_cast<size_t>(copies_.row));
+  const auto& target = lanes[std::min(static_cast<size_t>(copies_.lane), lanes.size() - 1)];
+  if (target.size() > 1) {
+    scopes_.add({Effect{call(spelling.update, {target[0], target[1], code, position(reduction)})}, ""});
+  } else if (spelling.op) {
+    scopes_.add({Assign{target[0], spelling.op, code}, ""});
+  } else {
+    scopes_.add({Assign{target[0], std::nullopt, call(spelling.combine, {target[0], code})}, ""});
+  }
+}
+
+// A block's sums join the accumulators.
+void LaunchLowering::add_block(const Accumulator& block) {
+  const Accumulator& total = accumulators_.at(block.reduction);
+  for (size_t row = 0; row < block.parts.size(); ++row) {
+    if (lanes_are_reduced()) {
+      Code sum = block.parts[row][0][0];
+      for (size_t lane = 1; lane < block.parts[row].size(); ++lane) {
+        sum = operate(CodeOperator::Add, {sum, block.parts[row][lane][0]});
+      }
+      scopes_.add({Assign{total.parts[row][0][0], CodeOperator::Add, sum}, ""});
+      continue;
+    }
+    for (size_t lane = 0; lane < block.parts[row].size(); ++lane) {
+      scopes_.add({Assign{total.parts[row][lane][0], CodeOperator::Add, block.parts[row][lane][0]}, ""});
+    }
+  }
+}
+
+// One number from the lanes and copies of a row.
+Code LaunchLowering::over_lanes(const Accumulator& accumulator, int row) {
+  const TileValue& v = graph_[accumulator.reduction];
+  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+  const auto& lanes = accumulator.parts[static_cast<size_t>(row)];
+  if (accumulator.types.size() > 1) {
+    return {Member{{call(spelling.across, {lanes[0][0], lanes[0][1]})}, "index"}};
+  }
+  std::vector<Code> codes;
+  for (const auto& components : lanes) codes.push_back(components[0]);
+  while (codes.size() > 1) {
+    std::vector<Code> halves;
+    for (size_t i = 0; i + 1 < codes.size(); i += 2)
+      halves.push_back(combined(spelling, codes[i], codes[i + 1]));
+    if (codes.size() % 2 == 1) halves.push_back(codes.back());
+    codes = std::move(halves);
+  }
+  return call(spelling.across, {codes[0]});
+}
+
+void LaunchLowering::finish(const Accumulator& accumulator) {
+  const TileValueId id = accumulator.reduction;
+  const Copies outside = copies_;
+  const int depth = scopes_.depth();
+  for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
+    const auto& lanes = accumulator.parts[static_cast<size_t>(copies_.row)];
+    if (lanes_are_reduced()) {
+      const std::string name = name_of(id) + copy_suffix(id);
+      const Code code = scopes_.let(depth, name, type_of(id, false), over_lanes(accumulator, copies_.row),
+                                    "%" + graph_[id].name);
+      scopes_.remember(value_key(id), {code, depth, false});
+      continue;
+    }
+    for (copies_.lane = 0; copies_.lane < static_cast<int>(lanes.size()); ++copies_.lane) {
+      scopes_.remember(value_key(id),
+                       {lanes[static_cast<size_t>(copies_.lane)].back(), depth, schedule_.lanes > 1});
+    }
+    copies_.lane = outside.lane;
+  }
+  copies_ = outside;
+}
+
+bool LaunchLowering::needs_blocks(TileValueId reduction) const {
+  const TileValue& v = graph_[reduction];
+  const bool is_sum = std::get<TileReduce>(v.op).kind == ReduceKind::Sum;
+  if (!is_sum || info(v.dtype).compute != DType::F32) return false;
+  Expr chain = 1;
+  for (const AxisId axis : structure_.reduced) {
+    const bool is_lane = axis == schedule_.lane_axis;
+    chain =
+        chain * (is_lane ? ceildiv(facts_.extents[axis.index], int64_t{schedule_.lanes} * schedule_.unroll)
+                         : facts_.extents[axis.index]);
+  }
+  if (part_ == LaunchPart::Partial) chain = ceildiv(chain, schedule_.split);
+  return !proves_nonnegative(Expr(kLongestChain) - chain);
+}
+
+int64_t LaunchLowering::block_length(AxisId axis) const {
+  return axis == schedule_.lane_axis ? kBlockSteps * schedule_.lanes * schedule_.unroll : kBlockSteps;
+}
+
+void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
+  for (const TileValueId id : needed) {
+    const auto* scan = std::get_if<TileScan>(&graph_[id].op);
+    if (scan == nullptr) continue;
+    const TileValue& v = graph_[id];
+    const ReduceSpelling spelling = spell_reduce(scan->kind, v, graph_[v.operands[0]]);
+    Accumulator carried{id, spelling.types, {}};
+    const bool is_vector = varies_along(id, schedule_.lane_axis);
+    for (int row = 0; row < copies_.rows; ++row) {
+      auto& parts = carried.parts.emplace_back();
+      for (int lane = 0; lane < copies_.lanes; ++lane) {
+        std::string name = name_of(id) + "_so_far";
+        if (copies_.rows > 1) name += "_" + std::to_string(row);
+        if (copies_.lanes > 1) name += "_" + std::to_string(lane);
+        const Code initial =
+            is_vector ? call("splat", {spelling.identity}, {spelling.types[0]}) : spelling.identity;
+        parts.push_back({scopes_.var(name, type_of(id, is_vector), initial)});
+      }
+    }
+    scans_.insert_or_assign(id, std::move(carried));
+  }
+}
+
+Computed LaunchLowering::scan(TileValueId id, const TileScan& scan) {
+  const TileValue& v = graph_[id];
+  const TileValue& operand = graph_[v.operands[0]];
+  const ReduceSpelling spelling = spell_reduce(scan.kind, v, operand);
+  const Computed element = value(v.operands[0]);
+  const bool is_vector = varies_along(id, schedule_.lane_axis);
+  Code code = converted_element(spelling, operand.dtype, element.code);
+  if (is_vector && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
+  const Code carried =
+      scans_.at(id).parts.at(static_cast<size_t>(copies_.row)).at(static_cast<size_t>(copies_.lane))[0];
+  scopes_.add({Assign{carried, std::nullopt, combined(spelling, carried, code)}, ""});
+  // A name of its own: the carried variable changes in the next iteration.
+  const SymbolId now = scopes_.symbol(name_of(id) + copy_suffix(id), type_of(id, is_vector));
+  scopes_.add({Let{now, carried}, ""});
+  return {reference(now), scopes_.depth(), is_vector};
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,164 @@
+#include "codegen/lower_to_kernel.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/inline_values.h"
+#include "codegen/launch_lowering.h"
+#include "codegen/name_values.h"
+#include "codegen/spell_reduce.h"
+#include "core/match.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kTypicalSize = 2048;  // of a symbol, where only an order of magnitude matters
+
+std::vector<std::string> symbols_in(const TileGraph& graph) {
+  std::set<std::string> found;
+  const auto collect = [&](const Expr& e) {
+    for (std::string& symbol : symbols_of(e)) found.insert(std::move(symbol));
+  };
+  const auto collect_all = [&](const std::vector<Expr>& list) {
+    std::for_each(list.begin(), list.end(), collect);
+  };
+  for (const Axis& axis : graph.axes) collect(axis.extent);
+  for (const TileStore& store : graph.stores) collect(store.offset);
+  for (const TileValue& value : graph.values) {
+    if (const auto* load = std::get_if<TileLoad>(&value.op)) {
+      collect(load->offset);
+      collect_all(load->guard);
+      for (const IndexTerm& term : load->gathered) collect_all({term.stride, term.extent});
+    }
+    if (const auto* index = std::get_if<TileIndex>(&value.op)) collect(index->expr);
+    if (const auto* predicate = std::get_if<TilePredicate>(&value.op)) collect_all(predicate->guard);
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<Workspace> workspaces_of(const TileGraph& graph, const Schedule& schedule,
+                                     const Structure& structure) {
+  std::vector<Workspace> workspaces;
+  if (schedule.split <= 1) return workspaces;
+  Expr elements = schedule.split;
+  for (const AxisId axis : structure.parallel) elements = elements * graph[axis].extent;
+  for (const TileValueId id : structure.reductions) {
+    const TileValue& v = graph[id];
+    const auto* reduce = std::get_if<TileReduce>(&v.op);
+    const ReduceSpelling spelling =
+        reduce == nullptr ? ReduceSpelling{} : spell_reduce(reduce->kind, v, graph[v.operands[0]]);
+    TILEFUSE_CHECK(spelling.types.size() == 1, "%" + v.name + " cannot be split");
+    workspaces.push_back({spelling.types[0], elements});
+  }
+  return workspaces;
+}
+
+// The innermost parallel axis of the grid order that is not the lane axis.
+std::optional<AxisId> row_axis_of(const Schedule& schedule) {
+  if (schedule.rows <= 1) return std::nullopt;
+  for (size_t i = schedule.grid.size(); i-- > 0;) {
+    if (schedule.grid[i].axis != schedule.lane_axis) return schedule.grid[i].axis;
+  }
+  return std::nullopt;
+}
+
+std::string fused_ops(const TileGraph& graph) {
+  std::string text;
+  for (const TileValue& value : graph.values) {
+    const std::string name = match(
+        value.op, [](const TileMap& map) { return std::string(info(map.fn).name); },
+        [](const TileReduce& reduce) { return "reduce." + std::string(info(reduce.kind).name); },
+        [](const TileScan& scan) { return "scan." + std::string(info(scan.kind).name); },
+        [](const auto&) { return std::string(); });
+    if (!name.empty()) text += (text.empty() ? "" : ", ") + name;
+  }
+  return text.empty() ? "copy" : text;
+}
+
+// The lines of the schedule's text form, joined; its cost is no fact of the kernel.
+std::string schedule_line(const Schedule& schedule, const TileGraph& graph) {
+  std::string joined, line;
+  const std::string text = to_text(schedule, graph);
+  for (const char c : text) {
+    if (c != '\n') {
+      if (c != ' ' || (!line.empty() && line.back() != ' ')) line += c;
+      continue;
+    }
+    const bool is_decision =
+        !line.empty() && line.back() != '{' && line.back() != '}' && !line.starts_with("cost");
+    if (is_decision) joined += (joined.empty() ? "" : "; ") + line;
+    line.clear();
+  }
+  return joined;
+}
+
+double typical(const Expr& e) {
+  return static_cast<double>(evaluate(e, {}, [](const std::string&) { return kTypicalSize; }));
+}
+
+}  // namespace
+
+LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule) {
+  Result<Structure> structure = analyze_structure(graph);
+  TILEFUSE_CHECK(structure, "a region without a schedule is lowered: " + structure.unsupported().reason);
+  const bool lanes_are_parallel = schedule.lane_axis && !structure->is_reduced(*schedule.lane_axis);
+  return {.graph = graph,
+          .schedule = schedule,
+          .structure = *structure,
+          .extents = axis_extents(graph),
+          .symbols = symbols_in(graph),
+          .workspaces = workspaces_of(graph, schedule, *structure),
+          .row_axis = row_axis_of(schedule),
+          .lanes_are_parallel = lanes_are_parallel};
+}
+
+LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std::string kernel_name)
+    : facts_(facts),
+      graph_(facts.graph),
+      schedule_(facts.schedule),
+      structure_(facts.structure),
+      part_(part),
+      kernel_(new_kernel(std::move(kernel_name), facts.schedule.lanes)),
+      scopes_(kernel_) {}
+
+void LaunchLowering::run() {
+  TILEFUSE_CHECK(schedule_.walk != Walk::Online, "an online walk of " + graph_.name + " is not derived");
+  bind_grid();
+  if (streams_) scopes_.add({Effect{call("stream_fence", {})}, ""});
+  kernel_.body = scopes_.close();
+}
+
+KernelProgram lower_to_kernel(const TileGraph& graph, const Schedule& schedule) {
+  const LoweringFacts facts = collect_lowering_facts(graph, schedule);
+  KernelProgram program;
+  program.launches.name = graph.name;
+  program.launches.workspaces = facts.workspaces;
+  for (const std::string& symbol : facts.symbols) program.launches.sizes.push_back(Expr::symbol(symbol));
+  const auto add_launch = [&](LaunchPart part, const std::string& suffix) {
+    LaunchLowering lowering(facts, part, to_identifier(graph.name + suffix));
+    lowering.run();
+    Kernel kernel = lowering.take_kernel();
+    kernel.header = {"fused     " + fused_ops(graph), "schedule  " + schedule_line(schedule, graph),
+                     "target    " + schedule.target};
+    verify(kernel, "lower_to_kernel");
+    kernel = name_values(inline_values(std::move(kernel)));
+    verify(kernel, "name_values");
+    const double share = schedule.cost_us / std::max(1.0, typical(lowering.tiles()));
+    program.launches.launches.push_back({.symbol = kernel.name,
+                                         .tiles = lowering.tiles(),
+                                         .scratch_bytes = lowering.scratch_bytes(),
+                                         .tile_us = schedule.cost_us > 0 ? share : 1.0});
+    program.launches.checks_indices |= lowering.checks_indices();
+    program.kernels.push_back(std::move(kernel));
+  };
+  if (schedule.split > 1) {
+    add_launch(LaunchPart::Partial, "_parts");
+    add_launch(LaunchPart::Combine, "_combine");
+  } else {
+    add_launch(LaunchPart::Whole, "");
+  }
+  return program;
+}
+
+}  // namespace tilefuse

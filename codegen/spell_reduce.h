@@ -1,0 +1,25 @@
+// How the reductions are written: identity, the step that takes in an element, the fold over the lanes.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "codegen/kernel_ir.h"
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+struct ReduceSpelling {
+  std::vector<DType> types;        // of the accumulator; positions have a second one, i64
+  Code identity;                   // a scalar of types[0]
+  std::optional<CodeOperator> op;  // accumulator op= element, where it is one ...
+  const char* combine = "";        // ... otherwise accumulator = combine(accumulator, element)
+  const char* update = "";         // positions: update(best, index, element, position)
+  const char* across = "";         // lanes to one number
+};
+ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const TileValue& operand);
+
+Code combined(const ReduceSpelling& spelling, Code a, Code b);
+// The element in the accumulator's type.
+Code converted_element(const ReduceSpelling& spelling, DType from, Code element);
+
+}  // namespace tilefuse

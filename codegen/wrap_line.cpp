@@ -1,0 +1,55 @@
+#include "codegen/wrap_line.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr size_t kContinuation = 4;
+
+// The last space at the lowest depth of brackets, not in the first half.
+size_t break_position(std::string_view text, size_t room) {
+  size_t best = std::string_view::npos;
+  int depth = 0, best_depth = 1 << 20;
+  for (size_t i = 0; i < text.size() && i <= room; ++i) {
+    if (text[i] == '(' || text[i] == '[') ++depth;
+    if (text[i] == ')' || text[i] == ']') --depth;
+    if (text[i] == ' ' && i > room / 2 && depth <= best_depth) {
+      best = i;
+      best_depth = depth;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<std::string> wrap_line(std::string_view text, size_t columns) {
+  std::vector<std::string> lines;
+  std::string indent;
+  while (indent.size() + text.size() > columns) {
+    const size_t at = break_position(text, columns - indent.size());
+    if (at == std::string_view::npos) break;
+    lines.push_back(indent + std::string(text.substr(0, at)));
+    text = text.substr(at + 1);
+    indent.assign(kContinuation, ' ');
+  }
+  lines.push_back(indent + std::string(text));
+  return lines;
+}
+
+std::vector<std::string> wrap_labelled(std::string_view text, size_t columns) {
+  const size_t label = text.find("  ");
+  const size_t words = label == std::string_view::npos ? 0 : text.find_first_not_of(' ', label);
+  std::vector<std::string> lines;
+  std::string indent;
+  while (indent.size() + text.size() > columns) {
+    const size_t at = text.rfind(' ', columns - indent.size());
+    if (at == std::string_view::npos || at <= (lines.empty() ? words : 0)) break;
+    lines.push_back(indent + std::string(text.substr(0, at)));
+    text = text.substr(at + 1);
+    indent.assign(words, ' ');
+  }
+  lines.push_back(indent + std::string(text));
+  return lines;
+}
+
+}  // namespace tilefuse
