@@ -1,0 +1,336 @@
+#include "codegen/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "codegen/executable_json.h"
+#include "codegen/memory_plan.h"
+#include "codegen/region_executable.h"
+#include "codegen/run_region.h"
+#include "codegen/size_program.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+const TensorType kRow{DType::F32, {4, 8}};
+
+Call call(const std::string& op, int operands) {
+  Call result{op, "", {}};
+  for (int i = 0; i < operands; ++i)
+    result.arguments.push_back({"a" + std::to_string(i), OperandArgument{i}});
+  return result;
+}
+
+// A graph, the partition into one region per computing node, and a program for none of them.
+struct Case {
+  explicit Case(Graph given) : graph(std::move(given)) {
+    PartitionOptions options;
+    options.fuse_limit = 0;
+    partition = tilefuse::partition(graph, load_target("portable-cpu"), options);
+    for (size_t r = 0; r < partition.regions.size(); ++r) {
+      const Region& region = partition.regions[r];
+      CompiledRegion compiled;
+      compiled.name = "r" + std::to_string(r);
+      for (ValueId value : region.inputs) compiled.inputs.push_back(spec_of(graph, value));
+      for (ValueId value : region.outputs) compiled.outputs.push_back(spec_of(graph, value));
+      regions.push_back(compiled);
+      region_of.push_back(int(r));
+    }
+  }
+  Executable planned(const CallFacts& facts = {}) const {
+    return plan(graph, partition, regions, region_of, [&](const Call&) { return facts; });
+  }
+  std::string text(const CallFacts& facts = {}) const { return to_text(planned(facts)); }
+
+  Graph graph;
+  Partition partition;
+  std::vector<CompiledRegion> regions;
+  std::vector<int> region_of;
+};
+
+// ---------------------------------------------------------------- sizes
+TEST(SizeProgram, agrees_with_evaluating_the_expression) {
+  const Expr s = Expr::symbol("s"), t = Expr::symbol("t");
+  const std::vector<Expr> exprs = {
+      Expr(7),           s * 3 + 1,     s * t - 2 * t,       floordiv(s + 5, 4) * 2,
+      mod(s * t, t + 3), min(s, t * 2), max(s - t, Expr(0)), Expr(7)};
+  SizeProgram program({"s", "t"});
+  const int first = program.add_list(exprs);
+  EXPECT_FALSE(program.is_constant());
+  for (const auto& [s_value, t_value] : {std::pair<int64_t, int64_t>{1, 1}, {2, 9}, {30, 7}}) {
+    std::vector<int64_t> registers = program.constants();
+    registers[0] = s_value;
+    registers[1] = t_value;
+    program.run(registers);
+    for (size_t i = 0; i < exprs.size(); ++i) {
+      const auto value = [&](const std::string& name) { return name == "s" ? s_value : t_value; };
+      EXPECT_EQ(registers[size_t(first) + i], evaluate(exprs[i], {}, value)) << to_text(exprs[i]);
+    }
+  }
+}
+
+TEST(SizeProgram, of_literals_is_a_table) {
+  SizeProgram program({});
+  const int first = program.add_list({3, 5});
+  EXPECT_TRUE(program.is_constant());
+  EXPECT_EQ(program.constants()[size_t(first) + 1], 5);
+}
+
+TEST(SizeProgram, reads_a_symbol_off_a_linear_size_once) {
+  const Expr s = Expr::symbol("s", {.low = 2});
+  std::vector<SymbolBinding> known;
+  const auto binding = bind_symbol(s * 4 + 2, 1, 0, known);
+  ASSERT_TRUE(binding);
+  EXPECT_EQ(binding->factor, 4);
+  EXPECT_EQ(binding->offset, 2);
+  EXPECT_EQ(binding->range.low, 2);
+  known.push_back(*binding);
+  EXPECT_FALSE(bind_symbol(s, 2, 0, known));
+  EXPECT_FALSE(bind_symbol(s * Expr::symbol("t"), 2, 0, {}));
+}
+
+// ---------------------------------------------------------------- memory
+TEST(MemoryPlan, values_that_do_not_meet_share_bytes) {
+  const ArenaPlan plan = plan_arena({{256, 0, 1}, {128, 1, 2}, {256, 2, 3}});
+  EXPECT_EQ(plan.bytes, Expr(384));
+  EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
+}
+
+TEST(MemoryPlan, symbolic_values_share_where_one_size_is_provably_enough) {
+  const Expr s = Expr::symbol("s");
+  const ArenaPlan plan = plan_arena({{s * 128, 0, 1}, {s * 64, 1, 2}, {s * 64, 2, 3}, {64, 4, 5}});
+  EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
+  EXPECT_EQ(plan.bytes, s * 192);
+}
+
+TEST(MemoryPlan, never_lets_living_values_overlap) {
+  std::mt19937 random(7);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const Expr s = Expr::symbol("s");
+  for (int round = 0; round < 200; ++round) {
+    const bool symbolic = round % 2 == 1;
+    std::vector<ArenaRequest> requests;
+    for (int i = draw(1, 24); i > 0; --i) {
+      const int first = draw(0, 20);
+      const Expr bytes = symbolic && draw(0, 1) == 1 ? s * draw(1, 90) : Expr(draw(0, 900));
+      requests.push_back({bytes, first, first + draw(0, 6)});
+    }
+    const ArenaPlan plan = plan_arena(requests);
+    const int64_t size = draw(1, 50);
+    const auto at = [&](const Expr& e) { return evaluate(e, {}, [&](const std::string&) { return size; }); };
+    for (size_t a = 0; a < requests.size(); ++a) {
+      EXPECT_EQ(at(plan.offsets[a]) % 64, 0);
+      EXPECT_LE(at(plan.offsets[a]) + at(requests[a].bytes), at(plan.bytes));
+      for (size_t b = 0; b < a; ++b) {
+        if (requests[a].last < requests[b].first || requests[b].last < requests[a].first) continue;
+        const int64_t start_a = at(plan.offsets[a]), start_b = at(plan.offsets[b]);
+        const bool apart =
+            start_a + at(requests[a].bytes) <= start_b || start_b + at(requests[b].bytes) <= start_a;
+        EXPECT_TRUE(apart) << "requests " << a << " and " << b;
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- plans
+Graph map_call_map(bool transposed) {
+  GraphBuilder b("g");
+  const ValueId x = b.input("x", kRow);
+  ValueId e = b.map(MapFn::Exp, {x}, "e");
+  TensorType type = kRow;
+  if (transposed) {
+    e = b.view(e, permute_map(kRow.shape, {1, 0}), "t");
+    type = {DType::F32, {8, 4}};
+  }
+  const ValueId c = b.add_call(call("aten::mm", 1), {e}, {type}, {"c"})[0];
+  b.output(b.map(MapFn::Neg, {c}, "y"));
+  return b.finish();
+}
+
+TEST(Plan, intermediates_live_in_the_arena_and_outputs_in_blocks) {
+  const std::string text = Case(map_call_map(false)).text({.writes_results = true});
+  EXPECT_THAT(text, HasSubstr("%e: f32[4, 8] = arena + 0"));
+  EXPECT_THAT(text, HasSubstr("%c: f32[4, 8] = arena + 128"));
+  EXPECT_THAT(text, HasSubstr("%y: f32[4, 8] = block"));
+  EXPECT_THAT(text, HasSubstr("call aten::mm(%e) -> %c, written in place"));
+  EXPECT_THAT(text, HasSubstr("arena 256 bytes"));
+}
+
+TEST(Plan, a_strided_view_is_an_alias_and_costs_nothing) {
+  const std::string text = Case(map_call_map(true)).text();
+  EXPECT_THAT(text, HasSubstr("%t: f32[8, 4] = alias %e + 0, strides [1, 8]"));
+  EXPECT_THAT(text, HasSubstr("call aten::mm(%t) -> %c"));
+}
+
+TEST(Plan, a_result_of_the_framework_is_freed_after_its_last_reader) {
+  const std::string text = Case(map_call_map(false)).text();
+  EXPECT_THAT(text, HasSubstr("%c: f32[4, 8] = framework"));
+  EXPECT_THAT(text, HasSubstr("region 1 r1(%c) -> %y\n  free %c\n"));
+}
+
+TEST(Plan, memory_that_a_returned_result_may_share_is_no_arena) {
+  GraphBuilder b("g");
+  const ValueId e = b.map(MapFn::Exp, {b.input("x", kRow)}, "e");
+  b.output(b.add_call(call("aten::narrow", 1), {e}, {kRow}, {"c"})[0]);
+  const Case c(b.finish());
+  EXPECT_THAT(c.text({.results_may_alias = true}), HasSubstr("%e: f32[4, 8] = block"));
+  EXPECT_THAT(c.text({.results_may_alias = false}), HasSubstr("%e: f32[4, 8] = arena + 0"));
+}
+
+TEST(Plan, calls_with_effects_keep_their_order) {
+  GraphBuilder b("g");
+  const ValueId x = b.input("x", kRow);
+  const ValueId first =
+      b.add_call(call("aten::bernoulli", 1), {b.map(MapFn::Exp, {x}, "e")}, {kRow}, {"c1"})[0];
+  const ValueId second = b.add_call(call("aten::bernoulli", 1), {x}, {kRow}, {"c2"})[0];
+  b.output(second);
+  b.output(first);
+  const std::string text = Case(b.finish()).text({.is_ordered = true});
+  EXPECT_LT(text.find("-> %c1"), text.find("-> %c2"));
+}
+
+TEST(Plan, an_output_with_other_strides_than_its_memory_is_copied) {
+  GraphBuilder b("g");
+  const ValueId t = b.view(b.input("x", kRow), permute_map(kRow.shape, {1, 0}), "t");
+  b.set_strides(t, {4, 1});
+  b.output(t);
+  Graph graph = b.finish();
+  Partition none;
+  const Executable executable = plan(graph, none, {}, {}, [](const Call&) { return CallFacts{}; });
+  EXPECT_THAT(to_text(executable), HasSubstr("copy %t -> %t"));
+}
+
+TEST(Plan, what_a_write_back_changes_is_returned_as_it_was) {
+  GraphBuilder b("g");
+  const ValueId x = b.input("x", kRow);
+  b.mutation(0, b.map(MapFn::Exp, {x}, "e"));
+  b.output(x);
+  const std::string text = Case(b.finish()).text();
+  EXPECT_THAT(text, HasSubstr("copy %x -> %x\n"));
+  EXPECT_LT(text.find("copy %x"), text.find("write back %e -> input 0"));
+}
+
+TEST(Plan, inputs_that_exchange_values_are_both_copied_first) {
+  GraphBuilder b("g");
+  const ValueId x = b.input("x", kRow), y = b.input("y", kRow);
+  b.mutation(0, y);
+  b.mutation(1, x);
+  const std::string text = Case(b.finish()).text();
+  EXPECT_LT(text.find("copy %x"), text.find("write back"));
+  EXPECT_LT(text.find("copy %y"), text.find("write back"));
+}
+
+TEST(Plan, sizes_and_none_are_returned_in_their_places) {
+  GraphBuilder b("g");
+  const Expr s = Expr::symbol("s0");
+  b.size_input(s);
+  const ValueId x = b.input("x", {DType::F32, {s}});
+  b.output(s * 2);
+  b.output(NoneArgument{});
+  b.output(b.map(MapFn::Exp, {x}, "y"));
+  EXPECT_THAT(Case(b.finish()).text(), HasSubstr("return 2*s0, none, %y"));
+}
+
+TEST(Plan, json_keeps_everything) {
+  GraphBuilder b("g");
+  const Expr s = Expr::symbol("s0", {.low = 2, .high = 99, .multiple_of = 2});
+  b.size_input(s);
+  const ValueId x = b.input("x", {DType::BF16, {s, 8}}, false, std::vector<Expr>{16, 2});
+  const ValueId e = b.map(MapFn::Exp, {x}, "e");
+  Call op{"aten::foo",
+          "bar",
+          {{"self", OperandArgument{0}},
+           {"n", NoneArgument{}},
+           {"flag", true},
+           {"size", s + 1},
+           {"eps", 0.1},
+           {"mode", std::string("trunc")},
+           {"dtype", EnumArgument{"dtype", "float32"}},
+           {"dims", ListArgument{{{"", Expr(1)}, {"", s}}}}}};
+  const ValueId c = b.add_call(op, {e}, {{DType::F32, {s, 8}}}, {"c"})[0];
+  b.output(c);
+  b.output(s);
+  b.output(NoneArgument{});
+  b.mutation(1, b.map(MapFn::Neg, {e}, "m"));
+  Case given(b.finish());
+  given.regions[0].program = {"p", "source", {{"k", s, s * 4, 0.5}}, {{DType::F32, s * 3}}, {s}, true};
+  given.regions[1].refusal = "cannot";
+  given.regions[1].fallback = "graph";
+  const Executable executable = given.planned();
+  const Executable read = parse_executable(to_json(executable));
+  EXPECT_EQ(to_text(read), to_text(executable));
+  EXPECT_EQ(to_json(read), to_json(executable));
+  EXPECT_THROW(parse_executable("{}"), InternalError);
+}
+
+// ---------------------------------------------------------------- regions over raw pointers
+void add_one(const void* const* buffers, const int64_t* sizes, int64_t first, int64_t last, void* scratch) {
+  const auto* x = static_cast<const float*>(buffers[0]);
+  auto* y = static_cast<float*>(const_cast<void*>(buffers[1]));
+  for (int64_t tile = first; tile < last; ++tile) {
+    for (int64_t i = tile * sizes[0]; i < (tile + 1) * sizes[0]; ++i) {
+      y[i] = x[i] + 1;
+      if (x[i] < 0) *static_cast<int64_t*>(scratch) = 1;
+    }
+  }
+}
+
+void in_pieces(int64_t tiles, int64_t grain, void* context, TileBody body) {
+  for (int64_t first = 0; first < tiles; first += grain) body(context, first, std::min(tiles, first + grain));
+}
+
+struct AddOne {
+  explicit AddOne(double tile_us = 100) {
+    const RegionProgram program{"r", "", {{"add_one", 3, 64, tile_us}}, {}, {Expr(2)}, true};
+    region = load_region(program, sizes, [](const std::string&) { return add_one; });
+  }
+  bool run(const std::vector<float>& x, std::vector<float>& y) const {
+    const void* buffers[] = {x.data(), y.data()};
+    return run_region(region, sizes.constants().data(), buffers, in_pieces);
+  }
+  SizeProgram sizes{{}};
+  LoadedRegion region;
+};
+
+TEST(RunRegion, covers_every_tile) {
+  const std::vector<float> x = {0, 1, 2, 3, 4, 5};
+  for (const double tile_us : {0.0, 1e-3, 100.0}) {
+    std::vector<float> y(6);
+    EXPECT_TRUE(AddOne(tile_us).run(x, y));
+    EXPECT_THAT(y, testing::ElementsAre(1, 2, 3, 4, 5, 6));
+  }
+}
+
+TEST(RunRegion, reports_an_index_out_of_range) {
+  std::vector<float> y(6);
+  EXPECT_FALSE(AddOne().run({0, 1, 2, 3, -4, 5}, y));
+  EXPECT_TRUE(AddOne().run({0, 1, 2, 3, 4, 5}, y));
+}
+
+TEST(RunRegion, a_module_without_the_kernel_is_our_error) {
+  SizeProgram sizes({});
+  const RegionProgram program{"r", "", {{"k", 1, 64, 1}}, {}, {}, false};
+  EXPECT_THROW(load_region(program, sizes, [](const std::string&) { return nullptr; }), InternalError);
+}
+
+TEST(RegionExecutable, takes_sizes_that_no_tensor_gives_as_inputs) {
+  const Expr s = Expr::symbol("s"), t = Expr::symbol("t");
+  CompiledRegion region;
+  region.name = "r";
+  region.inputs = {{"x", DType::F32, {s}, {1}}};
+  region.outputs = {{"y", DType::F32, {s, t}, {t, 1}}};
+  region.program.sizes = {s, t};
+  region.program.workspaces = {{DType::F32, s}};
+  const Executable executable = region_executable(region);
+  ASSERT_EQ(executable.inputs.size(), 2U);
+  EXPECT_EQ(std::get<Expr>(executable.inputs[1].value), t);
+  EXPECT_THAT(to_text(executable), HasSubstr("region 0 r(%x) -> %y, workspace %workspace"));
+}
+
+}  // namespace
+}  // namespace tilefuse
