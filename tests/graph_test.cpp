@@ -7,6 +7,7 @@
 #include "core/graph_symbols.h"
 #include "core/result.h"
 #include "core/structural_hash.h"
+#include "tests/print_to.h"
 
 namespace tilefuse {
 namespace {

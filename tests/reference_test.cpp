@@ -9,6 +9,7 @@
 
 #include "core/reference_map.h"
 #include "core/rounding.h"
+#include "tests/print_to.h"
 #include "tests/random_graph.h"
 
 namespace tilefuse {
