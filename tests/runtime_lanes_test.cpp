@@ -265,7 +265,7 @@ void check_nan_rules() {
     EXPECT_TRUE(tile::all(tile::is_nan(nan)));
     EXPECT_FALSE(tile::any(tile::is_nan(v)));
     EXPECT_EQ(tile::all(tile::is_inf(v)), std::isinf(x));
-    for (const Mask ordered :
+    for (const Mask& ordered :
          {tile::lt(v, nan), tile::le(v, nan), tile::gt(v, nan), tile::ge(v, nan), tile::eq(v, nan)}) {
       EXPECT_FALSE(tile::any(ordered));
     }
