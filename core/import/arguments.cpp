@@ -22,7 +22,7 @@ std::string device_text(const Field& device) {
 }
 
 Argument enumeration(std::string kind, std::string_view value) {
-  return {"", EnumArgument{std::move(kind), std::string(value)}};
+  return {"", EnumArgument{std::move(kind), std::string(value)}, 0};
 }
 
 }  // namespace
@@ -51,30 +51,30 @@ Argument ArgumentReader::list(const Field& items, std::string_view item_tag) con
   for (size_t i = 0; i < items.size(); ++i) {
     result.push_back(item_tag.empty() ? argument(items.at(i)) : tagged(item_tag, items.at(i)));
   }
-  return {"", std::move(result)};
+  return {"", std::move(result), 0};
 }
 
 Argument ArgumentReader::tagged(std::string_view tag, const Field& value) const {
-  if (tag == "as_none") return {"", NoneArgument{}};
-  if (tag == "as_tensor") return {"", tensor(value)};
+  if (tag == "as_none") return {"", NoneArgument{}, 0};
+  if (tag == "as_tensor") return {"", tensor(value), metadata_->storage_offset(value["name"].text())};
   if (tag == "as_optional_tensor") return argument(value);
-  if (tag == "as_bool") return {"", value.flag()};
-  if (tag == "as_int") return {"", Expr(value.integer())};
-  if (tag == "as_float") return {"", value.number()};
-  if (tag == "as_string") return {"", value.text()};
+  if (tag == "as_bool") return {"", value.flag(), 0};
+  if (tag == "as_int") return {"", Expr(value.integer()), 0};
+  if (tag == "as_float") return {"", value.number(), 0};
+  if (tag == "as_string") return {"", value.text(), 0};
   if (tag == "as_sym_int") return sym_int(value);
-  if (tag == "as_expr") return {"", metadata_->expression(value)};
+  if (tag == "as_expr") return {"", metadata_->expression(value), 0};
   if (tag == "as_scalar_type") return enumeration("dtype", dtype_name(value));
   if (tag == "as_memory_format") return enumeration("memory_format", memory_format_name(value));
   if (tag == "as_layout") return enumeration("layout", layout_name(value));
   if (tag == "as_device") return enumeration("device", device_text(value));
-  return {"", Opaque{std::string(tag.substr(tag.find('_') + 1))}};
+  return {"", Opaque{std::string(tag.substr(tag.find('_') + 1))}, 0};
 }
 
 Argument ArgumentReader::sym_int(const Field& value) const {
   const auto [tag, content] = value.tagged();
-  if (tag == "as_int") return {"", Expr(content.integer())};
-  if (tag == "as_name") return {"", metadata_->sym_int(content.text(), content)};
+  if (tag == "as_int") return {"", Expr(content.integer()), 0};
+  if (tag == "as_name") return {"", metadata_->sym_int(content.text(), content), 0};
   value.fail("must be as_name or as_int, got " + std::string(tag));
 }
 

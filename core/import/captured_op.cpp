@@ -56,6 +56,8 @@ Tensor CapturedOp::as_tensor(const Argument& argument) const {
 
 Tensor CapturedOp::tensor(std::string_view name) { return as_tensor(required(name)); }
 
+Expr CapturedOp::storage_offset(std::string_view tensor_name) { return required(tensor_name).storage_offset; }
+
 std::optional<Tensor> CapturedOp::optional_tensor(std::string_view name) {
   const Argument* argument = find(name);
   if (argument == nullptr) return std::nullopt;

@@ -29,6 +29,7 @@ struct Argument {
   std::string name;  // empty inside lists
   std::variant<NoneArgument, ValueId, bool, Expr, double, std::string, EnumArgument, ArgumentList, Opaque>
       value;
+  Expr storage_offset;  // of a tensor, as recorded
 };
 
 // One output of the node; nullopt where the operator returned None.
@@ -48,6 +49,7 @@ class CapturedOp {
   bool has(std::string_view name) const;  // present and not None
   bool is_tensor(std::string_view name) const;
   Tensor tensor(std::string_view name);
+  Expr storage_offset(std::string_view tensor_name);
   std::optional<Tensor> optional_tensor(std::string_view name);
   std::vector<Tensor> tensors(std::string_view name);
   std::vector<std::optional<Tensor>> optional_tensors(std::string_view name);

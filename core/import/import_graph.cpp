@@ -196,6 +196,7 @@ class Importer {
                                          const std::vector<ResultRecord>& results) {
     const OperatorRow* row = find_operator(overload);
     if (row == nullptr) return std::nullopt;
+    if (std::all_of(results.begin(), results.end(), has_no_element)) return nothing(results);
     try {
       CapturedOp op(builder_, overload, arguments, results);
       Outputs outputs = row->build(op);
@@ -204,6 +205,20 @@ class Importer {
     } catch (const Declined&) {
       return std::nullopt;
     }
+  }
+
+  static bool has_no_element(const ResultRecord& result) {
+    if (!result) return false;
+    const Shape& shape = result->type.shape;
+    return std::any_of(shape.begin(), shape.end(), [](const Expr& extent) { return extent.is_constant(0); });
+  }
+
+  Outputs nothing(const std::vector<ResultRecord>& results) {
+    Outputs outputs;
+    for (const ResultRecord& result : results) {
+      outputs.emplace_back(constant(builder_, int64_t{0}, result->type.dtype, result->type.shape));
+    }
+    return outputs;
   }
 
   // Sizes that are equal only under the capture's guards may be written in two ways; then the expansion is

@@ -118,13 +118,18 @@ TensorRecord Metadata::tensor(const std::string& name, const Field& asked_by) {
     refuse("cannot take a graph with the tensor '" + name + "' of dtype " + std::string(dtype) +
            ": it is not an element type of the tensor graph");
   }
-  TensorRecord result{name, {*known, sizes(record["sizes"])}, sizes(record["strides"]), 0};
+  TensorRecord result{name, {*known, sizes(record["sizes"])}, sizes(record["strides"])};
   if (result.strides.size() != result.type.shape.size()) {
     record.fail("has " + std::to_string(result.type.shape.size()) + " sizes but " +
                 std::to_string(result.strides.size()) + " strides");
   }
-  if (const auto offset = record.find("storage_offset")) result.storage_offset = size(*offset);
   return result;
+}
+
+Expr Metadata::storage_offset(const std::string& tensor_name) {
+  const auto record = tensor_values_.find(tensor_name);
+  const auto offset = record ? record->find("storage_offset") : std::nullopt;
+  return offset ? size(*offset) : Expr(0);
 }
 
 Expr Metadata::sym_int(const std::string& name, const Field& asked_by) {

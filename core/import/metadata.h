@@ -15,7 +15,6 @@ struct TensorRecord {
   std::string name;
   TensorType type;
   std::vector<Expr> strides;
-  Expr storage_offset;
 };
 
 // Names of the schema's numbers, as the framework spells them: "float32", "strided", "preserve_format".
@@ -31,6 +30,7 @@ class Metadata {
 
   bool is_tensor(const std::string& name) const;
   TensorRecord tensor(const std::string& name, const Field& asked_by);
+  Expr storage_offset(const std::string& tensor_name);
   Expr sym_int(const std::string& name, const Field& asked_by);
   Expr size(const Field& int_or_expr);     // {"as_int": 3} or {"as_expr": {"expr_str": ...}}
   Expr expression(const Field& sym_expr);  // {"expr_str": ...}

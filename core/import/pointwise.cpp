@@ -41,7 +41,8 @@ Outputs logit(CapturedOp& op) {
   Tensor x = widened(cast(op.tensor("self"), op.dtype()));
   if (op.has("eps")) {
     const double eps = op.number("eps");
-    x = clamped(x, eps, 1.0 - eps);
+    const Tensor upper = where(compare(MapFn::Gt, x, 1.0 - eps), 1.0 - eps, x);
+    x = where(compare(MapFn::Lt, x, eps), eps, upper);  // the lower limit wins where eps is above a half
   }
   return {as_result(op, log(x / (1.0 - x)))};
 }
@@ -100,8 +101,10 @@ Outputs quotient(CapturedOp& op) {
   const std::string mode = op.text("rounding_mode", "");
   const DType dtype = arithmetic_dtype(op, {"self", "other"});
   if (!mode.empty()) require_nonzero_divisor(op, "other", dtype);
+  const Tensor a = operand(op, "self", dtype), b = operand(op, "other", dtype);
+  if (mode == "trunc" && is_float(dtype)) return {as_result(op, map(MapFn::Trunc, a / b))};  // two roundings
   const MapFn fn = mode.empty() ? MapFn::Div : mode == "floor" ? MapFn::FloorDiv : MapFn::TruncDiv;
-  return {as_result(op, map(fn, operand(op, "self", dtype), operand(op, "other", dtype)))};
+  return {as_result(op, map(fn, a, b))};
 }
 
 template <MapFn fn>

@@ -231,18 +231,22 @@ Outputs pad(CapturedOp& op) {
   return {view(x, simplify(map))};
 }
 
-// The storage of a contiguous tensor, read at computed places.
+// The storage of a contiguous tensor, read at computed places that all lie inside it.
 Outputs strided(CapturedOp& op) {
   const Tensor x = op.tensor("self");
   const auto strides = op.builder().graph()[x.id()].strides;
   if (!strides || *strides != contiguous_strides(x.shape())) decline("storage that is not contiguous");
   const std::vector<Expr> steps = op.sizes("stride");
-  Expr place = op.size("storage_offset", Expr(0));
+  Expr place = op.size("storage_offset", op.storage_offset("self")) - op.storage_offset("self");
   op.ignore("size");
-  for (size_t dim = 0; dim < steps.size(); ++dim)
+  for (size_t dim = 0; dim < steps.size(); ++dim) {
     place = place + Expr::index(static_cast<int>(dim)) * steps[dim];
-  const Tensor flat = reshape(x, {element_count(x.shape(), all_dims(x))});
-  return {view(flat, IndexMap{op.shape(), {place}, {}, 0.0})};
+  }
+  const Expr count = element_count(x.shape(), all_dims(x));
+  if (!proves_nonnegative(place, op.shape()) || !proves_less(place, count, op.shape())) {
+    decline("places outside of the tensor");
+  }
+  return {view(reshape(x, {count}), IndexMap{op.shape(), {place}, {}, 0.0})};
 }
 
 // clang-format off
