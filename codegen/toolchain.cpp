@@ -31,7 +31,8 @@ std::optional<std::string> find_program(const std::string& name, const std::stri
   }
   std::istringstream folders(search_path.empty() ? kDefaultPath : search_path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string path = folder + "/" + name;
+    std::string path = folder;
+    path.append("/").append(name);
     if (!folder.empty() && folder.front() == '/' && is_program(path)) return path;
   }
   return std::nullopt;
@@ -130,6 +131,7 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_nu
       "-w",       // warnings are for the tests of the emitter
   };
   flags.emplace_back(eager_numerics ? "-ffp-contract=off" : "-ffp-contract=fast");
+  if (eager_numerics) flags.emplace_back("-DTILEFUSE_EXACT_BF16");
   // clang splits 512-bit vectors unless told: a quarter of the speed.
   if (toolchain.is_clang && cpu_has_avx512()) flags.emplace_back("-mprefer-vector-width=512");
   return flags;

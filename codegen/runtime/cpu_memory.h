@@ -301,7 +301,7 @@ TILE_INLINE VecN<unsigned, kLanes> interleave_bf16_exactly(Vec<float> a, Vec<flo
 }
 TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
 #if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
-  if (__builtin_expect(has_subnormal(a) | has_subnormal(b), 0)) return interleave_bf16_exactly(a, b);
+  if (__builtin_expect(has_subnormal(a, b), 0)) return interleave_bf16_exactly(a, b);
   using Halves = unsigned short __attribute__((vector_size(64)));
   const Halves both = (Halves)__builtin_ia32_cvtne2ps2bf16_v32hi(b, a);
   return (VecN<unsigned, 16>)__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,

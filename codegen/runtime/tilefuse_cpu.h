@@ -3,6 +3,7 @@
 // into one text, so that a kernel needs no file beside it): GNU vector extensions and compiler builtins only.
 //
 //   #define TILEFUSE_LANES 16      1, 4, 8, 16 or 32; before this text
+//   #define TILEFUSE_EXACT_BF16    storing bf16 keeps subnormals everywhere (build does so for eager's numerics)
 //
 // Everything is in namespace tile, which the end of this file opens with `using namespace tile`.
 // A local variable called `exp` hides the function; `tile::exp` always works.
