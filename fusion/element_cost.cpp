@@ -1,5 +1,7 @@
 #include "fusion/element_cost.h"
 
+#include <algorithm>
+
 #include "core/match.h"
 #include "core/result.h"
 
@@ -36,13 +38,16 @@ double map_cycles(MapFn fn, const Target& target) {
 
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
-double registers_of(DType dtype) { return size_in_bytes(dtype) > 4 ? size_in_bytes(dtype) / 4.0 : 1; }
-
 }  // namespace
 
-double cycles_per_vector(const TileGraph& graph, const TileValue& value, const Target& target) {
+double registers_of_vector(DType dtype, int lanes, const Target& target) {
+  const int held = std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute));
+  return std::max(1.0, double(lanes) * held / target.vector_bytes);
+}
+
+double cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target) {
   const double simple = target.rate("clk_per_vector.simple");
-  const double cycles = match(
+  return match(
       value.op,
       [&](const TileLoad& load) {
         const double widen = size_in_bytes(graph[load.buffer].dtype) < 4 ? 1 / target.rate("rate.shift") : 0;
@@ -57,13 +62,12 @@ double cycles_per_vector(const TileGraph& graph, const TileValue& value, const T
       },
       [&](const TileReduce& reduce) { return (info(reduce.kind).is_index ? 4 : 1) * simple; },
       [&](const TileScan&) { return simple; });
-  return cycles * registers_of(value.dtype);
 }
 
-double store_cycles_per_vector(const TileGraph& graph, const TileStore& store, const Target& target) {
+double cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target) {
   const DType dtype = graph[store.buffer].dtype;
   const double narrow = size_in_bytes(dtype) < 4 ? 1 / target.rate("rate.narrow_bf16") : 0;
-  return registers_of(dtype) / target.rate("rate.store") + narrow;
+  return 1 / target.rate("rate.store") + narrow;
 }
 
 }  // namespace tilefuse

@@ -45,12 +45,13 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
 // Vector cycles when every element is computed once.
 double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
   double cycles = 0;
-  const double lanes = target.vector_bytes / 4.0;
+  const int lanes = target.vector_bytes / 4;
   for (const TileValue& value : graph.values) {
     double elements = elements_of(value.axes, extent);
     if (const auto* reduce = std::get_if<TileReduce>(&value.op))
       elements *= elements_of(reduce->axes, extent);
-    cycles += std::ceil(elements / lanes) * cycles_per_vector(graph, value, target);
+    cycles += std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target) *
+              cycles_per_register(graph, value, target);
   }
   return cycles;
 }
@@ -69,10 +70,10 @@ double estimate_us(const TileGraph& graph, const Target& target, int threads, co
     extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
   const Bytes bytes = compulsory_bytes(graph, extent, hints);
   const double compute = compute_cycles(graph, extent, target) / target.clock_ghz / 1e3;
-  const double alone = overlap(target, {compute, memory_us(bytes, target, 1)});
-  const double launch = target.rate("launch.host");
+  const double launch = target.rate("launch.host"), norm = target.rate("overlap.norm");
+  const double alone = overlap(norm, {compute, memory_us(bytes, target, 1)});
   if (threads <= 1) return launch + alone;
-  const double shared = overlap(target, {compute / threads, memory_us(bytes, target, threads)});
+  const double shared = overlap(norm, {compute / threads, memory_us(bytes, target, threads)});
   return launch + std::min(alone, shared + target.rate("launch.threads"));
 }
 

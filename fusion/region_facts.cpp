@@ -68,22 +68,15 @@ bool is_trivial(const TileOp& op) {  // cheaper to compute again than to load
          std::holds_alternative<TilePredicate>(op);
 }
 
-int element_level(const TileGraph& graph, const Structure& structure, TileValueId value) {
-  int level = 0;
-  for (TileValueId operand : operands_of(graph[value]))
-    level = std::max(level, structure.level[operand.index]);
-  return level;
-}
-
 // What one pass has to produce: operands of its reductions, values of its stores.
 std::vector<TileValueId> roots_of_pass(const TileGraph& graph, const Structure& structure, int pass) {
   std::vector<TileValueId> roots;
   for (TileValueId reduction : structure.reductions) {
-    if (pass_of(structure, graph, reduction) == pass) roots.push_back(reduction);
+    if (structure.level[reduction.index] == pass) roots.push_back(reduction);
   }
   for (const TileStore& store : graph.stores) {
     if (!structure.varies_along_reduced(graph, store.value)) continue;
-    if (pass_of(structure, graph, store.value) == pass) roots.push_back(store.value);
+    if (structure.level[store.value.index] == pass) roots.push_back(store.value);
   }
   return roots;
 }
@@ -99,12 +92,6 @@ int64_t hinted_size(const Expr& size, const SizeHints& hints) {
 }
 
 int held_bytes(DType dtype) { return std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute)); }
-
-int pass_of(const Structure& structure, const TileGraph& graph, TileValueId value) {
-  const TileOp& op = graph[value].op;
-  const bool reduces = std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op);
-  return reduces ? element_level(graph, structure, value) : structure.level[value.index];
-}
 
 Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints) {
   Result<Structure> structure = analyze_structure(graph);
@@ -128,9 +115,8 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
 std::vector<TileValueId> crossing_values(const TileGraph& graph, const Structure& structure) {
   std::vector<bool> crosses(graph.values.size(), false);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    const int user_pass = pass_of(structure, graph, TileValueId{v});
     for (TileValueId operand : operands_of(graph.values[v])) {
-      if (structure.level[operand.index] < user_pass) crosses[operand.index] = true;
+      if (structure.level[operand.index] < structure.level[v]) crosses[operand.index] = true;
     }
   }
   std::vector<TileValueId> result;

@@ -39,8 +39,6 @@ struct RegionFacts {
 Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints);
 
 int64_t hinted_size(const Expr& size, const SizeHints& hints);
-// The pass in which a reduction, a scan or a store that varies along reduced axes runs.
-int pass_of(const Structure& structure, const TileGraph& graph, TileValueId reduction);
 
 // Values that vary along reduced axes, are computed in one pass and wanted in a later one: what `keep` may
 // hold. Literals and coordinates are never worth it.

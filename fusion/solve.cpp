@@ -1,147 +1,119 @@
 #include "fusion/solve.h"
 
 #include <algorithm>
+#include <bit>
 
-#include "fusion/check_schedule.h"
-#include "fusion/region_facts.h"
+#include "fusion/cost_model.h"
+#include "fusion/decision_variables.h"
+#include "fusion/explain_conflict.h"
+#include "fusion/schedule_limits.h"
+#include "fusion/schedule_preferences.h"
+#include "fusion/search.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr double kTaskElements = 16384;  // about 2 us of cheap work
-constexpr double kSplitElements = 65536;
+// Candidates are searched for as if there were so many threads, and only ranked for the real number: what
+// decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
+constexpr int kNominalThreads = 8;
+constexpr size_t kShortList = 48;
+// Of two schedules that cost the same, the smaller code and scratch: a share of the cost for each doubling.
+constexpr double kCodeShare = 0.01;
 
-struct Chooser {
-  const TileGraph& graph;
-  const Target& target;
-  const RegionFacts& facts;
-  Schedule schedule{};
+double code_share(const Schedule& schedule) {
+  const int copies = std::countr_zero(static_cast<unsigned>(schedule.unroll)) +
+                     std::countr_zero(static_cast<unsigned>(schedule.rows));
+  return 1 + kCodeShare * double(copies + static_cast<int>(schedule.keep.size()));
+}
 
-  bool lanes_are_parallel() const {
-    return schedule.lane_axis && !facts.structure.is_reduced(*schedule.lane_axis);
+bool same_bits(const Schedule& a, const Schedule& b) {
+  return a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll && a.split == b.split &&
+         a.accumulate_in_scratch == b.accumulate_in_scratch &&
+         (a.walk == Walk::Online) == (b.walk == Walk::Online);
+}
+
+class Solver {
+ public:
+  Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system)
+      : graph_(graph), system_(system), model_(graph, target, facts, kNominalThreads) {}
+
+  SearchResult run(int64_t node_budget) {
+    return search(
+        system_.constraints, {kShortList, node_budget},
+        [this](const Domains& domains) { return rank_cost(schedule_of(system_, graph_, domains)); },
+        [this](const Domains& domains) { return lower_bound(domains); });
   }
-  double lane_score(AxisId axis) const;
-  void choose_lanes();
-  void choose_grid();
-  void choose_walk();
-  void choose_split();
-  void choose_streams();
+
+ private:
+  double rank_cost(const Schedule& schedule) {
+    return model_.thread_free_us(schedule) * code_share(schedule);
+  }
+  double lower_bound(const Domains& domains);
+
+  const TileGraph& graph_;
+  const ScheduleSystem& system_;
+  CostModel model_;
 };
 
-double Chooser::lane_score(AxisId axis) const {
-  if (facts.extent[axis.index] < 4) return 0;
-  for (TileValueId reduction : facts.structure.reductions) {
-    const auto* scan = std::get_if<TileScan>(&graph[reduction].op);
-    if (scan != nullptr && scan->axis == axis) return 0;
+double Solver::lower_bound(const Domains& domains) {
+  const auto is_open = [&](VariableId variable) { return !std::has_single_bit(domains[variable.index]); };
+  if (is_open(system_.lane_axis) || is_open(system_.lanes)) return 0;
+  Schedule relaxed = schedule_of(system_, graph_, domains);
+  relaxed.keep.clear();
+  for (const auto& [value, keep] : system_.keep) {  // keeping a value never adds to the bound
+    if ((domains[keep.index] & 2U) != 0) relaxed.keep.push_back(value);
   }
-  double score = 0;
-  for (const Access& access : facts.accesses) {
-    double elements = access.element_bytes;
-    for (size_t a = 0; a < facts.extent.size(); ++a) {
-      if (access.along[a].kind != AxisAccess::Kind::Broadcast) elements *= facts.extent[a];
-    }
-    if (access.along[axis.index].kind == AxisAccess::Kind::Unit) score += elements;
-    if (access.along[axis.index].kind == AxisAccess::Kind::Strided) score -= 0.5 * elements;
-    if (access.along[axis.index].kind == AxisAccess::Kind::Irregular) score -= 0.25 * elements;
-  }
-  return score;
+  return model_.lower_bound_us(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
 }
 
-void Chooser::choose_lanes() {
-  double best = 0;
-  for (uint32_t a = 0; a < graph.axes.size(); ++a) {
-    const double score = lane_score(AxisId{a});
-    if (score <= 0 || score < best) continue;
-    best = score;
-    schedule.lane_axis = AxisId{a};
+// The first is the cheapest of those that compute the same bits as the choice for the nominal threads; the
+// others follow by cost.
+std::vector<Schedule> rank(std::vector<Schedule> schedules, CostModel& model, size_t candidates) {
+  const Schedule nominal = schedules.front();
+  for (Schedule& schedule : schedules) {
+    schedule.cost = model.terms(schedule);
+    schedule.cost_us = 0;
+    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
   }
-  if (!schedule.lane_axis) return;
-  const double extent = facts.extent[schedule.lane_axis->index];
-  schedule.lanes = target.vector_bytes / 4;
-  while (schedule.lanes > 4 && schedule.lanes / 2 >= extent) schedule.lanes /= 2;
-  if (!facts.structure.reductions.empty() && !lanes_are_parallel()) {
-    while (schedule.unroll < 4 && extent >= 2.0 * schedule.lanes * schedule.unroll &&
-           int(facts.structure.reductions.size()) * schedule.unroll * 4 < target.vector_registers) {
-      schedule.unroll *= 2;
-    }
-  }
-}
-
-void Chooser::choose_grid() {
-  double work = 1;
-  for (AxisId axis : facts.structure.reduced) work *= facts.extent[axis.index];
-  std::vector<AxisTile> grid;
-  for (AxisId axis : facts.structure.parallel) grid.push_back({axis, 1});
-  for (size_t i = grid.size(); i-- > 0;) {
-    const double extent = facts.extent[grid[i].axis.index];
-    int64_t tile = 1;
-    while (double(tile) < extent && double(tile) * work < kTaskElements) tile *= 2;
-    const bool lanes = grid[i].axis == schedule.lane_axis;
-    if (lanes) tile = std::max<int64_t>(tile, int64_t{schedule.lanes} * schedule.unroll);
-    grid[i].tile = double(tile) >= extent ? 0 : tile;
-    work *= std::min(double(tile), extent);
-  }
-  schedule.grid = std::move(grid);
-}
-
-void Chooser::choose_walk() {
-  if (facts.structure.reductions.empty()) return;
-  schedule.walk = Walk::MultiPass;
-  for (TileValueId value : crossing_values(graph, facts.structure)) {
-    const auto* map = std::get_if<TileMap>(&graph[value].op);
-    if (map == nullptr || info(map->fn).cost < CostClass::Exp) continue;
-    Schedule with = schedule;
-    with.keep.push_back(value);
-    if (check_schedule(graph, with, &target).empty()) schedule = std::move(with);
-  }
-}
-
-void Chooser::choose_split() {
-  if (facts.structure.reductions.empty() || facts.structure.passes != 1) return;
-  Schedule with = schedule;
-  with.accumulate_in_scratch =
-      lanes_are_parallel() && facts.extent[schedule.lane_axis->index] >= 4.0 * schedule.lanes;
-  if (check_schedule(graph, with, &target).empty()) schedule = with;
-  double reduced = 1, parallel = 1;
-  for (AxisId axis : facts.structure.reduced) reduced *= facts.extent[axis.index];
-  for (AxisId axis : facts.structure.parallel) parallel *= facts.extent[axis.index];
-  const double outermost = facts.extent[facts.structure.reduced.front().index];
-  if (reduced * parallel < 2 * kSplitElements || parallel > 4096) return;
-  int64_t split = 1;
-  while (split < 64 && double(split) * 2 <= outermost && reduced * parallel / double(split) > kSplitElements)
-    split *= 2;
-  with = schedule;
-  with.split = split;
-  if (check_schedule(graph, with, &target).empty()) schedule = std::move(with);
-}
-
-void Chooser::choose_streams() {
-  if (facts.footprint_bytes < 0.75 * double(target.l3_bytes)) return;
-  for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
-    Schedule with = schedule;
-    with.streamed.push_back(BufferId{b});
-    if (check_schedule(graph, with, &target).empty()) schedule = std::move(with);
-  }
+  const auto cheaper = [](const Schedule& a, const Schedule& b) {
+    return a.cost_us * code_share(a) < b.cost_us * code_share(b);
+  };
+  std::stable_sort(schedules.begin(), schedules.end(), cheaper);
+  const auto first = std::find_if(schedules.begin(), schedules.end(),
+                                  [&](const Schedule& schedule) { return same_bits(schedule, nominal); });
+  std::rotate(schedules.begin(), first, first + 1);
+  if (schedules.size() > candidates) schedules.resize(candidates);
+  return schedules;
 }
 
 }  // namespace
 
-Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&, const SolveOptions& options,
-                       const SizeHints& hints) {
+ScheduleSystem collect_constraints(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                                   const Pins& pins) {
+  ScheduleSystem system = make_decision_variables(graph, target, facts, pins);
+  add_limits(graph, target, facts, system);
+  add_pins(pins, system.constraints);
+  return system;
+}
+
+Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins,
+                       const SolveOptions& options, const SizeHints& hints) {
   const Result<RegionFacts> facts = collect_region_facts(graph, hints);
   if (!facts) return facts.unsupported();
-  Chooser chooser{graph, target, *facts};
-  chooser.choose_lanes();
-  chooser.choose_grid();
-  chooser.choose_walk();
-  chooser.choose_split();
-  chooser.choose_streams();
-  Schedule& schedule = chooser.schedule;
-  schedule.tile_graph = graph.name;
-  schedule.target = target.name;
-  schedule.cost_us = estimate_us(graph, target, options.threads, hints);
-  schedule.cost = {{"estimate", schedule.cost_us}};
-  return Solution{{std::move(schedule)}, 1, true};
+  const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
+  ScheduleSystem preferred = limits;
+  add_preferences(graph, target, *facts, estimate_us(graph, target, 1, hints), preferred);
+  SearchResult found = Solver(graph, target, *facts, preferred).run(options.node_budget);
+  if (found.ranked.empty()) found = Solver(graph, target, *facts, limits).run(options.node_budget);
+  if (found.ranked.empty()) return Unsupported{explain_conflict(limits.constraints)};
+
+  std::vector<Schedule> schedules;
+  for (const RankedAssignment& ranked : found.ranked) {
+    schedules.push_back(schedule_of(limits, graph, ranked.assignment));
+  }
+  CostModel model(graph, target, *facts, options.threads);
+  const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
+  return Solution{rank(std::move(schedules), model, candidates), found.nodes, found.complete};
 }
 
 }  // namespace tilefuse

@@ -1,0 +1,201 @@
+#include "fusion/compute_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fusion/element_cost.h"
+
+namespace tilefuse {
+namespace {
+
+// Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
+constexpr double kExposedLatency = 0.5;
+
+std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
+  std::vector<bool> mask(count, false);
+  for (AxisId axis : axes) mask[axis.index] = true;
+  return mask;
+}
+
+bool contains(const std::vector<TileValueId>& values, TileValueId value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
+  if (!lane_axis) return false;
+  const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
+  return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular;
+}
+
+std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {
+  std::vector<NestLoop> loops;
+  for (const NestLoop& loop : nest) {
+    if (!structure.is_reduced(loop.axis)) loops.push_back(loop);
+  }
+  return loops;
+}
+
+}  // namespace
+
+ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const RegionFacts& facts)
+    : graph_(graph),
+      target_(target),
+      facts_(facts),
+      rates_{target.rate("rate.load"),      target.rate("rate.store"),
+             target.rate("rate.permute"),   target.rate("chain.add_f32"),
+             target.rate("latency.reduce"), target.rate("clk_per_element.gather")},
+      access_(graph.values.size(), nullptr) {
+  const size_t axes = graph.axes.size();
+  for (const TileValue& value : graph.values) {
+    cycles_.push_back(cycles_per_register(graph, value, target));
+    std::vector<bool> mask = mask_of(value.axes, axes);
+    if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
+      for (AxisId axis : reduce->axes) mask[axis.index] = true;
+    }
+    axes_.push_back(std::move(mask));
+  }
+  for (const Access& access : facts.accesses) {
+    if (access.load) access_[access.load->index] = &access;
+    if (access.store) store_access_.push_back(&access);
+  }
+  for (const TileStore& store : graph.stores) {
+    store_cycles_.push_back(cycles_per_register(graph, store, target));
+    store_axes_.push_back(mask_of(graph[store.value].axes, axes));
+  }
+}
+
+bool ComputeCost::in_a_pass(TileValueId value) const {
+  const TileOp& op = graph_[value].op;
+  return std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op) ||
+         facts_.structure.varies_along_reduced(graph_, value);
+}
+
+double ComputeCost::value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis,
+                                 bool staged) const {
+  const bool vector = lane_axis && axes_[value.index][lane_axis->index];
+  const double registers = vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : 1;
+  const Access* access = access_[value.index];
+  if (access == nullptr || !vector || !scattered(*access, lane_axis)) return registers * cycles_[value.index];
+  if (staged) {  // a load, log2(lanes) exchanges, into scratch and back
+    const double moves = 2 / rates_.load + 1 / rates_.store;
+    return registers * (cycles_[value.index] + moves + std::log2(lanes) / rates_.permute);
+  }
+  return cycles_[value.index] + lanes * rates_.gather;
+}
+
+double ComputeCost::store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const {
+  const bool vector = lane_axis && store_axes_[store][lane_axis->index];
+  if (!vector) return store_cycles_[store];
+  const DType dtype = graph_[graph_.stores[store].buffer].dtype;
+  const double cycles = registers_of_vector(dtype, lanes, target_) * store_cycles_[store];
+  if (!scattered(*store_access_[store], lane_axis)) return cycles;
+  return cycles + lanes * rates_.gather;
+}
+
+// A kept value is stored in the pass that computes it and loaded in the passes that want it.
+double ComputeCost::keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                                const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  double cycles = 0;
+  for (TileValueId kept : schedule.keep) {
+    const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, target_);
+    const double times = executions(nest, schedule, axes_[kept.index]) * registers;
+    if (contains(passes[pass], kept)) {
+      cycles += times / rates_.store;
+      continue;
+    }
+    const bool wanted = std::any_of(passes[pass].begin(), passes[pass].end(), [&](TileValueId value) {
+      return contains(operands_of(graph_[value]), kept);
+    });
+    if (wanted) cycles += times / rates_.load;
+  }
+  return cycles;
+}
+
+double ComputeCost::chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const {
+  if (schedule.accumulate_in_scratch) return 0;
+  const bool scan = std::holds_alternative<TileScan>(graph_[reduction].op);
+  const int side_by_side = scan ? 1 : schedule.unroll * schedule.rows;
+  return times / rates_.chain / side_by_side;
+}
+
+double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& schedule) const {
+  if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
+  double points = 1;
+  for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
+  return points * kExposedLatency * rates_.horizontal / schedule.rows;
+}
+
+double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                                const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  double cycles = keep_cycles(pass, passes, nest, schedule), chain = 0, horizontal = 0;
+  for (TileValueId value : passes[pass]) {
+    const bool staged = std::any_of(schedule.staged.begin(), schedule.staged.end(),
+                                    [&](const StagedLoad& load) { return load.load == value; });
+    const double times = executions(nest, schedule, axes_[value.index]);
+    cycles += times * value_cycles(value, schedule.lanes, schedule.lane_axis, staged);
+    const TileOp& op = graph_[value].op;
+    if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
+    chain = std::max(chain, chain_cycles(value, times, schedule));
+    horizontal += horizontal_cycles(value, schedule);
+    if (schedule.accumulate_in_scratch) {
+      cycles += times * (1 / rates_.load + 1 / rates_.store);
+    }
+  }
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    const TileValueId value = graph_.stores[s].value;
+    if (!facts_.structure.varies_along_reduced(graph_, value)) continue;
+    if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
+    cycles +=
+        executions(nest, schedule, store_axes_[s]) * store_cycles(s, schedule.lanes, schedule.lane_axis);
+  }
+  return std::max(cycles, chain) + horizontal;
+}
+
+double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  const std::vector<NestLoop> loops = parallel_loops(nest, facts_.structure);
+  double cycles = 0;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (in_a_pass(TileValueId{v})) continue;
+    const bool staged = std::any_of(schedule.staged.begin(), schedule.staged.end(),
+                                    [&](const StagedLoad& load) { return load.load.index == v; });
+    cycles += executions(loops, schedule, axes_[v]) *
+              value_cycles(TileValueId{v}, schedule.lanes, schedule.lane_axis, staged);
+  }
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    if (facts_.structure.varies_along_reduced(graph_, graph_.stores[s].value)) continue;
+    cycles +=
+        executions(loops, schedule, store_axes_[s]) * store_cycles(s, schedule.lanes, schedule.lane_axis);
+  }
+  return cycles;
+}
+
+double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
+                                     std::optional<AxisId> lane_axis) const {
+  double times = 1;
+  for (uint32_t a = 0; a < axes.size(); ++a) {
+    if (!axes[a]) continue;
+    const double extent = facts_.extent[a];
+    times *= lane_axis == AxisId{a} ? std::ceil(extent / lanes) : extent;
+  }
+  return times;
+}
+
+double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
+                                std::optional<AxisId> lane_axis) const {
+  double cycles = 0;
+  const auto add = [&](TileValueId value) {
+    const double each =
+        std::min(value_cycles(value, lanes, lane_axis, true), value_cycles(value, lanes, lane_axis, false));
+    cycles += least_executions(axes_[value.index], lanes, lane_axis) * each;
+  };
+  for (const auto& pass : passes) std::for_each(pass.begin(), pass.end(), add);
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (!in_a_pass(TileValueId{v})) add(TileValueId{v});
+  }
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    cycles += least_executions(store_axes_[s], lanes, lane_axis) * store_cycles(s, lanes, lane_axis);
+  }
+  return cycles;
+}
+
+}  // namespace tilefuse

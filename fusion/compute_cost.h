@@ -1,0 +1,50 @@
+// Cycles of arithmetic, widening, masks and scattered accesses in each pass of a schedule, on one thread.
+//
+// A value is computed as often as the innermost loop that it varies along runs; what does not vary further in
+// is hoisted. Reductions are bound by their chains when too few accumulators run side by side.
+#pragma once
+#include <vector>
+
+#include "fusion/loop_nest.h"
+
+namespace tilefuse {
+
+class ComputeCost {
+ public:
+  ComputeCost(const TileGraph& graph, const Target& target, const RegionFacts& facts);
+
+  // passes: values_of_passes for the schedule's `keep`.
+  double pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                     const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  // Values that vary along no reduced axis, with their stores: once for an element of the parallel axes.
+  double outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  // At most the cycles of all passes and of what is outside, for any schedule with these lanes.
+  double lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
+                     std::optional<AxisId> lane_axis) const;
+
+ private:
+  double value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis, bool staged) const;
+  double store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const;
+  double keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                     const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
+  double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
+  double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
+  bool in_a_pass(TileValueId value) const;
+
+  struct Rates {  // of the profile, looked up once
+    double load, store, permute, chain, horizontal, gather;
+  };
+
+  const TileGraph& graph_;
+  const Target& target_;
+  const RegionFacts& facts_;
+  Rates rates_;
+  std::vector<double> cycles_, store_cycles_;  // of one register, by value and by store
+  std::vector<std::vector<bool>> axes_;        // by value: the axes its work is done along
+  std::vector<std::vector<bool>> store_axes_;
+  std::vector<const Access*> access_;        // by value: of a load
+  std::vector<const Access*> store_access_;  // by store
+};
+
+}  // namespace tilefuse

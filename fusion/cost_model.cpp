@@ -1,0 +1,119 @@
+#include "fusion/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilefuse {
+
+CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
+    : graph_(graph),
+      facts_(facts),
+      threads_(threads),
+      lanes_of_f32_(target.vector_bytes / 4.0),
+      rates_{target.rate("overlap.norm"),
+             target.rate("loop.start"),
+             target.rate("tile.start"),
+             target.rate("launch.host"),
+             target.rate("launch.threads"),
+             bandwidth_gbs(target, MemoryLevel::L2, "read", 1),
+             bandwidth_gbs(target, MemoryLevel::L3, "read", 1),
+             bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
+             target.clock_ghz},
+      compute_(graph, target, facts),
+      traffic_one_(graph, target, facts, 1),
+      traffic_all_(graph, target, facts, threads),
+      usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)) {}
+
+const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueId>& keep) {
+  const auto found = pass_values_.find(keep);
+  if (found != pass_values_.end()) return found->second;
+  PassValues passes = values_of_passes(graph_, facts_.structure, keep);
+  if (passes.empty()) passes.emplace_back();  // no reduction: one walk, whose values are all outside
+  return pass_values_.emplace(keep, std::move(passes)).first->second;
+}
+
+double CostModel::loop_starts(const std::vector<NestLoop>& nest) const {
+  double starts = 1;
+  for (size_t i = 0; i + 1 < nest.size(); ++i) starts *= nest[i].trips;
+  return starts * rates_.loop_start;
+}
+
+// Partial results are written by the first launch and summed by a second one.
+double CostModel::combine_us(const Schedule& schedule, int threads) const {
+  if (schedule.split <= 1) return 0;
+  double elements = double(facts_.structure.reductions.size()) * double(schedule.split);
+  for (AxisId axis : facts_.structure.parallel) elements *= facts_.extent[axis.index];
+  const double moved_us = 2 * 4 * elements / rates_.l3_gbs_all / threads / 1e3;
+  const double sum_us = elements / lanes_of_f32_ / rates_.gigahertz / threads / 1e3;
+  return moved_us + sum_us + rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
+}
+
+CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
+  const PassValues& passes = pass_values(schedule.keep);
+  const TrafficCost& traffic = threads == 1 ? traffic_one_ : traffic_all_;
+  const std::vector<NestLoop> nest = loop_nest(facts_, schedule);
+  const std::vector<Traffic> moved = traffic.passes(passes, nest, schedule);
+  const double tasks = task_count(facts_, schedule) * double(schedule.split);
+  const double busiest = std::ceil(tasks / threads) / tasks;  // share of the work on one thread
+  const double us_per_cycle = 1 / rates_.gigahertz / 1e3;
+  const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
+  const bool one_norm = traffic.window_bytes(schedule) <= usable_l1_;
+
+  Parts parts;
+  double compute = 0, cache = 0, dram = 0;
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    double cycles = compute_.pass_cycles(pass, passes, nest, schedule);
+    if (pass + 1 == passes.size()) cycles += compute_.outside_cycles(nest, schedule);
+    compute += cycles * us_per_cycle * busiest;
+    cache += (moved[pass].l2_bytes / rates_.l2_gbs +
+              moved[pass].l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
+             1e3 * busiest;
+    dram += moved[pass].dram_ns / 1e3 * busiest * threads;
+    if (one_norm && pass + 1 < passes.size()) continue;
+    parts.together += overlap(rates_.norm, {compute, cache, dram});
+    parts.compute += std::exchange(compute, 0);
+    parts.cache += std::exchange(cache, 0);
+    parts.dram += std::exchange(dram, 0);
+  }
+  parts.starts =
+      (loop_starts(nest) * double(passes.size()) + rates_.tile_start * tasks) * us_per_cycle * busiest;
+  parts.combine = combine_us(schedule, threads);
+  parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
+  return parts;
+}
+
+bool CostModel::can_share(const Schedule& schedule) const {
+  return threads_ > 1 && (task_count(facts_, schedule) > 1 || schedule.split > 1);
+}
+
+std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
+  Parts parts = parts_on(schedule, 1);
+  if (can_share(schedule)) {
+    const Parts shared = parts_on(schedule, threads_);
+    if (shared.total() < parts.total()) parts = shared;
+  }
+  std::vector<CostTerm> terms = {{"compute", parts.compute}, {"cache", parts.cache}, {"DRAM", parts.dram}};
+  terms.push_back({"overlap", parts.together - parts.compute - parts.cache - parts.dram});
+  terms.push_back({"starts", parts.starts});
+  if (parts.combine > 0) terms.push_back({"combine", parts.combine});
+  terms.push_back({"launch", parts.launch});
+  return terms;
+}
+
+double CostModel::thread_free_us(const Schedule& schedule) {
+  const double alone = parts_on(schedule, 1).total();
+  if (!can_share(schedule)) return alone + alone / threads_;
+  return std::min(alone, parts_on(schedule, threads_).total()) + alone / threads_;
+}
+
+double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
+                                 const std::vector<TileValueId>& keep) {
+  const double cycles = compute_.lower_bound(pass_values(keep), lanes, lane_axis);
+  const double compute_us = cycles / rates_.gigahertz / 1e3;
+  const double alone = rates_.launch_host + std::max(compute_us, traffic_one_.lower_bound_ns() / 1e3);
+  const double shared = rates_.launch_host + rates_.launch_threads +
+                        std::max(compute_us / threads_, traffic_all_.lower_bound_ns() / 1e3);
+  return std::min(alone, shared) + alone / threads_;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,186 @@
+#include "fusion/decision_variables.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/nearest_name.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kMostTiles = 24;  // values in the domain of a tile
+constexpr int64_t kMostSplit = 256;
+
+std::optional<int64_t> positive_number(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 1) return std::nullopt;
+  return number;
+}
+
+DecisionValue numbered(int64_t number) { return {number, std::to_string(number)}; }
+
+class VariableMaker {
+ public:
+  VariableMaker(const TileGraph& graph, const Target& target, const RegionFacts& facts, const Pins& pins)
+      : graph_(graph), target_(target), facts_(facts), pins_(pins) {}
+  ScheduleSystem make();
+
+ private:
+  VariableId add(std::string name, std::vector<DecisionValue> domain);
+  void add_lanes();
+  void add_walk();
+  void add_stage();
+  void add_grid();
+  std::vector<DecisionValue> tiles(AxisId axis) const;
+  std::vector<DecisionValue> splits() const;
+  std::vector<DecisionValue> with_pinned(const std::string& name, std::vector<DecisionValue> domain) const;
+
+  const TileGraph& graph_;
+  const Target& target_;
+  const RegionFacts& facts_;
+  const Pins& pins_;
+  ScheduleSystem system_;
+};
+
+VariableId VariableMaker::add(std::string name, std::vector<DecisionValue> domain) {
+  std::vector<Variable>& variables = system_.constraints.variables;
+  variables.push_back({std::move(name), std::move(domain)});
+  return VariableId{static_cast<uint32_t>(variables.size() - 1)};
+}
+
+std::vector<DecisionValue> VariableMaker::with_pinned(const std::string& name,
+                                                      std::vector<DecisionValue> domain) const {
+  const auto pin = pins_.decisions.find(name);
+  if (pin == pins_.decisions.end()) return domain;
+  const std::optional<int64_t> number = positive_number(pin->second);
+  const bool known = std::any_of(domain.begin(), domain.end(),
+                                 [&](const DecisionValue& value) { return value.text == pin->second; });
+  if (number && !known) domain.push_back(numbered(*number));
+  return domain;
+}
+
+void VariableMaker::add_lanes() {
+  std::vector<DecisionValue> axes;
+  for (size_t a = graph_.axes.size(); a-- > 0;)
+    axes.push_back({static_cast<int64_t>(a), graph_.axes[a].name});
+  axes.push_back({-1, "none"});
+  system_.lane_axis = add("lane_axis", std::move(axes));
+  const int full = target_.vector_bytes / 4;
+  std::vector<DecisionValue> lanes;
+  for (int count : {full, full / 2, full / 4, 2 * full, 1}) {
+    const bool known = std::any_of(lanes.begin(), lanes.end(),
+                                   [&](const DecisionValue& value) { return value.number == count; });
+    const bool generated = count == 1 || (count >= 4 && count <= 32);
+    if (generated && !known) lanes.push_back(numbered(count));
+  }
+  system_.lanes = add("lanes", std::move(lanes));
+}
+
+void VariableMaker::add_walk() {
+  system_.accumulate = add("accumulate", {{0, "registers"}, {1, "scratch"}});
+  std::vector<DecisionValue> walks;
+  for (Walk walk : {Walk::MultiPass, Walk::Resident, Walk::Online, Walk::None}) {
+    walks.push_back({static_cast<int64_t>(walk), std::string(walk_name(walk))});
+  }
+  system_.walk = add("walk", std::move(walks));
+  for (TileValueId value : crossing_values(graph_, facts_.structure)) {
+    system_.keep.emplace_back(value, add("keep." + graph_[value].name, {{0, "no"}, {1, "yes"}}));
+  }
+}
+
+// Loads that are contiguous along some parallel axis: turned, when another one is the lane axis.
+void VariableMaker::add_stage() {
+  for (const Access& access : facts_.accesses) {
+    if (!access.load) continue;
+    std::vector<DecisionValue> axes = {{-1, "direct"}};
+    for (AxisId axis : facts_.structure.parallel) {
+      if (access.along[axis.index].kind != AxisAccess::Kind::Unit) continue;
+      axes.push_back({static_cast<int64_t>(axis.index), graph_[axis].name});
+    }
+    if (axes.size() == 1) continue;
+    system_.stage.emplace_back(*access.load, add("stage." + graph_[*access.load].name, std::move(axes)));
+  }
+}
+
+std::vector<DecisionValue> VariableMaker::tiles(AxisId axis) const {
+  std::vector<DecisionValue> domain = {{0, "all"}};
+  const double extent = facts_.extent[axis.index];
+  if (extent <= 1) return domain;
+  for (int64_t tile = 1; double(tile) < extent && domain.size() < kMostTiles; tile *= 2) {
+    domain.push_back(numbered(tile));
+  }
+  return domain;
+}
+
+std::vector<DecisionValue> VariableMaker::splits() const {
+  std::vector<DecisionValue> domain;
+  for (int64_t parts = 1; parts <= kMostSplit; parts *= 2) domain.push_back(numbered(parts));
+  return domain;
+}
+
+void VariableMaker::add_grid() {
+  for (AxisId axis : facts_.structure.parallel) {
+    const std::string name = "grid." + graph_[axis].name;
+    system_.grid.emplace_back(axis, add(name, with_pinned(name, tiles(axis))));
+  }
+}
+
+ScheduleSystem VariableMaker::make() {
+  system_.constraints.tile_graph = graph_.name;
+  system_.constraints.target = target_.name;
+  add_lanes();
+  add_walk();
+  system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});
+  system_.rows = add("rows", {numbered(1), numbered(2), numbered(4)});
+  system_.split = add("split", with_pinned("split", splits()));
+  add_stage();
+  for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {
+    if (graph_.buffers[b].role != Buffer::Role::Output) continue;
+    const VariableId store = add("store." + graph_.buffers[b].name, {{0, "cached"}, {1, "streamed"}});
+    system_.store.emplace_back(BufferId{b}, store);
+  }
+  add_grid();
+  return std::move(system_);
+}
+
+std::string nearest_hint(const std::string& wanted, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> words(known.begin(), known.end());
+  const std::optional<std::string> nearest = nearest_name(wanted, words);
+  return nearest ? "; did you mean " + *nearest + "?" : "";
+}
+
+}  // namespace
+
+ScheduleSystem make_decision_variables(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                                       const Pins& pins) {
+  return VariableMaker(graph, target, facts, pins).make();
+}
+
+void add_pins(const Pins& pins, ConstraintSystem& system) {
+  for (const auto& [name, text] : pins.decisions) {
+    const std::optional<VariableId> variable = system.find(name);
+    if (!variable) {
+      std::vector<std::string> known;
+      for (const Variable& candidate : system.variables) known.push_back(candidate.name);
+      throw UserError("pin " + name + " = " + text + ": " + system.tile_graph + " has no decision " + name +
+                      nearest_hint(name, known));
+    }
+    const std::vector<DecisionValue>& domain = system.variables[variable->index].domain;
+    ValueSet value = 0;
+    std::vector<std::string> known;
+    for (size_t i = 0; i < domain.size(); ++i) {
+      if (domain[i].text == text) value = ValueSet{1} << i;
+      known.push_back(domain[i].text);
+    }
+    if (value == 0) {
+      throw UserError("pin " + name + " = " + text + ": " + name + " has no value " + text +
+                      nearest_hint(text, known));
+    }
+    system.constraints.push_back(
+        {AnyOf{{{*variable, value}}}, "pinned: " + name + " = " + text, ConstraintKind::Pin});
+  }
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,113 @@
+#include "fusion/loop_nest.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilefuse {
+namespace {
+
+constexpr double kLineBytes = 64;
+
+double tile_extent(const RegionFacts& facts, const AxisTile& tile) {
+  const double extent = facts.extent[tile.axis.index];
+  return tile.tile == 0 ? extent : std::min(extent, double(tile.tile));
+}
+
+bool varies(const Access& access, AxisId axis) { return access.varies_along(axis); }
+
+// Bytes touched by the loops from `first` on.
+double footprint(const std::vector<NestLoop>& nest, size_t first, const Access& access) {
+  double elements = 1, contiguous = 1;
+  for (size_t i = first; i < nest.size(); ++i) {
+    const AxisAccess::Kind kind = access.along[nest[i].axis.index].kind;
+    if (kind == AxisAccess::Kind::Unit) contiguous *= nest[i].trips;
+    if (kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular) elements *= nest[i].trips;
+  }
+  return elements * std::max(kLineBytes, contiguous * access.element_bytes);
+}
+
+}  // namespace
+
+double task_count(const RegionFacts& facts, const Schedule& schedule) {
+  double tasks = 1;
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.tile > 0) tasks *= std::ceil(facts.extent[tile.axis.index] / double(tile.tile));
+  }
+  return tasks;
+}
+
+std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
+  std::vector<NestLoop> nest;
+  for (const AxisTile& tile : schedule.grid) {
+    const double inner = tile_extent(facts, tile);
+    const double trips = std::ceil(facts.extent[tile.axis.index] / inner);
+    if (trips > 1) nest.push_back({tile.axis, trips, inner, true});
+  }
+  const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule);
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.axis == lane) continue;
+    const double rows = tile.axis == row ? schedule.rows : 1;
+    nest.push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
+  }
+  std::vector<NestLoop> reduced, lane_loop;
+  for (AxisId axis : facts.structure.reduced) {
+    NestLoop loop{axis, facts.extent[axis.index], 1, false};
+    (axis == lane ? lane_loop : reduced).push_back(loop);
+  }
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.axis == lane) lane_loop.push_back({tile.axis, tile_extent(facts, tile), 1, false});
+  }
+  const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));
+  const auto& second = lane_inside ? reduced : lane_loop;
+  const auto& third = lane_inside ? lane_loop : reduced;
+  nest.insert(nest.end(), second.begin(), second.end());
+  nest.insert(nest.end(), third.begin(), third.end());
+  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false});
+  return nest;
+}
+
+double executions(const std::vector<NestLoop>& nest, const Schedule& schedule,
+                  const std::vector<bool>& axes) {
+  double count = 1, so_far = 1;
+  for (const NestLoop& loop : nest) {
+    const bool lanes = loop.axis == schedule.lane_axis && !loop.over_tasks;
+    so_far *= lanes ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+    if (axes[loop.axis.index]) count = so_far;
+  }
+  return count;
+}
+
+std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
+                                 const std::vector<const Access*>& accesses, double limit) {
+  size_t level = 0;
+  for (; level < nest.size(); ++level) {
+    double together = 0;
+    for (const Access* access : accesses) together += footprint(nest, level, *access);
+    if (together <= limit) break;
+  }
+  std::vector<double> missed;
+  for (const Access* access : accesses) {
+    double bytes = footprint(nest, level, *access);
+    size_t outer = level;
+    while (outer > 0 && !varies(*access, nest[outer - 1].axis)) --outer;
+    for (size_t i = 0; i < outer; ++i) bytes *= nest[i].trips;
+    missed.push_back(bytes);
+  }
+  return missed;
+}
+
+MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) {
+  double run = 1;
+  for (size_t i = nest.size(); i-- > 0;) {
+    const AxisAccess& along = access.along[nest[i].axis.index];
+    if (along.kind == AxisAccess::Kind::Broadcast || nest[i].trips <= 1) continue;
+    const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(along.stride);
+    if (along.kind == AxisAccess::Kind::Irregular || stride * nest[i].step != run) {
+      return {run * access.element_bytes, nest[i].trips};
+    }
+    run *= nest[i].trips;
+  }
+  return {run * access.element_bytes, 1};
+}
+
+}  // namespace tilefuse

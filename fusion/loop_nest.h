@@ -1,0 +1,41 @@
+// The loops a schedule means, as the cost model walks them, and what they do to the caches.
+//
+//   grid row = 8, col = all; lanes col = 16; rows 2
+//     -> row: 512 x 8,  row: 4 x 2,  col: 1024 x 1,  row: 2 x 1        (trips x step, outermost first)
+#pragma once
+#include <vector>
+
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+
+struct NestLoop {
+  AxisId axis;
+  double trips = 1;
+  double step = 1;          // elements of the axis from one trip to the next
+  bool over_tasks = false;  // a loop of the grid
+};
+
+// Of one pass over the reduced axes; for a region without reductions, of all there is.
+std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule);
+double task_count(const RegionFacts& facts, const Schedule& schedule);  // without the parts of a split
+
+// How often the body of the innermost loop that varies along one of `axes` runs: everything that does not
+// vary further in is computed outside. Loops of the lane axis count vectors.
+double executions(const std::vector<NestLoop>& nest, const Schedule& schedule, const std::vector<bool>& axes);
+
+// Bytes that one access brings into a cache of `limit` bytes that all of `accesses` share, over the whole
+// nest: the outermost level of loops whose footprint fits is loaded once; loops around it reload what
+// depends on them. Memory comes in whole lines.
+std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
+                                 const std::vector<const Access*>& accesses, double limit);
+
+// How an access walks memory: `run_bytes` in one piece, then jumps; `rows` pieces until the next ones
+// continue where these ended. A walk without jumps has rows == 1.
+struct MemoryWalk {
+  double run_bytes = 0;
+  double rows = 1;
+};
+MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access);
+
+}  // namespace tilefuse

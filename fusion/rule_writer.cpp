@@ -1,0 +1,39 @@
+#include "fusion/rule_writer.h"
+
+namespace tilefuse {
+
+Choice RuleWriter::is(VariableId variable, int64_t number) const {
+  return where(variable, [number](int64_t value) { return value == number; });
+}
+
+Choice RuleWriter::is_not(VariableId variable, int64_t number) const {
+  return where(variable, [number](int64_t value) { return value != number; });
+}
+
+Choice RuleWriter::lane_axis_is_parallel(const Structure& structure) const {
+  return where(system_.lane_axis, [&](int64_t axis) {
+    return axis >= 0 && !structure.is_reduced(AxisId{static_cast<uint32_t>(axis)});
+  });
+}
+
+Factor RuleWriter::number_of(VariableId variable) const {
+  return factor(variable, [](int64_t number) { return double(number); });
+}
+
+Factor RuleWriter::if_equal(VariableId variable, int64_t number) const {
+  return factor(variable, [number](int64_t value) { return value == number ? 1.0 : 0.0; });
+}
+
+void RuleWriter::require(std::vector<Choice> choices, std::string origin) {
+  system_.constraints.constraints.push_back({AnyOf{std::move(choices)}, std::move(origin), kind_});
+}
+
+void RuleWriter::require(AtMost rule, std::string origin) {
+  system_.constraints.constraints.push_back({std::move(rule), std::move(origin), kind_});
+}
+
+void RuleWriter::require(MultipleOf rule, std::string origin) {
+  system_.constraints.constraints.push_back({std::move(rule), std::move(origin), kind_});
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,48 @@
+// Small words for writing rules over the variables of a schedule: `is(lanes, 1)`, `require({...}, "why")`.
+#pragma once
+#include "fusion/schedule_system.h"
+
+namespace tilefuse {
+
+class RuleWriter {
+ public:
+  RuleWriter(ScheduleSystem& system, ConstraintKind kind) : system_(system), kind_(kind) {}
+
+  const std::vector<DecisionValue>& domain(VariableId variable) const {
+    return system_.constraints.variables[variable.index].domain;
+  }
+  // The choice of all values whose number satisfies the predicate.
+  template <class Predicate>
+  Choice where(VariableId variable, const Predicate& predicate) const {
+    Choice choice{variable, 0};
+    for (size_t i = 0; i < domain(variable).size(); ++i) {
+      if (predicate(domain(variable)[i].number)) choice.values |= ValueSet{1} << i;
+    }
+    return choice;
+  }
+  Choice is(VariableId variable, int64_t number) const;
+  Choice is_not(VariableId variable, int64_t number) const;
+  Choice lane_axis_is(AxisId axis) const { return is(system_.lane_axis, axis.index); }
+  Choice lane_axis_is_not(AxisId axis) const { return is_not(system_.lane_axis, axis.index); }
+  Choice lane_axis_is_parallel(const Structure& structure) const;
+
+  // A factor that maps each value's number.
+  template <class ValueOf>
+  Factor factor(VariableId variable, const ValueOf& value_of) const {
+    Factor result{variable, {}};
+    for (const DecisionValue& value : domain(variable)) result.by_value.push_back(value_of(value.number));
+    return result;
+  }
+  Factor number_of(VariableId variable) const;
+  Factor if_equal(VariableId variable, int64_t number) const;  // 1 or 0
+
+  void require(std::vector<Choice> choices, std::string origin);
+  void require(AtMost rule, std::string origin);
+  void require(MultipleOf rule, std::string origin);
+
+ private:
+  ScheduleSystem& system_;
+  ConstraintKind kind_;
+};
+
+}  // namespace tilefuse

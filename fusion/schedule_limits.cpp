@@ -1,0 +1,335 @@
+#include "fusion/schedule_limits.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fusion/rule_writer.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kLineBytes = 64;
+constexpr double kUnbounded = 1e300;
+
+double largest_extent(const TileGraph& graph, AxisId axis) {
+  const int64_t high = bounds(graph[axis].extent).high;
+  return high == std::numeric_limits<int64_t>::max() ? kUnbounded : double(high);
+}
+
+class LimitWriter : private RuleWriter {
+ public:
+  LimitWriter(const TileGraph& graph, const Target& target, const RegionFacts& facts, ScheduleSystem& system)
+      : RuleWriter(system, ConstraintKind::Limit),
+        graph_(graph),
+        target_(target),
+        structure_(facts.structure),
+        facts_(facts),
+        system_(system) {}
+
+  void add_lanes();
+  void add_registers();
+  void add_grid();
+  void add_walk();
+  void add_keep();
+  void add_rows();
+  void add_split();
+  void add_accumulate();
+  void add_stage();
+  void add_stores();
+
+ private:
+  bool has_reductions() const { return !structure_.reductions.empty(); }
+  const std::string& name(AxisId axis) const { return graph_[axis].name; }
+  std::optional<VariableId> tile_variable(AxisId axis) const;
+  std::optional<AxisId> row_axis_beside(int64_t lane_axis) const;
+  void add_kept_products(TileValueId value, VariableId keep, AtMost& fits) const;
+  void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
+  void add_streamed_store(BufferId buffer, VariableId store);
+  bool has_aligned_rows(BufferId buffer, AxisId lane_axis) const;
+
+  const TileGraph& graph_;
+  const Target& target_;
+  const Structure& structure_;
+  const RegionFacts& facts_;
+  ScheduleSystem& system_;
+};
+
+std::optional<VariableId> LimitWriter::tile_variable(AxisId axis) const {
+  for (const auto& [candidate, variable] : system_.grid) {
+    if (candidate == axis) return variable;
+  }
+  return std::nullopt;
+}
+
+std::optional<AxisId> LimitWriter::row_axis_beside(int64_t lane_axis) const {
+  for (size_t i = system_.grid.size(); i-- > 0;) {
+    if (system_.grid[i].first.index != lane_axis) return system_.grid[i].first;
+  }
+  return std::nullopt;
+}
+
+void LimitWriter::add_lanes() {
+  const std::string together = "a lane axis goes with more than one lane";
+  require({is_not(system_.lanes, 1), is(system_.lane_axis, -1)}, together);
+  require({is(system_.lanes, 1), is_not(system_.lane_axis, -1)}, together);
+  require({is_not(system_.lane_axis, -1), is(system_.unroll, 1)}, "unroll needs a lane axis");
+  for (TileValueId reduction : structure_.reductions) {
+    const auto* scan = std::get_if<TileScan>(&graph_[reduction].op);
+    if (scan == nullptr) continue;
+    require({lane_axis_is_not(scan->axis)}, "%" + graph_[reduction].name + " is a scan along " +
+                                                name(scan->axis) + ", which cannot be the lane axis");
+  }
+}
+
+void LimitWriter::add_registers() {
+  const auto single = double(structure_.reductions.size());
+  if (single == 0) return;
+  AtMost fits{{}, std::max(single, double(target_.vector_registers - 1)), "registers"};
+  fits.sum.push_back({single,
+                      {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll),
+                       factor(system_.lanes, [](int64_t lanes) { return lanes > 1 ? 1.0 : 0.0; })}});
+  require(std::move(fits), "accumulators of " + std::to_string(structure_.reductions.size()) +
+                               " reductions fit the vector registers");
+}
+
+void LimitWriter::add_grid() {
+  for (const auto& [axis, tile] : system_.grid) {
+    require(MultipleOf{{lane_axis_is(axis)}, tile, {system_.lanes, system_.unroll}},
+            "the tile of the lane axis " + name(axis) + " is whole vectors");
+  }
+}
+
+void LimitWriter::add_walk() {
+  const auto walk = [&](Walk kind) { return static_cast<int64_t>(kind); };
+  if (!has_reductions()) {
+    require({is(system_.walk, walk(Walk::None))}, "there is no reduction to walk");
+    return;
+  }
+  require({is_not(system_.walk, walk(Walk::None))}, "a region with reductions needs a walk");
+  require({is_not(system_.walk, walk(Walk::Online))}, "no online correction is derived for this region");
+  if (structure_.passes <= 1) {
+    require({is_not(system_.walk, walk(Walk::Resident))},
+            "resident needs a second pass over the reduced axes");
+    return;
+  }
+  const std::vector<TileValueId> resident = resident_values(graph_, structure_);
+  for (const auto& [value, keep] : system_.keep) {
+    if (std::find(resident.begin(), resident.end(), value) == resident.end()) continue;
+    require({is_not(system_.walk, walk(Walk::Resident)), is(keep, 1)},
+            "a resident walk keeps %" + graph_[value].name + ", which a later pass reads");
+  }
+}
+
+// Bytes of a kept value in one task: all of its reduced axes, one block of rows, or the vectors of one
+// iteration where the lane axis is parallel.
+void LimitWriter::add_kept_products(TileValueId value, VariableId keep, AtMost& fits) const {
+  double bytes = held_bytes(graph_[value].dtype);
+  for (AxisId axis : graph_[value].axes) {
+    if (structure_.is_reduced(axis)) bytes = std::min(kUnbounded, bytes * largest_extent(graph_, axis));
+  }
+  const auto varies = [&](AxisId axis) {
+    return std::binary_search(graph_[value].axes.begin(), graph_[value].axes.end(), axis);
+  };
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    Product product{bytes, {if_equal(keep, 1), if_equal(system_.lane_axis, lane.number)}};
+    const std::optional<AxisId> row = row_axis_beside(lane.number);
+    if (row && varies(*row)) product.factors.push_back(number_of(system_.rows));
+    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
+    if (lane.number >= 0 && !structure_.is_reduced(axis) && varies(axis)) {
+      product.factors.push_back(number_of(system_.lanes));
+      product.factors.push_back(number_of(system_.unroll));
+    }
+    fits.sum.push_back(std::move(product));
+  }
+}
+
+void LimitWriter::add_keep() {
+  if (system_.keep.empty()) return;
+  AtMost fits{{}, double(target_.l2_bytes / 2), "B"};
+  for (const auto& [value, keep] : system_.keep) {
+    double elements = 1;
+    std::string axes;
+    for (AxisId axis : graph_[value].axes) {
+      if (!structure_.is_reduced(axis)) continue;
+      elements *= largest_extent(graph_, axis);
+      if (largest_extent(graph_, axis) == kUnbounded) axes = name(axis);
+    }
+    if (elements < kUnbounded) {
+      add_kept_products(value, keep, fits);
+    } else {
+      require({is(keep, 0)}, "%" + graph_[value].name + " has no known size along " + axes +
+                                 " and cannot be kept in scratch");
+    }
+  }
+  if (!fits.sum.empty()) require(std::move(fits), "kept values fit half of L2");
+}
+
+void LimitWriter::add_rows() {
+  if (!has_reductions()) {
+    require({is(system_.rows, 1)}, "there is no reduction that rows could share");
+    return;
+  }
+  const Choice parallel = lane_axis_is_parallel(structure_);
+  if (parallel.values != 0) {
+    const Choice others{system_.lane_axis,
+                        system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
+    require({others, is(system_.rows, 1)}, "rows side by side need a reduced lane axis");
+  }
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    const std::optional<AxisId> row = row_axis_beside(lane.number);
+    const Choice other_lanes = is_not(system_.lane_axis, lane.number);
+    if (!row) {
+      require({other_lanes, is(system_.rows, 1)}, "there is no parallel axis to take rows from");
+      continue;
+    }
+    const Choice divides =
+        where(system_.rows, [&](int64_t rows) { return is_multiple_of(graph_[*row].extent, rows); });
+    require({other_lanes, divides}, "the extent " + to_text(graph_[*row].extent) + " of " + name(*row) +
+                                        " is a multiple of the rows");
+    require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
+            "the tile of " + name(*row) + " is whole blocks of rows");
+  }
+}
+
+void LimitWriter::add_split() {
+  std::string why;
+  if (!has_reductions()) why = "there is no reduction to split";
+  if (structure_.passes > 1) why = "the reductions of one level are wanted by a later pass";
+  if (facts_.has_scan) why = "a scan runs through its axis in order";
+  if (facts_.has_index_reduction) why = "a reduction finds a position";
+  if (!why.empty()) require({is(system_.split, 1)}, "no split: " + why);
+}
+
+void LimitWriter::add_accumulate() {
+  std::string why;
+  if (!has_reductions()) why = "there is no reduction";
+  if (structure_.passes > 1) why = "a later pass walks the reduced axes again";
+  if (facts_.has_scan) why = "a scan runs through its axis in order";
+  if (facts_.has_index_reduction) why = "a reduction finds a position";
+  if (!why.empty()) {
+    require({is(system_.accumulate, 0)}, "accumulators stay in registers: " + why);
+    return;
+  }
+  require({is(system_.accumulate, 0), lane_axis_is_parallel(structure_)},
+          "accumulators in scratch need a parallel lane axis");
+}
+
+void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId contiguous) {
+  const std::string what = "%" + graph_[load].name;
+  const auto& op = std::get<TileLoad>(graph_[load].op);
+  const Choice elsewhere = is_not(stage, contiguous.index);
+  const Choice across = where(system_.lane_axis, [&](int64_t number) {
+    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(number, 0))};
+    if (number < 0 || axis == contiguous || structure_.is_reduced(axis)) return false;
+    const std::optional<Expr> stride = stride_along(graph_, op, axis);
+    return stride && !stride->is_constant(0);
+  });
+  require({elsewhere, across},
+          what + " is turned from " + name(contiguous) + " to a lane axis that it walks in even steps");
+  const Choice here = is(stage, contiguous.index);
+  require(MultipleOf{{here}, *tile_variable(contiguous), {system_.lanes}},
+          "the tile of " + name(contiguous) + " is whole blocks of " + what);
+  AtMost fits{{}, double(target_.l2_bytes / 2), "B"};
+  for (const auto& [axis, tile] : system_.grid) {
+    if ((across.values & lane_axis_is(axis).values) == 0) continue;
+    const auto elements = [this](AxisId tiled, VariableId variable) {
+      return factor(variable, [&](int64_t number) {
+        return number == 0 ? largest_extent(graph_, tiled) : double(number);
+      });
+    };
+    fits.sum.push_back({4,
+                        {if_equal(stage, contiguous.index), if_equal(system_.lane_axis, axis.index),
+                         elements(contiguous, *tile_variable(contiguous)), elements(axis, tile)}});
+  }
+  if (!fits.sum.empty()) require(std::move(fits), "the turned tile of " + what + " fits half of L2");
+}
+
+void LimitWriter::add_stage() {
+  for (const auto& [load, stage] : system_.stage) {
+    const auto& op = std::get<TileLoad>(graph_[load].op);
+    const std::string what = "%" + graph_[load].name;
+    std::string why;
+    if (has_reductions()) why = what + " is turned only where nothing is reduced";
+    if (!op.gathered.empty() || !op.guard.empty()) why = what + " is gathered or guarded";
+    if (held_bytes(graph_[load].dtype) > 4) why = what + " has elements of more than 4 bytes";
+    if (!why.empty()) {
+      require({is(stage, -1)}, why);
+      continue;
+    }
+    for (const DecisionValue& value : domain(stage)) {
+      if (value.number >= 0) add_staged_load(load, stage, AxisId{static_cast<uint32_t>(value.number)});
+    }
+  }
+}
+
+bool LimitWriter::has_aligned_rows(BufferId buffer, AxisId lane_axis) const {
+  const int line = kLineBytes / size_in_bytes(graph_[buffer].dtype);
+  for (const TileStore& store : graph_.stores) {
+    if (store.buffer != buffer) continue;
+    const std::optional<Affine> along = affine_in(store.offset, static_cast<int>(lane_axis.index));
+    if (!along || !along->coefficient.is_constant(1) || !is_multiple_of(along->rest, line)) return false;
+  }
+  return true;
+}
+
+void LimitWriter::add_streamed_store(BufferId buffer, VariableId store) {
+  const std::string what = "%" + graph_[buffer].name;
+  const Choice cached = is(store, 0);
+  const Choice aligned = where(system_.lane_axis, [&](int64_t axis) {
+    return axis >= 0 && has_aligned_rows(buffer, AxisId{static_cast<uint32_t>(axis)});
+  });
+  require({cached, aligned}, "a streamed " + what + " has rows of whole lines along the lane axis");
+  const int bytes = size_in_bytes(graph_[buffer].dtype);
+  for (const DecisionValue& lanes : domain(system_.lanes)) {
+    const Choice whole = where(
+        system_.unroll, [&](int64_t unroll) { return lanes.number * unroll * bytes % kLineBytes == 0; });
+    require({cached, is_not(system_.lanes, lanes.number), whole},
+            "a streamed " + what + " is written in whole lines");
+  }
+}
+
+void LimitWriter::add_stores() {
+  for (const auto& [buffer, store] : system_.store) add_streamed_store(buffer, store);
+}
+
+bool reads_nothing_twice(const TileGraph& graph, const Structure& structure,
+                         const std::vector<TileValueId>& keep) {
+  std::vector<bool> read(graph.values.size(), false);
+  for (const std::vector<TileValueId>& pass : values_of_passes(graph, structure, keep)) {
+    for (TileValueId value : pass) {
+      if (!std::holds_alternative<TileLoad>(graph[value].op)) continue;
+      if (read[value.index]) return false;
+      read[value.index] = true;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<TileValueId> resident_values(const TileGraph& graph, const Structure& structure) {
+  std::vector<TileValueId> keep = crossing_values(graph, structure);
+  for (size_t i = keep.size(); i-- > 0;) {  // drop what the others make superfluous, the latest first
+    std::vector<TileValueId> without = keep;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    if (reads_nothing_twice(graph, structure, without)) keep = std::move(without);
+  }
+  return keep;
+}
+
+void add_limits(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                ScheduleSystem& system) {
+  LimitWriter writer(graph, target, facts, system);
+  writer.add_lanes();
+  writer.add_registers();
+  writer.add_grid();
+  writer.add_walk();
+  writer.add_keep();
+  writer.add_rows();
+  writer.add_split();
+  writer.add_accumulate();
+  writer.add_stage();
+  writer.add_stores();
+}
+
+}  // namespace tilefuse

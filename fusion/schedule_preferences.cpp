@@ -1,0 +1,277 @@
+#include "fusion/schedule_preferences.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fusion/element_cost.h"
+#include "fusion/rate_tables.h"
+#include "fusion/rule_writer.h"
+#include "fusion/schedule_limits.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr double kLeastTaskUs = 2;            // below, handing a task to a thread costs as much as the task
+constexpr double kMostTaskUs = 50;            // above, the last thread to finish keeps the others waiting
+constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
+constexpr double kLeastPartElements = 16384;  // of a split reduction
+constexpr double kDearCycles = 4;      // a vector of a value worth keeping costs at least this much again
+constexpr double kTurnedTile = 64;     // elements a side, at least, of a tile that is turned
+constexpr double kLongRowBytes = 256;  // from memory, longer rows side by side defeat the prefetcher
+
+class PreferenceWriter : private RuleWriter {
+ public:
+  PreferenceWriter(const TileGraph& graph, const Target& target, const RegionFacts& facts, double region_us,
+                   ScheduleSystem& system)
+      : RuleWriter(system, ConstraintKind::Preference),
+        graph_(graph),
+        target_(target),
+        facts_(facts),
+        structure_(facts.structure),
+        region_us_(region_us),
+        system_(system) {}
+
+  void prefer_lanes();
+  void prefer_unroll();
+  void prefer_walk();
+  void prefer_rows();
+  void prefer_split();
+  void prefer_grid();
+  void prefer_stage();
+  void prefer_stores();
+
+ private:
+  double extent(AxisId axis) const { return facts_.extent[axis.index]; }
+  bool has_unit_access(AxisId axis) const;
+  bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
+  bool moves_small_elements() const;
+  double recompute_cycles(TileValueId value) const;
+  bool reuses_across(AxisId outer, AxisId inner) const;
+  std::vector<Choice> or_turned(std::vector<Choice> choices) const;
+  void prefer_task_count();
+
+  const TileGraph& graph_;
+  const Target& target_;
+  const RegionFacts& facts_;
+  const Structure& structure_;
+  double region_us_;
+  ScheduleSystem& system_;
+};
+
+bool PreferenceWriter::has_unit_access(AxisId axis) const {
+  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
+    return access.along[axis.index].kind == AxisAccess::Kind::Unit;
+  });
+}
+
+bool PreferenceWriter::moves_small_elements() const {
+  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(),
+                     [](const Access& access) { return access.element_bytes < 4; });
+}
+
+void PreferenceWriter::prefer_lanes() {
+  const int full = target_.vector_bytes / 4;
+  require({where(system_.lanes, [&](int64_t lanes) { return lanes <= full; })}, "one register of f32 lanes");
+  bool any = false;
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a)
+    any |= extent(AxisId{a}) >= 4 && has_unit_access(AxisId{a});
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    const AxisId axis{a};
+    if (extent(axis) < 2 || (any && !has_unit_access(axis))) {
+      require({lane_axis_is_not(axis)},
+              "lanes along " + graph_[axis].name + " would load nothing in one piece");
+      continue;
+    }
+    int enough = full;
+    while (enough > 4 && enough / 2 >= extent(axis)) enough /= 2;
+    require({lane_axis_is_not(axis), is(system_.lanes, enough)},
+            "lanes that " + graph_[axis].name + " fills: " + std::to_string(enough));
+  }
+}
+
+// Unrolled accumulators hide the latency of a reduction; pairs of half vectors fill lines of streamed stores.
+void PreferenceWriter::prefer_unroll() {
+  if (structure_.reductions.empty() || facts_.has_scan) {
+    const int most = moves_small_elements() && from_memory() ? 2 : 1;
+    require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
+    return;
+  }
+  require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    for (const DecisionValue& lanes : domain(system_.lanes)) {
+      const Choice short_enough = where(system_.unroll, [&](int64_t unroll) {
+        return unroll == 1 || double(lanes.number * unroll) <= extent(AxisId{a});
+      });
+      require({lane_axis_is_not(AxisId{a}), is_not(system_.lanes, lanes.number), short_enough},
+              "unrolled vectors that " + graph_.axes[a].name + " fills");
+    }
+  }
+}
+
+// Cycles of a vector of everything behind a value that is computed again when the value is not kept.
+double PreferenceWriter::recompute_cycles(TileValueId value) const {
+  std::vector<bool> seen(graph_.values.size(), false);
+  seen[value.index] = true;
+  double cycles = 0;
+  for (size_t v = value.index + 1; v-- > 0;) {
+    if (!seen[v]) continue;
+    const TileValueId id{static_cast<uint32_t>(v)};
+    cycles += cycles_per_register(graph_, graph_[id], target_);
+    for (TileValueId operand : operands_of(graph_[id])) {
+      if (structure_.varies_along_reduced(graph_, operand)) seen[operand.index] = true;
+    }
+  }
+  return cycles;
+}
+
+void PreferenceWriter::prefer_walk() {
+  const std::vector<TileValueId> resident = resident_values(graph_, structure_);
+  const auto resident_walk = static_cast<int64_t>(Walk::Resident);
+  std::vector<Choice> reads_again = {is(system_.walk, resident_walk)};
+  for (const auto& [value, keep] : system_.keep) {
+    const bool needed = std::find(resident.begin(), resident.end(), value) != resident.end();
+    const bool dear = recompute_cycles(value) >= kDearCycles;
+    if (needed) reads_again.push_back(is(keep, 0));
+    if (!needed && !dear) require({is(keep, 0)}, "%" + graph_[value].name + " is cheaper computed again");
+    if (!needed && dear) {
+      require({is_not(system_.walk, resident_walk), is(keep, 0)},
+              "a resident walk needs no %" + graph_[value].name);
+    }
+    if (needed && !dear) {
+      require({is(system_.walk, resident_walk), is(keep, 0)},
+              "%" + graph_[value].name + " is kept for a resident walk only");
+    }
+  }
+  if (structure_.passes <= 1) return;
+  if (resident.empty()) {
+    require({is_not(system_.walk, resident_walk)}, "no load is read twice");
+  } else {
+    require(std::move(reads_again), "a walk that keeps everything is called resident");
+  }
+}
+
+void PreferenceWriter::prefer_rows() {
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    if (!structure_.is_reduced(AxisId{a})) continue;
+    if (!from_memory() || extent(AxisId{a}) * 4 <= kLongRowBytes) continue;
+    require({lane_axis_is_not(AxisId{a}), is(system_.rows, 1)},
+            "rows of " + graph_.axes[a].name + " from memory are walked one at a time");
+  }
+}
+
+void PreferenceWriter::prefer_split() {
+  double elements = 1;
+  for (AxisId axis : structure_.reduced) elements *= extent(axis);
+  for (AxisId axis : structure_.parallel) elements *= extent(axis);
+  const double outermost = structure_.reduced.empty() ? 1 : extent(structure_.reduced.front());
+  const double most = std::min({elements / kLeastPartElements, outermost, kFewestTasks});
+  require({where(system_.split, [&](int64_t parts) { return parts == 1 || double(parts) <= most; })},
+          "parts of a split with enough work for a thread each");
+}
+
+// A tile is turned as it is read: then both of its axes have tiles of their own.
+std::vector<Choice> PreferenceWriter::or_turned(std::vector<Choice> choices) const {
+  for (const auto& [load, stage] : system_.stage) choices.push_back(is_not(stage, -1));
+  return choices;
+}
+
+// Some load stays where it is while `outer` moves: walking it inside a tile of `inner` reads it from cache.
+bool PreferenceWriter::reuses_across(AxisId outer, AxisId inner) const {
+  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
+    return access.load && !access.varies_along(outer) && access.varies_along(inner);
+  });
+}
+
+void PreferenceWriter::prefer_task_count() {
+  double most_possible = 1;
+  AtMost few{{{1, {}}}, std::max(1.0, region_us_ / kLeastTaskUs), "tasks"};
+  AtMost many{{{1, {}}}, 1, "of one task"};
+  for (const auto& [axis, tile] : system_.grid) {
+    const auto count = [&](int64_t number) {
+      return number == 0 ? 1.0 : std::ceil(extent(axis) / double(number));
+    };
+    const double finest = std::ceil(extent(axis) / (has_unit_access(axis) ? kTurnedTile : 1));
+    most_possible *= finest;
+    few.sum[0].factors.push_back(factor(tile, count));
+    many.sum[0].factors.push_back(factor(tile, [&](int64_t number) { return 1 / count(number); }));
+  }
+  const auto inverse = [](int64_t parts) { return 1 / double(parts); };
+  few.sum[0].factors.push_back(number_of(system_.split));
+  many.sum[0].factors.push_back(factor(system_.split, inverse));
+  const double fewest = std::min({kFewestTasks, region_us_ / kMostTaskUs, most_possible});
+  many.sum[0].constant = std::max(1.0, std::floor(fewest));
+  require(std::move(few), "tasks worth handing to a thread");
+  if (structure_.reductions.empty()) require(std::move(many), "enough tasks for the threads");
+}
+
+void PreferenceWriter::prefer_grid() {
+  prefer_task_count();
+  for (size_t i = 0; i < system_.grid.size(); ++i) {
+    for (size_t j = i + 1; j < system_.grid.size(); ++j) {
+      const AxisId outer = system_.grid[i].first, inner = system_.grid[j].first;
+      const VariableId outer_tile = system_.grid[i].second, inner_tile = system_.grid[j].second;
+      const auto whole_or_one = [](int64_t tile) { return tile <= 1; };
+      require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
+              "at most one axis is cut in tiles of some size");
+      if (reuses_across(outer, inner)) continue;
+      const Choice one = where(outer_tile, [&](int64_t tile) { return tile == 1 || extent(outer) <= 1; });
+      require(or_turned({one, is(inner_tile, 0)}),
+              graph_[inner].name + " is walked inside " + graph_[outer].name);
+    }
+  }
+}
+
+// A transposed load is turned in tiles of whole lines; which of the larger ones is best is flat.
+void PreferenceWriter::prefer_stage() {
+  for (const auto& [load, stage] : system_.stage) {
+    for (const auto& [axis, tile] : system_.grid) {
+      const double side = std::min(kTurnedTile, extent(axis));
+      const Choice large = where(tile, [&](int64_t number) {
+        return number == 0 ? extent(axis) <= 4 * kTurnedTile : double(number) >= side && number <= 256;
+      });
+      const Choice one_or_all = where(tile, [](int64_t number) { return number <= 1; });
+      require({is_not(stage, axis.index), large}, "turned tiles are whole lines both ways");
+      require({is(stage, -1), lane_axis_is_not(axis), large}, "turned tiles are whole lines both ways");
+      require({is(stage, -1), is(stage, axis.index), lane_axis_is(axis), one_or_all},
+              "only the axes of a turned tile are cut");
+    }
+  }
+}
+
+// Past the caches only what would not stay in them.
+void PreferenceWriter::prefer_stores() {
+  if (from_memory()) return;
+  for (const auto& [buffer, store] : system_.store) {
+    require({is(store, 0)}, "everything the region touches stays in L3");
+  }
+}
+
+bool concerns_pinned(const Constraint& constraint, const std::vector<bool>& pinned) {
+  const std::vector<VariableId> variables = variables_of(constraint);
+  return constraint.kind == ConstraintKind::Preference &&
+         std::any_of(variables.begin(), variables.end(), [&](VariableId v) { return pinned[v.index]; });
+}
+
+}  // namespace
+
+void add_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts, double region_us,
+                     ScheduleSystem& system) {
+  PreferenceWriter writer(graph, target, facts, region_us, system);
+  writer.prefer_lanes();
+  writer.prefer_unroll();
+  writer.prefer_walk();
+  writer.prefer_rows();
+  writer.prefer_split();
+  writer.prefer_grid();
+  writer.prefer_stage();
+  writer.prefer_stores();
+  std::vector<bool> pinned(system.constraints.variables.size(), false);
+  for (const Constraint& constraint : system.constraints.constraints) {
+    if (constraint.kind != ConstraintKind::Pin) continue;
+    for (VariableId variable : variables_of(constraint)) pinned[variable.index] = true;
+  }
+  std::erase_if(system.constraints.constraints,
+                [&](const Constraint& constraint) { return concerns_pinned(constraint, pinned); });
+}
+
+}  // namespace tilefuse

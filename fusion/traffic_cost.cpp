@@ -1,0 +1,168 @@
+#include "fusion/traffic_cost.h"
+
+#include <algorithm>
+
+namespace tilefuse {
+namespace {
+
+constexpr double kLineBytes = 64;
+constexpr double kSequentialBytes = 4096;  // a piece this long costs what a straight walk costs
+
+MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {
+  const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
+  const double each = facts.footprint_bytes / threads;
+  if (each <= usable_bytes(target, MemoryLevel::L2, 1)) return level_holding(target, each, 1);
+  return facts.footprint_bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram;
+}
+
+bool contains(const std::vector<TileValueId>& values, TileValueId value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
+TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
+    : graph_(graph),
+      facts_(facts),
+      home_(home_of(target, facts, threads)),
+      usable_{usable_bytes(target, MemoryLevel::L1, threads), usable_bytes(target, MemoryLevel::L2, threads),
+              usable_bytes(target, MemoryLevel::L3, threads)},
+      tables_(target, threads),
+      access_(graph.values.size(), nullptr) {
+  for (const Access& access : facts.accesses) {
+    if (access.load) access_[access.load->index] = &access;
+  }
+}
+
+std::vector<const Access*> TrafficCost::accesses_of_pass(
+    size_t pass, const std::vector<std::vector<TileValueId>>& passes) const {
+  const Structure& structure = facts_.structure;
+  std::vector<const Access*> found;
+  for (const Access& access : facts_.accesses) {
+    const TileValueId value = access.load ? *access.load : graph_.stores[*access.store].value;
+    const bool varies = structure.varies_along_reduced(graph_, value);
+    const bool first = pass == 0, last = pass + 1 >= passes.size();
+    const bool here = access.load ? (varies ? contains(passes[pass], value) : first)
+                                  : (varies ? structure.level[value.index] == static_cast<int>(pass) : last);
+    if (here) found.push_back(&access);
+  }
+  return found;
+}
+
+bool TrafficCost::read_before(const Access& access, size_t pass,
+                              const std::vector<std::vector<TileValueId>>& passes) const {
+  if (!access.load || !facts_.structure.varies_along_reduced(graph_, *access.load)) return false;
+  for (size_t earlier = 0; earlier < pass; ++earlier) {
+    for (TileValueId value : passes[earlier]) {
+      if (access_[value.index] != nullptr && access_[value.index]->buffer == access.buffer) return true;
+    }
+  }
+  return false;
+}
+
+bool TrafficCost::is_streamed(const Access& access, const Schedule& schedule) const {
+  return access.store && std::find(schedule.streamed.begin(), schedule.streamed.end(), access.buffer) !=
+                             schedule.streamed.end();
+}
+
+double TrafficCost::scratch_bytes(TileValueId value, const Schedule& schedule) const {
+  double bytes = held_bytes(graph_[value].dtype);
+  for (AxisId axis : graph_[value].axes) {
+    if (facts_.structure.is_reduced(axis)) {
+      bytes *= facts_.extent[axis.index];
+    } else if (axis == schedule.lane_axis) {
+      bytes *= schedule.lanes * schedule.unroll;
+    } else if (axis == row_axis(schedule)) {
+      bytes *= schedule.rows;
+    }
+  }
+  return bytes;
+}
+
+double TrafficCost::window_bytes(const Schedule& schedule) const {
+  double window = 0;
+  for (const Access& access : facts_.accesses) {
+    double elements = 1, contiguous = 1;
+    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
+      const AxisAccess::Kind kind = access.along[a].kind;
+      if (kind == AxisAccess::Kind::Broadcast) continue;
+      double size = 1;
+      if (facts_.structure.is_reduced(AxisId{a})) size = facts_.extent[a];
+      if (AxisId{a} == row_axis(schedule)) size = schedule.rows;
+      if (AxisId{a} == schedule.lane_axis && !facts_.structure.is_reduced(AxisId{a})) {
+        size = schedule.lanes * schedule.unroll;
+      }
+      (kind == AxisAccess::Kind::Unit ? contiguous : elements) *= size;
+    }
+    window += elements * std::max(kLineBytes, contiguous * access.element_bytes);
+  }
+  for (TileValueId kept : schedule.keep) window += scratch_bytes(kept, schedule);
+  return window;
+}
+
+void TrafficCost::add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
+                           const Schedule& schedule, Moved& moved) const {
+  const bool streamed = is_streamed(access, schedule);
+  const double lines = bytes / kLineBytes;
+  const MemoryWalk walk = memory_walk(nest, access);
+  if (walk.rows > 1 && walk.run_bytes < kSequentialBytes) {
+    using Jumped = DramTables::Jumped;
+    const Jumped kind = access.load ? Jumped::Read : streamed ? Jumped::WriteStreamed : Jumped::Write;
+    moved.ns += lines * tables_.columns_ns(kind, walk.rows, std::max(kLineBytes, walk.run_bytes));
+    return;
+  }
+  (access.load ? moved.read : streamed ? moved.streamed : moved.written) += lines;
+}
+
+// A line written pairs with a line read, as in a copy; what is left over is read or written alone.
+double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const {
+  using Walked = DramTables::Walked;
+  double run = 1 << 16;
+  if (schedule.rows > 1 && schedule.lane_axis) run = facts_.extent[schedule.lane_axis->index] * 4;
+  const double streamed = std::min(moved.read, moved.streamed);
+  const double copied = std::min(moved.read - streamed, moved.written);
+  return moved.ns + streamed * tables_.interleaved_ns(Walked::CopyStreamed, schedule.rows, run) +
+         copied * tables_.interleaved_ns(Walked::Copy, schedule.rows, run) +
+         (moved.read - streamed - copied) * tables_.interleaved_ns(Walked::Read, schedule.rows, run) +
+         (moved.streamed - streamed) * tables_.write_ns(true) +
+         (moved.written - copied) * tables_.write_ns(false);
+}
+
+std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValueId>>& passes,
+                                         const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  const double window = window_bytes(schedule);
+  std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
+  if (schedule.rows > 1) single_rows.pop_back();
+  std::vector<Traffic> result(passes.size());
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    const std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
+    Moved moved;
+    for (size_t level = 0; level < 3; ++level) {
+      if (static_cast<MemoryLevel>(level) >= home_ && schedule.streamed.empty()) break;
+      const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
+      for (size_t i = 0; i < accesses.size(); ++i) {
+        const bool streamed = is_streamed(*accesses[i], schedule);
+        if (static_cast<MemoryLevel>(level) >= home_ && !(streamed && level == 2)) continue;
+        if (streamed && level != 2) continue;
+        if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
+        if (level == 0) result[pass].l2_bytes += missed[i];
+        if (level == 1) result[pass].l3_bytes += missed[i];
+        if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
+      }
+    }
+    result[pass].dram_ns = dram_ns(moved, schedule);
+    if (window <= usable_[0]) continue;
+    for (TileValueId kept : schedule.keep) {  // scratch that does not stay in L1
+      double times = 1;
+      for (AxisId axis : graph_[kept].axes) times *= facts_.extent[axis.index];
+      result[pass].l2_bytes += times * held_bytes(graph_[kept].dtype);
+    }
+  }
+  return result;
+}
+
+double TrafficCost::lower_bound_ns() const {
+  return home_ == MemoryLevel::Dram ? facts_.footprint_bytes / kLineBytes * tables_.cheapest_ns() : 0;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,53 @@
+// What each pass of a schedule moves between the levels of memory.
+//
+// Data live where a whole call of the region leaves them: in the cache that holds everything it touches. A
+// pass that reads again what an earlier pass of the same task has read finds it in the level that holds the
+// task's window.
+#pragma once
+#include <vector>
+
+#include "fusion/loop_nest.h"
+#include "fusion/rate_tables.h"
+
+namespace tilefuse {
+
+struct Traffic {
+  double l2_bytes = 0;  // between L1 and L2, all threads
+  double l3_bytes = 0;  // between L2 and L3
+  double dram_ns = 0;   // of all threads together
+};
+
+class TrafficCost {
+ public:
+  TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);
+
+  std::vector<Traffic> passes(const std::vector<std::vector<TileValueId>>& passes,
+                              const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  // Bytes that one element of the parallel axes (one block of rows) touches in all its passes.
+  double window_bytes(const Schedule& schedule) const;
+  double lower_bound_ns() const;  // DRAM time of reading and writing everything once
+
+ private:
+  struct Moved {  // lines of DRAM
+    double read = 0, written = 0, streamed = 0;
+    double ns = 0;  // of what jumps, priced apart
+  };
+  std::vector<const Access*> accesses_of_pass(size_t pass,
+                                              const std::vector<std::vector<TileValueId>>& passes) const;
+  bool read_before(const Access& access, size_t pass,
+                   const std::vector<std::vector<TileValueId>>& passes) const;
+  bool is_streamed(const Access& access, const Schedule& schedule) const;
+  void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
+                const Schedule& schedule, Moved& moved) const;
+  double dram_ns(const Moved& moved, const Schedule& schedule) const;
+
+  const TileGraph& graph_;
+  const RegionFacts& facts_;
+  MemoryLevel home_;
+  std::array<double, 3> usable_{};  // of L1, L2, L3
+  DramTables tables_;
+  std::vector<const Access*> access_;  // by value: of a load
+  double scratch_bytes(TileValueId value, const Schedule& schedule) const;
+};
+
+}  // namespace tilefuse
