@@ -16,6 +16,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/canonicalize.h"
 #include "core/import/import_graph.h"
 #include "core/import/operator_table.h"
 #include "core/reference.h"
@@ -101,6 +102,12 @@ std::string run(const std::string& graph_path, const std::string& input_path,
   const std::vector<Tensor> inputs = read_tensors(input_path);
   const Result<ReferenceResult> result = evaluate(*graph, inputs, bind_symbols(*graph, inputs));
   if (!result) return "unsupported " + result.unsupported().reason + operators;
+  const Graph canonical = canonicalize(*graph);
+  const Result<ReferenceResult> again = evaluate(canonical, inputs, bind_symbols(canonical, inputs));
+  if (again->outputs != result->outputs || again->mutations != result->mutations) {
+    throw InternalError("canonicalize changed the results of " + to_text(*graph) + "to " +
+                        to_text(canonical));
+  }
   std::ofstream file(output_path, std::ios::binary);
   for (const ReferenceOutput& output : result->outputs) {
     if (const Tensor* tensor = std::get_if<Tensor>(&output)) write_tensor(file, *tensor);

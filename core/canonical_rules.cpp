@@ -1,0 +1,253 @@
+#include "core/canonical_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "core/reference_op.h"
+
+namespace tilefuse {
+namespace {
+
+using Rewritten = std::optional<Rewrite>;
+
+// ---------------------------------------------------------------- what a node looks at
+template <class T>
+const T* as(const Candidate& node) {
+  return std::get_if<T>(&node.op);
+}
+
+const MapFn* as_map(const Op& op) {
+  const Map* map = std::get_if<Map>(&op);
+  return map == nullptr ? nullptr : &map->fn;
+}
+
+bool is_map(const Candidate& node, MapFn fn) {
+  const MapFn* actual = as_map(node.op);
+  return actual != nullptr && *actual == fn;
+}
+
+const TensorType& type_of(const Candidate& node, size_t operand) {
+  return node.graph[node.operands[operand]].type;
+}
+
+const Node& producer(const Candidate& node, size_t operand) {
+  return node.graph.producer(node.operands[operand]);
+}
+
+const Scalar* literal(const Candidate& node, size_t operand) {
+  const Constant* constant = std::get_if<Constant>(&producer(node, operand).op);
+  return constant == nullptr ? nullptr : &constant->value;
+}
+
+bool is_literal(const Candidate& node, size_t operand, double value) {
+  const Scalar* known = literal(node, operand);
+  if (known == nullptr) return false;
+  const bool is_double = std::holds_alternative<double>(*known);
+  const double actual = to_double(*known);
+  return is_double ? std::bit_cast<uint64_t>(actual) == std::bit_cast<uint64_t>(value) : actual == value;
+}
+
+// ---------------------------------------------------------------- movement
+Rewritten identity_view(const Candidate& node) {
+  const View* view = as<View>(node);
+  if (view == nullptr || !is_identity(view->map, type_of(node, 0).shape)) return std::nullopt;
+  return node.operands[0];
+}
+
+Rewritten view_of_view(const Candidate& node) {
+  const View* outer = as<View>(node);
+  const View* inner = outer == nullptr ? nullptr : std::get_if<View>(&producer(node, 0).op);
+  if (inner == nullptr) return std::nullopt;
+  std::optional<IndexMap> composed = compose(outer->map, inner->map);
+  if (!composed) return std::nullopt;
+  return Replacement{View{std::move(*composed)}, producer(node, 0).operands};
+}
+
+Rewritten view_of_constant(const Candidate& node) {
+  const View* view = as<View>(node);
+  const Scalar* value = view == nullptr ? nullptr : literal(node, 0);
+  if (value == nullptr) return std::nullopt;
+  if (!view->map.conditions.empty() && !is_same_scalar(view->map.fill, *value)) return std::nullopt;
+  return Replacement{Constant{*value}, {}};
+}
+
+// A movement along which the coordinate stays start + step * one index.
+Rewritten view_of_iota(const Candidate& node) {
+  const View* view = as<View>(node);
+  const Iota* iota = view == nullptr ? nullptr : std::get_if<Iota>(&producer(node, 0).op);
+  if (iota == nullptr || !view->map.conditions.empty()) return std::nullopt;
+  const Expr& place = view->map.coordinates[static_cast<size_t>(iota->dim)];
+  const std::vector<int> used = indices_of(place);
+  if (used.size() > 1 || node.type.shape.empty()) return std::nullopt;
+  const int dim = used.empty() ? 0 : used[0];
+  const std::optional<Affine> along = affine_in(place, dim);
+  if (!along) return std::nullopt;
+  return Replacement{Iota{dim, iota->start + iota->step * along->rest, iota->step * along->coefficient}, {}};
+}
+
+Rewritten constant_iota(const Candidate& node) {
+  const Iota* iota = as<Iota>(node);
+  if (iota == nullptr || !iota->start.constant()) return std::nullopt;
+  const bool is_one_place = node.type.shape[static_cast<size_t>(iota->dim)].is_constant(1);
+  if (!is_one_place && !iota->step.is_constant(0)) return std::nullopt;
+  return Replacement{Constant{*iota->start.constant()}, {}};
+}
+
+Rewritten concat_of_one(const Candidate& node) {
+  const Concat* concat = as<Concat>(node);
+  if (concat == nullptr) return std::nullopt;
+  std::vector<ValueId> kept;
+  for (const ValueId operand : node.operands) {
+    const Expr& extent = node.graph[operand].type.shape[static_cast<size_t>(concat->dim)];
+    if (!extent.is_constant(0)) kept.push_back(operand);
+  }
+  if (kept.size() == 1) return kept[0];
+  if (kept.empty() || kept.size() == node.operands.size()) return std::nullopt;
+  return Replacement{*concat, std::move(kept)};
+}
+
+// Over extents of 1 there is nothing to combine.
+Rewritten reduce_of_one(const Candidate& node) {
+  const Reduce* reduce = as<Reduce>(node);
+  if (reduce == nullptr || info(reduce->kind).is_index) return std::nullopt;
+  const std::vector<Expr>& shape = type_of(node, 0).shape;
+  IndexMap map{node.type.shape, {}, {}, 0.0};
+  int next = 0;
+  for (int dim = 0; dim < static_cast<int>(shape.size()); ++dim) {
+    const bool is_reduced = std::find(reduce->dims.begin(), reduce->dims.end(), dim) != reduce->dims.end();
+    if (is_reduced && !shape[static_cast<size_t>(dim)].is_constant(1)) return std::nullopt;
+    map.coordinates.push_back(is_reduced ? Expr(0) : Expr::index(next++));
+  }
+  return Replacement{View{simplify(map)}, node.operands};
+}
+
+// ---------------------------------------------------------------- conversions
+Rewritten copy(const Candidate& node) {
+  if (!is_map(node, MapFn::Copy)) return std::nullopt;
+  return node.operands[0];
+}
+
+Rewritten cast_to_same(const Candidate& node) {
+  if (!is_map(node, MapFn::Cast) || type_of(node, 0).dtype != node.type.dtype) return std::nullopt;
+  return node.operands[0];
+}
+
+// Every value of `from` is a value of `to`.
+bool is_lossless(DType from, DType to) {
+  if (from == to || from == DType::Bool) return true;
+  if (to == DType::Bool) return false;
+  const DTypeInfo &source = info(from), &target = info(to);
+  if (source.is_float) return target.is_float && target.bytes > source.bytes;
+  if (!target.is_float) {
+    return target.bytes > source.bytes && (target.is_signed || !source.is_signed);
+  }
+  if (to == DType::F64) return source.bytes <= 4;
+  if (to == DType::F32) return source.bytes <= 2;
+  return to == DType::F16 && source.bytes == 1;  // 11 bits of significand
+}
+
+Rewritten cast_of_cast(const Candidate& node) {
+  if (!is_map(node, MapFn::Cast)) return std::nullopt;
+  const Node& inner = producer(node, 0);
+  const MapFn* fn = as_map(inner.op);
+  if (fn == nullptr || *fn != MapFn::Cast) return std::nullopt;
+  const ValueId source = inner.operands[0];
+  const DType first = node.graph[source].type.dtype;
+  if (!is_lossless(first, type_of(node, 0).dtype)) return std::nullopt;
+  if (first == node.type.dtype) return source;
+  return Replacement{Map{MapFn::Cast}, {source}};
+}
+
+// ---------------------------------------------------------------- arithmetic
+// A function of constants, evaluated as the reference does.
+Rewritten constant_map(const Candidate& node) {
+  const MapFn* fn = as_map(node.op);
+  if (fn == nullptr) return std::nullopt;
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const Scalar* value = literal(node, i);
+    if (value == nullptr) return std::nullopt;
+    values.emplace_back(type_of(node, i).dtype, std::vector<int64_t>{});
+    values.back().set(0, *value);
+  }
+  std::vector<const Tensor*> operands;
+  for (const Tensor& value : values) operands.push_back(&value);
+  const SymbolValues no_symbols;
+  const Tensor result = reference_map({no_symbols, {}}, *fn, operands, {node.type.dtype, {}});
+  if (is_float(node.type.dtype)) return Replacement{Constant{result.float_at(0)}, {}};
+  if (node.type.dtype == DType::Bool) return Replacement{Constant{result.int_at(0) != 0}, {}};
+  return Replacement{Constant{result.int_at(0)}, {}};
+}
+
+// x + -0.0, x - 0.0, x * 1, x / 1: the values that change no bit of x.
+Rewritten neutral_operand(const Candidate& node) {
+  const MapFn* fn = as_map(node.op);
+  if (fn == nullptr || node.operands.size() != 2) return std::nullopt;
+  struct Neutral {
+    MapFn fn;
+    double value;
+    bool on_both_sides;
+  };
+  static constexpr std::array kNeutral = {Neutral{MapFn::Add, -0.0, true}, Neutral{MapFn::Sub, 0.0, false},
+                                          Neutral{MapFn::Mul, 1.0, true}, Neutral{MapFn::Div, 1.0, false},
+                                          Neutral{MapFn::Pow, 1.0, false}};
+  for (const Neutral& row : kNeutral) {
+    if (row.fn != *fn) continue;
+    if (is_literal(node, 1, row.value)) return node.operands[0];
+    if (row.on_both_sides && is_literal(node, 0, row.value)) return node.operands[1];
+  }
+  return std::nullopt;
+}
+
+Rewritten known_logic(const Candidate& node) {
+  const bool is_and = is_map(node, MapFn::And);
+  if (node.type.dtype != DType::Bool || (!is_and && !is_map(node, MapFn::Or))) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Scalar* known = literal(node, i);
+    if (known != nullptr) return to_bool(*known) == is_and ? node.operands[1 - i] : node.operands[i];
+  }
+  if (node.operands[0] == node.operands[1]) return node.operands[0];
+  return std::nullopt;
+}
+
+Rewritten known_where(const Candidate& node) {
+  if (!is_map(node, MapFn::Where)) return std::nullopt;
+  if (node.operands[1] == node.operands[2]) return node.operands[1];
+  const Scalar* condition = literal(node, 0);
+  if (condition == nullptr) return std::nullopt;
+  return node.operands[to_bool(*condition) ? 1 : 2];
+}
+
+// not(not x), -(-x)
+Rewritten undone(const Candidate& node) {
+  const MapFn* fn = as_map(node.op);
+  if (fn == nullptr || (*fn != MapFn::Not && *fn != MapFn::Neg)) return std::nullopt;
+  const Node& inner = producer(node, 0);
+  const MapFn* inner_fn = as_map(inner.op);
+  if (inner_fn == nullptr || *inner_fn != *fn) return std::nullopt;
+  return inner.operands[0];
+}
+
+constexpr std::array kRules = {
+    CanonicalRule{"cast_of_cast", cast_of_cast},         CanonicalRule{"cast_to_same", cast_to_same},
+    CanonicalRule{"concat_of_one", concat_of_one},       CanonicalRule{"constant_iota", constant_iota},
+    CanonicalRule{"constant_map", constant_map},         CanonicalRule{"copy", copy},
+    CanonicalRule{"identity_view", identity_view},       CanonicalRule{"known_logic", known_logic},
+    CanonicalRule{"known_where", known_where},           CanonicalRule{"neutral_operand", neutral_operand},
+    CanonicalRule{"reduce_of_one", reduce_of_one},       CanonicalRule{"undone", undone},
+    CanonicalRule{"view_of_constant", view_of_constant}, CanonicalRule{"view_of_iota", view_of_iota},
+    CanonicalRule{"view_of_view", view_of_view}};
+
+}  // namespace
+
+std::span<const CanonicalRule> canonical_rules() { return kRules; }
+
+bool is_same_scalar(const Scalar& a, const Scalar& b) {
+  const double* x = std::get_if<double>(&a);
+  const double* y = std::get_if<double>(&b);
+  if (x == nullptr || y == nullptr) return a == b;
+  return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y);
+}
+
+}  // namespace tilefuse
