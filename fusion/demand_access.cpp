@@ -12,6 +12,35 @@ void append(std::vector<Expr>& list, const std::vector<Expr>& more) {
   }
 }
 
+bool share_index(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int i) { return std::find(b.begin(), b.end(), i) != b.end(); });
+}
+
+// The conditions that can say something about where these coordinates lie: those that share an index with
+// them, directly or through another condition. The others would only hide that two demands are equal.
+std::vector<Expr> connected_guard(const std::vector<Expr>& coordinates, std::vector<Expr> guard) {
+  if (guard.empty()) return guard;
+  std::vector<int> reached;
+  for (const Expr& e : coordinates) {
+    for (const int index : indices_of(e)) reached.push_back(index);
+  }
+  std::vector<bool> kept(guard.size(), false);
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t i = 0; i < guard.size(); ++i) {
+      const std::vector<int> indices = indices_of(guard[i]);
+      if (kept[i] || !(indices.empty() || share_index(indices, reached))) continue;
+      kept[i] = grows = true;
+      reached.insert(reached.end(), indices.begin(), indices.end());
+    }
+  }
+  std::vector<Expr> result;
+  for (size_t i = 0; i < guard.size(); ++i) {
+    if (kept[i]) result.push_back(std::move(guard[i]));
+  }
+  return result;
+}
+
 bool never(const Expr& condition, const std::vector<Expr>& extents) {
   return proves_nonnegative(-condition - 1, extents);
 }
@@ -40,8 +69,10 @@ DemandBuilder::Made DemandBuilder::make_view(const Node& node, NodeId id, const 
   }
   append(guard, conditions);
   coordinates = apply(view.map, coordinates);
+  guard = connected_guard(coordinates, std::move(guard));
   if (conditions.empty()) {
-    return demand(node.operands[0], {lists_.number(std::move(coordinates)), place.guard});
+    const Place inner{lists_.number(std::move(coordinates)), lists_.number(std::move(guard))};
+    return demand(node.operands[0], inner);
   }
   ValueId source = node.operands[0];
   while (!values_.is_input(source)) {  // through further renamings, so that the load itself can fill
@@ -122,10 +153,7 @@ std::vector<Expr> DemandBuilder::needed_guard(const Exprs& coordinates, const Ex
   if (!any) return needed;
   for (const Expr& e : guard) {
     const std::vector<int> indices = indices_of(e);
-    const bool relevant = indices.empty() || std::any_of(indices.begin(), indices.end(), [&](int index) {
-                            return std::find(loose.begin(), loose.end(), index) != loose.end();
-                          });
-    if (relevant) needed.push_back(e);
+    if (indices.empty() || share_index(indices, loose)) needed.push_back(e);
   }
   return needed;
 }

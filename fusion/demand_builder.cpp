@@ -129,9 +129,7 @@ DemandBuilder::Made DemandBuilder::make_reduce(const Node& node, NodeId id, cons
     const std::vector<int> leaves = assignment_.leaves(number, dim);
     Expr coordinate;
     for (const int leaf : leaves) {
-      AxisId axis = axis_of(leaf);
-      // Demanded at coordinates that hold this very axis: the reduction walks one of its own.
-      if (contains(taken, axis)) axis = writer_.add_axis(assignment_.factors.extent(leaf));
+      const AxisId axis = free_axis_of(leaf, taken);
       tile.axes.push_back(axis);
       coordinate = coordinate * assignment_.factors.extent(leaf) + Expr::index(static_cast<int>(axis.index));
     }
@@ -195,6 +193,17 @@ AxisId DemandBuilder::axis_of(int leaf) {
   const AxisId axis = writer_.add_axis(assignment_.factors.extent(leaf));
   axes_.emplace(leaf, axis);
   return axis;
+}
+
+// The factor's axis, or, where the coordinates hold that very axis already, another one of its extent.
+AxisId DemandBuilder::free_axis_of(int leaf, const std::vector<int>& taken) {
+  const AxisId own = axis_of(leaf);
+  if (!contains(taken, own)) return own;
+  for (const auto& [of, axis] : further_axes_) {
+    if (of == leaf && !contains(taken, axis)) return axis;
+  }
+  further_axes_.emplace_back(leaf, writer_.add_axis(assignment_.factors.extent(leaf)));
+  return further_axes_.back().second;
 }
 
 Expr DemandBuilder::coordinate_of(const std::vector<int>& leaves) {

@@ -59,6 +59,7 @@ class DemandBuilder {
   Exprs apply(const IndexMap& map, const Exprs& coordinates) const;
   Expr normalized(const Expr& e) const;
   AxisId axis_of(int leaf);
+  AxisId free_axis_of(int leaf, const std::vector<int>& taken);
   Expr coordinate_of(const std::vector<int>& leaves);
   std::vector<int> indices_in(Place place) const;
   const Exprs& strides_of(ValueId value);
@@ -70,8 +71,9 @@ class DemandBuilder {
   const TileOptions& options_;
   TileWriter writer_;
   ExprLists lists_;
-  std::unordered_map<int, AxisId> axes_;            // by leaf factor
-  std::unordered_map<uint64_t, TileValueId> made_;  // by value number and place
+  std::unordered_map<int, AxisId> axes_;              // by leaf factor
+  std::vector<std::pair<int, AxisId>> further_axes_;  // by leaf factor
+  std::unordered_map<uint64_t, TileValueId> made_;    // by value number and place
   std::unordered_map<ValueId, Exprs> strides_;
   std::vector<std::pair<int, IndexTerm>> stand_ins_;  // by axis
   std::optional<Unsupported> refusal_;

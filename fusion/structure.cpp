@@ -126,6 +126,26 @@ Result<Structure> analyze_structure(const TileGraph& graph) {
   return structure;
 }
 
+std::string to_text(const Structure& structure, const TileGraph& graph) {
+  std::string text = "parallel " + axes_text(graph, structure.parallel);
+  text += "; reduced " + axes_text(graph, structure.reduced) + "; ";
+  text += std::to_string(structure.passes) + (structure.passes == 1 ? " pass\n" : " passes\n");
+  for (int pass = 0; pass < structure.passes; ++pass) {
+    const std::string head = "  pass " + std::to_string(pass) + ": ";
+    for (const TileValueId id : structure.reductions) {
+      if (structure.level[id.index] != pass) continue;
+      const bool is_scan = std::holds_alternative<TileScan>(graph[id].op);
+      text += head + (is_scan ? "scan %" : "reduce %") + graph[id].name + "\n";
+    }
+    for (const TileStore& store : graph.stores) {
+      const bool is_here = structure.level[store.value.index] == pass;
+      if (!is_here || !structure.varies_along_reduced(graph, store.value)) continue;
+      text += head + "store %" + graph[store.buffer].name + "\n";
+    }
+  }
+  return text;
+}
+
 std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis) {
   for (const IndexTerm& term : load.gathered) {
     if (contains(graph[term.value].axes, axis)) return std::nullopt;

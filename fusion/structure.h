@@ -26,6 +26,12 @@ struct Structure {
 
 Result<Structure> analyze_structure(const TileGraph& graph);
 
+// parallel i; reduced r; 3 passes
+//   pass 0: %m = reduce.max
+//   ...
+//   pass 2: store %y
+std::string to_text(const Structure& structure, const TileGraph& graph);
+
 // Elements between neighbours along `axis`: 0 broadcast, 1 contiguous; nullopt if the offset is not affine in
 // it or depends on data that varies along it.
 std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis);

@@ -8,9 +8,9 @@
 
 #include "core/result.h"
 #include "fusion/structure.h"
+#include "fusion/whole_graph_region.h"
 #include "tests/random_graph.h"
 #include "tests/tile_evaluate.h"
-#include "tests/whole_graph_region.h"
 
 namespace tilefuse {
 namespace {

@@ -1,13 +1,9 @@
-// One region of everything that a graph computes: what tests of the stages after partition start from.
-#pragma once
-#include "fusion/lower_to_tiles.h"
+#include "fusion/whole_graph_region.h"
 
 namespace tilefuse {
 
-// Reads the tensor inputs, in order; writes the graph's outputs, in order, inputs among them left out.
-inline RegionNodes whole_graph_region(const Graph& graph) {
-  RegionNodes region;
-  region.name = graph.name;
+RegionNodes whole_graph_region(const Graph& graph) {
+  RegionNodes region{.name = graph.name, .nodes = {}, .inputs = {}, .outputs = {}};
   for (const GraphInput& input : graph.inputs) {
     if (input.tensor) region.inputs.push_back(*input.tensor);
   }
