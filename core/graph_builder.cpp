@@ -41,6 +41,8 @@ DType map_result_dtype(const Graph& graph, MapFn fn, const std::vector<ValueId>&
 
 }  // namespace
 
+bool ListArgument::operator==(const ListArgument& other) const { return items == other.items; }
+
 GraphBuilder::GraphBuilder(const std::string& name) { graph_.name = sanitized(name); }
 
 std::string GraphBuilder::unique_name(const std::string& wanted) {
