@@ -1,6 +1,7 @@
 #include "fusion/check_schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "fusion/region_facts.h"
@@ -40,6 +41,7 @@ class Checker {
   void check_resident();
   void check_staged_load(const StagedLoad& staged);
   std::optional<std::string> why_not_streamed(BufferId buffer) const;
+  double largest_extent(AxisId axis) const;  // 1e300: no bound is known
   double held_elements(const TileValue& value) const;
 
   const TileGraph& graph_;
@@ -134,9 +136,6 @@ void Checker::check_rows() {
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
                                           " is no multiple of " + std::to_string(schedule_.rows));
-  require(is_multiple_of(graph_[*axis].extent, schedule_.rows),
-          "rows: the extent " + to_text(graph_[*axis].extent) + " of " + name(*axis) +
-              " is not always a multiple of " + std::to_string(schedule_.rows));
 }
 
 void Checker::check_split() {
@@ -230,13 +229,17 @@ void Checker::check_streamed() {
   }
 }
 
-// Elements of a kept value that one task holds at a time, at the largest sizes; 1e300: no bound is known.
+double Checker::largest_extent(AxisId axis) const {
+  const int64_t high = bounds(graph_[axis].extent).high;
+  return high == std::numeric_limits<int64_t>::max() ? 1e300 : double(high);
+}
+
+// Elements of a kept value that one task holds at a time, at the largest sizes.
 double Checker::held_elements(const TileValue& value) const {
   double elements = 1;
   for (AxisId axis : value.axes) {
     if (structure_.is_reduced(axis)) {
-      const int64_t high = bounds(graph_[axis].extent).high;
-      elements *= high == std::numeric_limits<int64_t>::max() ? 1e300 : double(high);
+      elements *= largest_extent(axis);
     } else if (axis == schedule_.lane_axis) {
       elements *= schedule_.lanes * schedule_.unroll;
     } else if (axis == row_axis(schedule_)) {
@@ -256,13 +259,22 @@ void Checker::check_limits(const Target& target) {
   }
   require(kept <= double(target.l2_bytes) / 2, "keep: the kept values take more than half of L2 (" +
                                                    std::to_string(target.l2_bytes / 2) + " bytes)");
+  for (const StagedLoad& staged : schedule_.staged) {
+    double bytes = 4;
+    for (AxisId axis : graph_[staged.load].axes) {
+      const AxisTile* tile = tile_of(axis);
+      bytes *= tile != nullptr && tile->tile > 0 ? double(tile->tile) : largest_extent(axis);
+    }
+    require(bytes <= double(target.l2_bytes) / 2,
+            "stage: the turned tile of %" + graph_[staged.load].name + " takes more than half of L2");
+  }
   if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch) return;
   // Without blocking, spilling is the compiler's business.
   const auto single = static_cast<int64_t>(structure_.reductions.size());
   const int64_t vectors = single * schedule_.rows * schedule_.unroll;
   require(vectors == single || vectors < target.vector_registers,
-      "lanes: " + std::to_string(vectors) + " accumulators do not fit " +
-          std::to_string(target.vector_registers) + " registers");
+          "lanes: " + std::to_string(vectors) + " accumulators do not fit " +
+              std::to_string(target.vector_registers) + " registers");
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fusion/element_cost.h"
-
 namespace tilefuse {
 namespace {
 
@@ -25,6 +23,11 @@ bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
   const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular;
+}
+
+bool is_staged(TileValueId value, const Schedule& schedule) {
+  return std::any_of(schedule.staged.begin(), schedule.staged.end(),
+                     [&](const StagedLoad& load) { return load.load == value; });
 }
 
 std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {
@@ -70,43 +73,61 @@ bool ComputeCost::in_a_pass(TileValueId value) const {
          facts_.structure.varies_along_reduced(graph_, value);
 }
 
-double ComputeCost::value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis,
-                                 bool staged) const {
+PortCycles ComputeCost::value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis,
+                                     bool staged) const {
   const bool vector = lane_axis && axes_[value.index][lane_axis->index];
-  const double registers = vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : 1;
   const Access* access = access_[value.index];
-  if (access == nullptr || !vector || !scattered(*access, lane_axis)) return registers * cycles_[value.index];
-  if (staged) {  // a load, log2(lanes) exchanges, into scratch and back
-    const double moves = 2 / rates_.load + 1 / rates_.store;
-    return registers * (cycles_[value.index] + moves + std::log2(lanes) / rates_.permute);
+  PortCycles cycles;
+  cycles.add(cycles_[value.index], vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : 1);
+  if (access == nullptr || !vector || !scattered(*access, lane_axis)) return cycles;
+  if (staged) {  // loaded, log2(lanes) exchanges, into scratch and back
+    cycles.load *= 2;
+    cycles.store += 1 / rates_.store;
+    cycles.shuffle += std::log2(lanes) / rates_.permute;
+  } else {
+    cycles.whole += lanes * rates_.gather;
   }
-  return cycles_[value.index] + lanes * rates_.gather;
+  return cycles;
 }
 
-double ComputeCost::store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const {
+PortCycles ComputeCost::store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const {
   const bool vector = lane_axis && store_axes_[store][lane_axis->index];
   if (!vector) return store_cycles_[store];
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
-  const double cycles = registers_of_vector(dtype, lanes, target_) * store_cycles_[store];
-  if (!scattered(*store_access_[store], lane_axis)) return cycles;
-  return cycles + lanes * rates_.gather;
+  PortCycles cycles;
+  cycles.add(store_cycles_[store], registers_of_vector(dtype, lanes, target_));
+  if (scattered(*store_access_[store], lane_axis)) cycles.whole += lanes * rates_.gather;
+  return cycles;
 }
 
 // A kept value is stored in the pass that computes it and loaded in the passes that want it.
-double ComputeCost::keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                                const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  double cycles = 0;
+PortCycles ComputeCost::keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                                    const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  PortCycles cycles;
   for (TileValueId kept : schedule.keep) {
     const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, target_);
     const double times = executions(nest, schedule, axes_[kept.index]) * registers;
     if (contains(passes[pass], kept)) {
-      cycles += times / rates_.store;
+      cycles.store += times / rates_.store;
       continue;
     }
     const bool wanted = std::any_of(passes[pass].begin(), passes[pass].end(), [&](TileValueId value) {
       return contains(operands_of(graph_[value]), kept);
     });
-    if (wanted) cycles += times / rates_.load;
+    if (wanted) cycles.load += times / rates_.load;
+  }
+  return cycles;
+}
+
+PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>& nest,
+                                       const Schedule& schedule) const {
+  PortCycles cycles;
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    const TileValueId value = graph_.stores[s].value;
+    if (!facts_.structure.varies_along_reduced(graph_, value)) continue;
+    if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
+    cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
+               executions(nest, schedule, store_axes_[s]));
   }
   return cycles;
 }
@@ -127,46 +148,38 @@ double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& sch
 
 double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                                 const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  double cycles = keep_cycles(pass, passes, nest, schedule), chain = 0, horizontal = 0;
+  PortCycles cycles = keep_cycles(pass, passes, nest, schedule);
+  cycles.add(stores_of_pass(pass, nest, schedule), 1);
+  double chain = 0, horizontal = 0;
   for (TileValueId value : passes[pass]) {
-    const bool staged = std::any_of(schedule.staged.begin(), schedule.staged.end(),
-                                    [&](const StagedLoad& load) { return load.load == value; });
     const double times = executions(nest, schedule, axes_[value.index]);
-    cycles += times * value_cycles(value, schedule.lanes, schedule.lane_axis, staged);
+    cycles.add(value_cycles(value, schedule.lanes, schedule.lane_axis, is_staged(value, schedule)), times);
     const TileOp& op = graph_[value].op;
     if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
     chain = std::max(chain, chain_cycles(value, times, schedule));
     horizontal += horizontal_cycles(value, schedule);
-    if (schedule.accumulate_in_scratch) {
-      cycles += times * (1 / rates_.load + 1 / rates_.store);
-    }
+    if (!schedule.accumulate_in_scratch) continue;
+    cycles.load += times / rates_.load;
+    cycles.store += times / rates_.store;
   }
-  for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    const TileValueId value = graph_.stores[s].value;
-    if (!facts_.structure.varies_along_reduced(graph_, value)) continue;
-    if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
-    cycles +=
-        executions(nest, schedule, store_axes_[s]) * store_cycles(s, schedule.lanes, schedule.lane_axis);
-  }
-  return std::max(cycles, chain) + horizontal;
+  return std::max(cycles.total(), chain) + horizontal;
 }
 
 double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   const std::vector<NestLoop> loops = parallel_loops(nest, facts_.structure);
-  double cycles = 0;
+  PortCycles cycles;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    if (in_a_pass(TileValueId{v})) continue;
-    const bool staged = std::any_of(schedule.staged.begin(), schedule.staged.end(),
-                                    [&](const StagedLoad& load) { return load.load.index == v; });
-    cycles += executions(loops, schedule, axes_[v]) *
-              value_cycles(TileValueId{v}, schedule.lanes, schedule.lane_axis, staged);
+    const TileValueId value{v};
+    if (in_a_pass(value)) continue;
+    cycles.add(value_cycles(value, schedule.lanes, schedule.lane_axis, is_staged(value, schedule)),
+               executions(loops, schedule, axes_[v]));
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     if (facts_.structure.varies_along_reduced(graph_, graph_.stores[s].value)) continue;
-    cycles +=
-        executions(loops, schedule, store_axes_[s]) * store_cycles(s, schedule.lanes, schedule.lane_axis);
+    cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
+               executions(loops, schedule, store_axes_[s]));
   }
-  return cycles;
+  return cycles.total();
 }
 
 double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
@@ -182,20 +195,24 @@ double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
 
 double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
                                 std::optional<AxisId> lane_axis) const {
-  double cycles = 0;
+  PortCycles cycles;
   const auto add = [&](TileValueId value) {
-    const double each =
-        std::min(value_cycles(value, lanes, lane_axis, true), value_cycles(value, lanes, lane_axis, false));
-    cycles += least_executions(axes_[value.index], lanes, lane_axis) * each;
+    const double times = least_executions(axes_[value.index], lanes, lane_axis);
+    PortCycles each = value_cycles(value, lanes, lane_axis, false);
+    if (access_[value.index] != nullptr && facts_.structure.reductions.empty()) {  // may be turned
+      const PortCycles turned = value_cycles(value, lanes, lane_axis, true);
+      each.whole = std::min(each.whole, turned.whole);
+    }
+    cycles.add(each, times);
   };
   for (const auto& pass : passes) std::for_each(pass.begin(), pass.end(), add);
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     if (!in_a_pass(TileValueId{v})) add(TileValueId{v});
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    cycles += least_executions(store_axes_[s], lanes, lane_axis) * store_cycles(s, lanes, lane_axis);
+    cycles.add(store_cycles(s, lanes, lane_axis), least_executions(store_axes_[s], lanes, lane_axis));
   }
-  return cycles;
+  return cycles.total();
 }
 
 }  // namespace tilefuse

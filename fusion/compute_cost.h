@@ -5,6 +5,7 @@
 #pragma once
 #include <vector>
 
+#include "fusion/element_cost.h"
 #include "fusion/loop_nest.h"
 
 namespace tilefuse {
@@ -23,10 +24,11 @@ class ComputeCost {
                      std::optional<AxisId> lane_axis) const;
 
  private:
-  double value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis, bool staged) const;
-  double store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const;
-  double keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                     const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  PortCycles value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis, bool staged) const;
+  PortCycles store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const;
+  PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                         const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
   double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
@@ -40,8 +42,8 @@ class ComputeCost {
   const Target& target_;
   const RegionFacts& facts_;
   Rates rates_;
-  std::vector<double> cycles_, store_cycles_;  // of one register, by value and by store
-  std::vector<std::vector<bool>> axes_;        // by value: the axes its work is done along
+  std::vector<PortCycles> cycles_, store_cycles_;  // of one register, by value and by store
+  std::vector<std::vector<bool>> axes_;            // by value: the axes its work is done along
   std::vector<std::vector<bool>> store_axes_;
   std::vector<const Access*> access_;        // by value: of a load
   std::vector<const Access*> store_access_;  // by store

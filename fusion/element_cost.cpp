@@ -8,32 +8,34 @@
 namespace tilefuse {
 namespace {
 
-double map_cycles(MapFn fn, const Target& target) {
-  switch (info(fn).cost) {
-    case CostClass::Free:
-      return 0;
-    case CostClass::Simple:
-      return target.rate("clk_per_vector.simple");
+const char* rate_of(CostClass cost) {
+  switch (cost) {
     case CostClass::Divide:
-      return target.rate("clk_per_vector.divide");
+      return "clk_per_vector.divide";
     case CostClass::SquareRoot:
-      return target.rate("clk_per_vector.square_root");
+      return "clk_per_vector.square_root";
     case CostClass::Exp:
-      return target.rate("clk_per_vector.exp");
+      return "clk_per_vector.exp";
     case CostClass::Log:
-      return target.rate("clk_per_vector.log");
+      return "clk_per_vector.log";
     case CostClass::Trigonometric:
-      return target.rate("clk_per_vector.trigonometric");
+      return "clk_per_vector.trigonometric";
     case CostClass::Tanh:
-      return target.rate("clk_per_vector.tanh");
+      return "clk_per_vector.tanh";
     case CostClass::Erf:
-      return target.rate("clk_per_vector.erf");
+      return "clk_per_vector.erf";
     case CostClass::Pow:
-      return target.rate("clk_per_vector.pow");
-    case CostClass::Slow:
-      return target.rate("clk_per_vector.slow");
+      return "clk_per_vector.pow";
+    default:
+      return "clk_per_vector.slow";
   }
-  TILEFUSE_CHECK(false, "a cost class outside its enum");
+}
+
+PortCycles map_cycles(MapFn fn, const Target& target) {
+  const CostClass cost = info(fn).cost;
+  if (cost == CostClass::Free) return {};
+  if (cost == CostClass::Simple) return {.vector = target.rate("clk_per_vector.simple")};
+  return {.whole = target.rate(rate_of(cost))};
 }
 
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
@@ -45,29 +47,53 @@ double registers_of_vector(DType dtype, int lanes, const Target& target) {
   return std::max(1.0, double(lanes) * held / target.vector_bytes);
 }
 
-double cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target) {
+void PortCycles::add(const PortCycles& other, double times) {
+  load += times * other.load;
+  store += times * other.store;
+  vector += times * other.vector;
+  shuffle += times * other.shuffle;
+  whole += times * other.whole;
+}
+
+double PortCycles::total() const { return std::max({load, store, vector, shuffle}) + whole; }
+
+PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target) {
   const double simple = target.rate("clk_per_vector.simple");
   return match(
       value.op,
       [&](const TileLoad& load) {
-        const double widen = size_in_bytes(graph[load.buffer].dtype) < 4 ? 1 / target.rate("rate.shift") : 0;
-        const double mask = simple * double(load.guard.size() + 2 * load.gathered.size());
-        return 1 / target.rate("rate.load") + widen + mask;
+        PortCycles cycles{.load = 1 / target.rate("rate.load")};
+        cycles.vector = simple * double(load.guard.size() + 2 * load.gathered.size());
+        if (size_in_bytes(graph[load.buffer].dtype) < 4) {  // widened by a permutation and a shift
+          cycles.shuffle = 1 / target.rate("rate.permute");
+          cycles.vector += 2 * simple;
+        }
+        return cycles;
       },
-      [](const TileConstant&) { return 0.0; }, [&](const TileIndex&) { return simple; },
-      [&](const TilePredicate& predicate) { return simple * double(predicate.guard.size()); },
+      [](const TileConstant&) { return PortCycles{}; },
+      [&](const TileIndex&) { return PortCycles{.vector = simple}; },
+      [&](const TilePredicate& predicate) {
+        return PortCycles{.vector = simple * double(predicate.guard.size())};
+      },
       [&](const TileMap& map) {
         const bool rounds = map.fn == MapFn::Cast && is_half(value.dtype);
-        return rounds ? 1 / target.rate("rate.narrow_bf16") : map_cycles(map.fn, target);
+        return rounds ? PortCycles{.shuffle = 1 / target.rate("rate.narrow_bf16")}
+                      : map_cycles(map.fn, target);
       },
-      [&](const TileReduce& reduce) { return (info(reduce.kind).is_index ? 4 : 1) * simple; },
-      [&](const TileScan&) { return simple; });
+      [&](const TileReduce& reduce) {
+        return PortCycles{.vector = (info(reduce.kind).is_index ? 4 : 1) * simple};
+      },
+      [&](const TileScan&) { return PortCycles{.vector = simple}; });
 }
 
-double cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target) {
-  const DType dtype = graph[store.buffer].dtype;
-  const double narrow = size_in_bytes(dtype) < 4 ? 1 / target.rate("rate.narrow_bf16") : 0;
-  return 1 / target.rate("rate.store") + narrow;
+PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target) {
+  PortCycles cycles{.store = 1 / target.rate("rate.store")};
+  const int bytes = size_in_bytes(graph[store.buffer].dtype);
+  if (bytes < 4) {  // narrower than a register: half of the store, and the narrowing
+    cycles.store /= 2;
+    cycles.shuffle = 1 / target.rate("rate.narrow_bf16");
+  }
+  return cycles;
 }
 
 }  // namespace tilefuse

@@ -8,8 +8,16 @@ namespace tilefuse {
 // Registers that a vector of so many lanes of a type takes; at least one.
 double registers_of_vector(DType dtype, int lanes, const Target& target);
 
-// Cycles for each register of a vector. Loads count what it takes to widen them, not what memory does.
-double cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target);
-double cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target);
+// Cycles by where instructions wait: ports work side by side, so the busiest one counts; divisions and
+// polynomials keep all of them busy and come on top.
+struct PortCycles {
+  double load = 0, store = 0, vector = 0, shuffle = 0, whole = 0;
+  void add(const PortCycles& other, double times);
+  double total() const;
+};
+
+// For each register of a vector. Loads count what it takes to widen them, not what memory does.
+PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target);
+PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target);
 
 }  // namespace tilefuse

@@ -44,16 +44,25 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
 
 // Vector cycles when every element is computed once.
 double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
-  double cycles = 0;
+  PortCycles cycles;
   const int lanes = target.vector_bytes / 4;
   for (const TileValue& value : graph.values) {
     double elements = elements_of(value.axes, extent);
     if (const auto* reduce = std::get_if<TileReduce>(&value.op))
       elements *= elements_of(reduce->axes, extent);
-    cycles += std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target) *
-              cycles_per_register(graph, value, target);
+    const auto* scan = std::get_if<TileScan>(&value.op);
+    if (scan != nullptr && scan->axis.index + 1 == graph.axes.size()) {  // contiguous: one element at a time
+      cycles.whole += elements / target.rate("chain.add_f32");
+      continue;
+    }
+    cycles.add(cycles_per_register(graph, value, target),
+               std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target));
   }
-  return cycles;
+  for (const TileStore& store : graph.stores) {
+    const double elements = elements_of(graph[store.value].axes, extent);
+    cycles.add(cycles_per_register(graph, store, target), std::ceil(elements / lanes));
+  }
+  return cycles.total();
 }
 
 double memory_us(const Bytes& bytes, const Target& target, int threads) {

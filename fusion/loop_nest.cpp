@@ -87,9 +87,11 @@ std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
   }
   std::vector<double> missed;
   for (const Access* access : accesses) {
-    double bytes = footprint(nest, level, *access);
     size_t outer = level;
     while (outer > 0 && !varies(*access, nest[outer - 1].axis)) --outer;
+    // Neighbours in a line are read one right after the other.
+    while (outer > 0 && access->along[nest[outer - 1].axis.index].kind == AxisAccess::Kind::Unit) --outer;
+    double bytes = footprint(nest, outer, *access);
     for (size_t i = 0; i < outer; ++i) bytes *= nest[i].trips;
     missed.push_back(bytes);
   }

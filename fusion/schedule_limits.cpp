@@ -182,10 +182,6 @@ void LimitWriter::add_rows() {
       require({other_lanes, is(system_.rows, 1)}, "there is no parallel axis to take rows from");
       continue;
     }
-    const Choice divides =
-        where(system_.rows, [&](int64_t rows) { return is_multiple_of(graph_[*row].extent, rows); });
-    require({other_lanes, divides}, "the extent " + to_text(graph_[*row].extent) + " of " + name(*row) +
-                                        " is a multiple of the rows");
     require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
             "the tile of " + name(*row) + " is whole blocks of rows");
   }
@@ -229,19 +225,14 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   const Choice here = is(stage, contiguous.index);
   require(MultipleOf{{here}, *tile_variable(contiguous), {system_.lanes}},
           "the tile of " + name(contiguous) + " is whole blocks of " + what);
-  AtMost fits{{}, double(target_.l2_bytes / 2), "B"};
+  AtMost fits{{{4, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes / 2), "B"};
   for (const auto& [axis, tile] : system_.grid) {
-    if ((across.values & lane_axis_is(axis).values) == 0) continue;
-    const auto elements = [this](AxisId tiled, VariableId variable) {
-      return factor(variable, [&](int64_t number) {
-        return number == 0 ? largest_extent(graph_, tiled) : double(number);
-      });
-    };
-    fits.sum.push_back({4,
-                        {if_equal(stage, contiguous.index), if_equal(system_.lane_axis, axis.index),
-                         elements(contiguous, *tile_variable(contiguous)), elements(axis, tile)}});
+    if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis)) continue;
+    const double all = largest_extent(graph_, axis);
+    fits.sum[0].factors.push_back(
+        factor(tile, [all](int64_t number) { return number == 0 ? all : double(number); }));
   }
-  if (!fits.sum.empty()) require(std::move(fits), "the turned tile of " + what + " fits half of L2");
+  require(std::move(fits), "the turned tile of " + what + " fits half of L2");
 }
 
 void LimitWriter::add_stage() {

@@ -15,8 +15,8 @@ constexpr double kLeastTaskUs = 2;            // below, handing a task to a thre
 constexpr double kMostTaskUs = 50;            // above, the last thread to finish keeps the others waiting
 constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
 constexpr double kLeastPartElements = 16384;  // of a split reduction
-constexpr double kDearCycles = 4;      // a vector of a value worth keeping costs at least this much again
-constexpr double kTurnedTile = 64;     // elements a side, at least, of a tile that is turned
+constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
+constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 constexpr double kLongRowBytes = 256;  // from memory, longer rows side by side defeat the prefetcher
 
 class PreferenceWriter : private RuleWriter {
@@ -49,6 +49,7 @@ class PreferenceWriter : private RuleWriter {
   bool reuses_across(AxisId outer, AxisId inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
   void prefer_task_count();
+  double stored_bytes(BufferId buffer) const;
 
   const TileGraph& graph_;
   const Target& target_;
@@ -112,16 +113,16 @@ void PreferenceWriter::prefer_unroll() {
 double PreferenceWriter::recompute_cycles(TileValueId value) const {
   std::vector<bool> seen(graph_.values.size(), false);
   seen[value.index] = true;
-  double cycles = 0;
+  PortCycles cycles;
   for (size_t v = value.index + 1; v-- > 0;) {
     if (!seen[v]) continue;
     const TileValueId id{static_cast<uint32_t>(v)};
-    cycles += cycles_per_register(graph_, graph_[id], target_);
+    cycles.add(cycles_per_register(graph_, graph_[id], target_), 1);
     for (TileValueId operand : operands_of(graph_[id])) {
       if (structure_.varies_along_reduced(graph_, operand)) seen[operand.index] = true;
     }
   }
-  return cycles;
+  return cycles.total();
 }
 
 void PreferenceWriter::prefer_walk() {
@@ -201,7 +202,7 @@ void PreferenceWriter::prefer_task_count() {
   const double fewest = std::min({kFewestTasks, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
   require(std::move(few), "tasks worth handing to a thread");
-  if (structure_.reductions.empty()) require(std::move(many), "enough tasks for the threads");
+  require(std::move(many), "enough tasks for the threads");
 }
 
 void PreferenceWriter::prefer_grid() {
@@ -221,28 +222,40 @@ void PreferenceWriter::prefer_grid() {
   }
 }
 
-// A transposed load is turned in tiles of whole lines; which of the larger ones is best is flat.
+// A transposed load is turned in tiles of a fixed size: what moves pages, rows of DRAM and lines of stores at
+// once was measured, and no closed form ranked it.
 void PreferenceWriter::prefer_stage() {
   for (const auto& [load, stage] : system_.stage) {
     for (const auto& [axis, tile] : system_.grid) {
-      const double side = std::min(kTurnedTile, extent(axis));
-      const Choice large = where(tile, [&](int64_t number) {
-        return number == 0 ? extent(axis) <= 4 * kTurnedTile : double(number) >= side && number <= 256;
-      });
-      const Choice one_or_all = where(tile, [](int64_t number) { return number <= 1; });
+      const double side = from_memory() ? kTurnedTileMemory : kTurnedTile;
+      const Choice large = where(
+          tile, [&](int64_t number) { return number == 0 ? extent(axis) <= side : double(number) == side; });
+      const Choice single = where(tile, [&](int64_t number) { return number == 1 || extent(axis) <= 1; });
       require({is_not(stage, axis.index), large}, "turned tiles are whole lines both ways");
       require({is(stage, -1), lane_axis_is_not(axis), large}, "turned tiles are whole lines both ways");
-      require({is(stage, -1), is(stage, axis.index), lane_axis_is(axis), one_or_all},
+      require({is(stage, -1), is(stage, axis.index), lane_axis_is(axis), single},
               "only the axes of a turned tile are cut");
     }
   }
 }
 
+double PreferenceWriter::stored_bytes(BufferId buffer) const {
+  double most = 0;
+  for (const Access& access : facts_.accesses) {
+    if (!access.store || access.buffer != buffer) continue;
+    double bytes = access.element_bytes;
+    for (uint32_t a = 0; a < graph_.axes.size(); ++a)
+      bytes *= access.varies_along(AxisId{a}) ? facts_.extent[a] : 1;
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 // Past the caches only what would not stay in them.
 void PreferenceWriter::prefer_stores() {
-  if (from_memory()) return;
   for (const auto& [buffer, store] : system_.store) {
-    require({is(store, 0)}, "everything the region touches stays in L3");
+    if (from_memory() && stored_bytes(buffer) > double(target_.l2_bytes)) continue;
+    require({is(store, 0)}, "%" + graph_[buffer].name + " stays in a cache");
   }
 }
 

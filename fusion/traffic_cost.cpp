@@ -19,6 +19,11 @@ bool contains(const std::vector<TileValueId>& values, TileValueId value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+bool is_turned(const Access& access, const Schedule& schedule) {
+  return std::any_of(schedule.staged.begin(), schedule.staged.end(),
+                     [&](const StagedLoad& staged) { return access.load == staged.load; });
+}
+
 }  // namespace
 
 TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
@@ -114,6 +119,28 @@ void TrafficCost::add_dram(const Access& access, double bytes, const std::vector
   (access.load ? moved.read : streamed ? moved.streamed : moved.written) += lines;
 }
 
+// A turned tile is read once, in pieces as long as the tile, and passes through scratch.
+void TrafficCost::add_turned(const Access& access, const Schedule& schedule, Traffic& traffic,
+                             Moved& moved) const {
+  double elements = 1, tile_elements = 1, run = 1, rows = 1;
+  for (const AxisTile& tile : schedule.grid) {
+    if (!access.varies_along(tile.axis)) continue;
+    const double extent = facts_.extent[tile.axis.index];
+    const double length = tile.tile == 0 ? extent : std::min(extent, double(tile.tile));
+    elements *= extent;
+    tile_elements *= length;
+    (access.along[tile.axis.index].kind == AxisAccess::Kind::Unit ? run : rows) *= length;
+  }
+  const double bytes = elements * access.element_bytes;
+  if (home_ > MemoryLevel::L1) traffic.l2_bytes += bytes;
+  if (home_ > MemoryLevel::L2) traffic.l3_bytes += bytes;
+  if (tile_elements * 4 > usable_[0]) traffic.l2_bytes += 2 * elements * 4;
+  if (home_ != MemoryLevel::Dram) return;
+  moved.ns +=
+      bytes / kLineBytes *
+      tables_.columns_ns(DramTables::Jumped::Read, rows, std::max(kLineBytes, run * access.element_bytes));
+}
+
 // A line written pairs with a line read, as in a copy; what is left over is read or written alone.
 double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const {
   using Walked = DramTables::Walked;
@@ -135,8 +162,13 @@ std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValue
   if (schedule.rows > 1) single_rows.pop_back();
   std::vector<Traffic> result(passes.size());
   for (size_t pass = 0; pass < passes.size(); ++pass) {
-    const std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
+    std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
     Moved moved;
+    std::erase_if(accesses, [&](const Access* access) {
+      const bool turned = is_turned(*access, schedule);
+      if (turned) add_turned(*access, schedule, result[pass], moved);
+      return turned;
+    });
     for (size_t level = 0; level < 3; ++level) {
       if (static_cast<MemoryLevel>(level) >= home_ && schedule.streamed.empty()) break;
       const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));

@@ -39,6 +39,7 @@ class TrafficCost {
   bool is_streamed(const Access& access, const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
+  void add_turned(const Access& access, const Schedule& schedule, Traffic& traffic, Moved& moved) const;
   double dram_ns(const Moved& moved, const Schedule& schedule) const;
 
   const TileGraph& graph_;
