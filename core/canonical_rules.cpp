@@ -86,6 +86,43 @@ Rewritten view_of_iota(const Candidate& node) {
   return Replacement{Iota{dim, iota->start + iota->step * along->rest, iota->step * along->coefficient}, {}};
 }
 
+// The coordinate that an index operand stands for, where it is an Iota whose places all lie inside the data.
+std::optional<Expr> known_place(const Candidate& node, const Gather& gather, size_t dim) {
+  const int from = gather.from_index[dim];
+  if (from < 0) return std::nullopt;
+  const Iota* iota = std::get_if<Iota>(&producer(node, static_cast<size_t>(from) + 1).op);
+  if (iota == nullptr) return std::nullopt;
+  const Expr place = gather.coordinates[dim] + iota->start + iota->step * Expr::index(iota->dim);
+  const std::vector<Expr>& extents = node.type.shape;
+  const bool is_inside =
+      proves_nonnegative(place, extents) && proves_less(place, type_of(node, 0).shape[dim], extents);
+  return is_inside ? std::optional(place) : std::nullopt;
+}
+
+// Reading at counted places is movement: the index operand goes, and without any index left so does the
+// gather.
+Rewritten gather_at_iota(const Candidate& node) {
+  const Gather* gather = as<Gather>(node);
+  if (gather == nullptr) return std::nullopt;
+  Gather rest{gather->coordinates, std::vector<int>(gather->from_index.size(), -1), gather->wrap};
+  std::vector<ValueId> operands{node.operands[0]};
+  bool is_changed = false;
+  for (size_t dim = 0; dim < gather->coordinates.size(); ++dim) {
+    const int from = gather->from_index[dim];
+    if (from < 0) continue;
+    if (const std::optional<Expr> place = known_place(node, *gather, dim)) {
+      rest.coordinates[dim] = *place;
+      is_changed = true;
+      continue;
+    }
+    rest.from_index[dim] = static_cast<int>(operands.size()) - 1;
+    operands.push_back(node.operands[static_cast<size_t>(from) + 1]);
+  }
+  if (!is_changed) return std::nullopt;
+  if (operands.size() > 1) return Replacement{std::move(rest), std::move(operands)};
+  return Replacement{View{simplify(IndexMap{node.type.shape, rest.coordinates, {}, 0.0})}, operands};
+}
+
 Rewritten constant_iota(const Candidate& node) {
   const Iota* iota = as<Iota>(node);
   if (iota == nullptr || !iota->start.constant()) return std::nullopt;
@@ -211,6 +248,25 @@ Rewritten known_logic(const Candidate& node) {
   return std::nullopt;
 }
 
+// Counted places beside a literal, where their range decides.
+Rewritten known_comparison(const Candidate& node) {
+  const MapFn* fn = as_map(node.op);
+  if (fn == nullptr || node.operands.size() != 2 || node.type.dtype != DType::Bool) return std::nullopt;
+  const Iota* iota = std::get_if<Iota>(&producer(node, 0).op);
+  const Scalar* limit = literal(node, 1);
+  if (iota == nullptr || limit == nullptr) return std::nullopt;
+  const Expr place = iota->start + iota->step * Expr::index(iota->dim) - to_int(*limit);
+  const Interval range = bounds(place, node.type.shape);
+  const bool is_less = range.high < 0, is_more = range.low > 0;
+  const bool is_at_most = range.high <= 0, is_at_least = range.low >= 0;
+  const auto known = [](bool value) { return Replacement{Constant{value}, {}}; };
+  if (*fn == MapFn::Ge && (is_at_least || is_less)) return known(is_at_least);
+  if (*fn == MapFn::Gt && (is_more || is_at_most)) return known(is_more);
+  if (*fn == MapFn::Le && (is_at_most || is_more)) return known(is_at_most);
+  if (*fn == MapFn::Lt && (is_less || is_at_least)) return known(is_less);
+  return std::nullopt;
+}
+
 Rewritten known_where(const Candidate& node) {
   if (!is_map(node, MapFn::Where)) return std::nullopt;
   if (node.operands[1] == node.operands[2]) return node.operands[1];
@@ -229,15 +285,23 @@ Rewritten undone(const Candidate& node) {
   return inner.operands[0];
 }
 
-constexpr std::array kRules = {
-    CanonicalRule{"cast_of_cast", cast_of_cast},         CanonicalRule{"cast_to_same", cast_to_same},
-    CanonicalRule{"concat_of_one", concat_of_one},       CanonicalRule{"constant_iota", constant_iota},
-    CanonicalRule{"constant_map", constant_map},         CanonicalRule{"copy", copy},
-    CanonicalRule{"identity_view", identity_view},       CanonicalRule{"known_logic", known_logic},
-    CanonicalRule{"known_where", known_where},           CanonicalRule{"neutral_operand", neutral_operand},
-    CanonicalRule{"reduce_of_one", reduce_of_one},       CanonicalRule{"undone", undone},
-    CanonicalRule{"view_of_constant", view_of_constant}, CanonicalRule{"view_of_iota", view_of_iota},
-    CanonicalRule{"view_of_view", view_of_view}};
+constexpr std::array kRules = {CanonicalRule{"cast_of_cast", cast_of_cast},
+                               CanonicalRule{"cast_to_same", cast_to_same},
+                               CanonicalRule{"concat_of_one", concat_of_one},
+                               CanonicalRule{"constant_iota", constant_iota},
+                               CanonicalRule{"constant_map", constant_map},
+                               CanonicalRule{"gather_at_iota", gather_at_iota},
+                               CanonicalRule{"copy", copy},
+                               CanonicalRule{"identity_view", identity_view},
+                               CanonicalRule{"known_comparison", known_comparison},
+                               CanonicalRule{"known_logic", known_logic},
+                               CanonicalRule{"known_where", known_where},
+                               CanonicalRule{"neutral_operand", neutral_operand},
+                               CanonicalRule{"reduce_of_one", reduce_of_one},
+                               CanonicalRule{"undone", undone},
+                               CanonicalRule{"view_of_constant", view_of_constant},
+                               CanonicalRule{"view_of_iota", view_of_iota},
+                               CanonicalRule{"view_of_view", view_of_view}};
 
 }  // namespace
 
