@@ -123,6 +123,13 @@ class Inliner {
     return reads_variable;
   }
 
+  // Blank lines at the start of a block, or behind another, are left by values that went away.
+  static void add_without_double_blanks(Block& block, Stmt stmt) {
+    const bool is_blank = std::holds_alternative<Blank>(stmt.kind);
+    if (is_blank && (block.empty() || std::holds_alternative<Blank>(block.back().kind))) return;
+    block.push_back(std::move(stmt));
+  }
+
   static Block substitute(Block block, const std::vector<std::optional<size_t>>& targets) {
     std::map<SymbolId, Code> moved;
     const std::function<Code(Code)> replace = [&](Code code) -> Code {
@@ -139,7 +146,7 @@ class Inliner {
         Let& let = std::get<Let>(block[i].kind);
         moved.emplace(let.symbol, std::move(let.value));
       } else {
-        result.push_back(std::move(block[i]));
+        add_without_double_blanks(result, std::move(block[i]));
       }
     }
     return result;

@@ -22,6 +22,11 @@ std::optional<int64_t> constant_of(const Code& code) {
 Code add(Code a, Code b) {
   if (constant_of(a) == 0) return b;
   if (constant_of(b) == 0) return a;
+  // a + (b + c) is written a + b + c.
+  if (auto* sum = std::get_if<Operation>(&b.kind)) {
+    const bool is_sum = sum->op == CodeOperator::Add || sum->op == CodeOperator::Sub;
+    if (is_sum) return operate(sum->op, {add(std::move(a), sum->operands[0]), sum->operands[1]});
+  }
   return operate(CodeOperator::Add, {std::move(a), std::move(b)});
 }
 

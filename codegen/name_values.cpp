@@ -20,8 +20,7 @@ constexpr std::array kReserved = {
     "if",       "inline",    "int",       "int64_t",   "kInfinity", "kLanes",   "long",         "main",
     "mutable",  "namespace", "new",       "noexcept",  "not",       "nullptr",  "operator",     "or",
     "private",  "protected", "public",    "register",  "requires",  "return",   "short",        "signed",
-    "sizeof",   "static",    "struct",    "switch",    "template",  "this",     "thread_local", "throw",
-    "tile",     "true",      "try",       "typedef",   "typeid",    "typename", "union",        "unsigned",
+    "sizeof",   "static",    "struct",    "switch",    "template",  "this",     "thread_local", "throw",      "true",      "try",       "typedef",   "typeid",    "typename", "union",        "unsigned",
     "using",    "virtual",   "void",      "volatile",  "wchar_t",   "while",    "xor",          "Vec",
     "Mask",
 };

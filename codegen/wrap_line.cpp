@@ -5,14 +5,21 @@ namespace {
 
 constexpr size_t kContinuation = 4;
 
-// The last space at the lowest depth of brackets, not in the first half.
+// Behind a comma or before an operator.
+bool is_good_break(std::string_view text, size_t space) {
+  constexpr std::string_view kOperators = "+-*/%?:&|<>=";
+  const bool before_operator = space + 1 < text.size() && kOperators.find(text[space + 1]) != kOperators.npos;
+  return (space > 0 && text[space - 1] == ',') || before_operator;
+}
+
+// The last such space at the lowest depth of brackets, not in the first half.
 size_t break_position(std::string_view text, size_t room) {
   size_t best = std::string_view::npos;
   int depth = 0, best_depth = 1 << 20;
   for (size_t i = 0; i < text.size() && i <= room; ++i) {
     if (text[i] == '(' || text[i] == '[') ++depth;
     if (text[i] == ')' || text[i] == ']') --depth;
-    if (text[i] == ' ' && i > room / 2 && depth <= best_depth) {
+    if (text[i] == ' ' && i > room / 2 && depth <= best_depth && is_good_break(text, i)) {
       best = i;
       best_depth = depth;
     }
