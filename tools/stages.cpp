@@ -1,11 +1,16 @@
 #include "tools/stages.h"
 
 #include <algorithm>
+#include <charconv>
+#include <sstream>
 
+#include "core/canonicalize.h"
 #include "core/graph.h"
+#include "core/import/import_graph.h"
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/structural_hash.h"
+#include "fusion/schedule_system.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
 
@@ -16,6 +21,15 @@ std::string run_graph(const StageOptions&, const std::string& input) {
   const Graph graph = parse_graph(input);
   verify(graph, "parse_graph");
   return to_text(graph);
+}
+
+std::string run_import(const StageOptions&, const std::string& input) {
+  const Result<Graph> graph = import_graph(input);
+  return graph ? to_text(*graph) : "unsupported: " + graph.unsupported().reason + "\n";
+}
+
+std::string run_canonicalize(const StageOptions&, const std::string& input) {
+  return to_text(canonicalize(parse_graph(input)));
 }
 
 std::string run_hash(const StageOptions&, const std::string& input) {
@@ -33,6 +47,55 @@ std::string run_structure(const StageOptions&, const std::string& input) {
   const TileGraph tiles = parse_tile_graph(input);
   const Result<Structure> structure = analyze_structure(tiles);
   return structure ? to_text(*structure, tiles) : "unsupported: " + structure.unsupported().reason + "\n";
+}
+
+std::string option(const StageOptions& options, const std::string& name, const std::string& otherwise) {
+  const auto found = options.find(name);
+  return found == options.end() ? otherwise : found->second;
+}
+
+int number_option(const StageOptions& options, const std::string& name, int otherwise) {
+  const std::string text = option(options, name, std::to_string(otherwise));
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || number < 1) {
+    throw UserError("--" + name + " must be a positive number, got " + text);
+  }
+  return number;
+}
+
+// "lanes=8,grid.row=4"
+Pins pins_option(const StageOptions& options) {
+  Pins pins;
+  std::istringstream list(option(options, "pins", ""));
+  for (std::string pin; std::getline(list, pin, ',');) {
+    const size_t equals = pin.find('=');
+    if (equals == std::string::npos) throw UserError("--pins: '" + pin + "' is no name=value");
+    pins.decisions[pin.substr(0, equals)] = pin.substr(equals + 1);
+  }
+  return pins;
+}
+
+// What a schedule of the tile graph may be, without the preferences of the search.
+std::string run_constraints(const StageOptions& options, const std::string& input) {
+  const TileGraph tiles = parse_tile_graph(input);
+  const Target target = load_target(option(options, "target", "x86-avx2"));
+  const Result<RegionFacts> facts = collect_region_facts(tiles, {});
+  if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
+  return to_text(collect_constraints(tiles, target, *facts, pins_option(options)).constraints);
+}
+
+std::string run_schedule(const StageOptions& options, const std::string& input) {
+  const TileGraph tiles = parse_tile_graph(input);
+  const Target target = load_target(option(options, "target", "x86-avx2"));
+  SolveOptions solving;
+  solving.threads = number_option(options, "threads", 1);
+  solving.candidates = number_option(options, "candidates", 1);
+  const Result<Solution> solution = solve(tiles, target, pins_option(options), solving);
+  if (!solution) return "unsupported: " + solution.unsupported().reason + "\n";
+  std::string text;
+  for (const Schedule& schedule : solution->ranked) text += to_text(schedule, tiles);
+  return text;
 }
 
 // The item with that name, or a UserError that names the nearest.
@@ -53,9 +116,22 @@ const Item& named(const std::vector<Item>& items, const std::string& name, const
 const std::vector<Stage>& stages() {
   static const std::vector<Stage> table = {
       {"graph", "parse, verify and print a graph", {}, run_graph},
+      {"import", "the graph of a captured graph in JSON", {}, run_import},
+      {"canonicalize", "a graph without what is dead, equal or known", {}, run_canonicalize},
       {"hash", "the structural hash of a graph", {}, run_hash},
       {"tiles", "the tile graph of a graph taken as one region", {}, run_tiles},
       {"structure", "the loop nest that a tile graph needs", {}, run_structure},
+      {"constraints",
+       "what a schedule of a tile graph may be",
+       {{"target", "name of a target, or its profile"}, {"pins", "lanes=8,grid.row=4"}},
+       run_constraints},
+      {"schedule",
+       "the schedule of a tile graph",
+       {{"target", "name of a target, or its profile"},
+        {"pins", "lanes=8,grid.row=4"},
+        {"threads", "of the process"},
+        {"candidates", "how many schedules to list"}},
+       run_schedule},
   };
   return table;
 }
