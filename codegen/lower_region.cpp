@@ -4,7 +4,6 @@
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
 #include "codegen/region_graph.h"
-#include "fusion/constraints.h"
 
 namespace tilefuse {
 namespace {
@@ -39,8 +38,6 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
   }
   lowered.tiles = to_text(*tiles);
   trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
-  trace.write(DumpStage::Constraints,
-              [&] { return to_text(collect_constraints(*tiles, target, options.pins)); });
 
   const auto solution = times.measure(
       "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });

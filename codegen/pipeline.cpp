@@ -45,29 +45,26 @@ LoweringOptions lowering_options(const CompileOptions& options, const std::strin
   return result;
 }
 
-Result<Planned> plan_regions(std::string_view graph_json, const CompileOptions& options) {
+Planned plan_regions(const Graph& captured, const CompileOptions& options, StageTimes times) {
   Planned planned;
-  StageTimes& times = planned.times;
   planned.target = target_of(options);
-
-  auto captured = times.measure("import", [&] { return import_graph(graph_json); });
-  if (!captured) return captured.unsupported();
-  planned.graph = times.measure("canonicalize", [&] { return canonicalize(*std::move(captured)); });
+  planned.times = std::move(times);
+  planned.graph = planned.times.measure("canonicalize", [&] { return canonicalize(captured); });
   const Graph& graph = planned.graph;
   const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
   trace.write(DumpStage::Graph, [&] { return to_text(graph); });
 
-  planned.partition = times.measure(
+  planned.partition = planned.times.measure(
       "partition", [&] { return partition(graph, planned.target, partition_options(options)); });
   trace.write(DumpStage::Partition, [&] { return to_text(planned.partition, graph); });
-  planned.distinct = times.measure(
+  planned.distinct = planned.times.measure(
       "distinct", [&] { return find_distinct_regions(graph, planned.partition, options.pins); });
 
   for (size_t r = 0; r < planned.distinct.representative.size(); ++r) {
     const Region& region = planned.partition.regions[size_t(planned.distinct.representative[r])];
     planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target,
                                            lowering_options(options, region.name),
-                                           trace.within("region_" + std::to_string(r)), times));
+                                           trace.within("region_" + std::to_string(r)), planned.times));
   }
   return planned;
 }
@@ -164,6 +161,18 @@ std::string plan_key(std::string_view graph_json, const CompileOptions& options,
                             framework.identity + '\0' + library_identity()));
 }
 
+CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
+                            const Toolchain& toolchain, KernelCache& cache, const BuildProgress& progress,
+                            StageTimes times) {
+  Planned planned = plan_regions(graph, options, std::move(times));
+  CompiledGraph compiled;
+  compiled.modules = build_regions(planned, options, toolchain, cache, progress);
+  compiled.executable = plan_executable(planned, framework);
+  compiled.report = report_of(planned, compiled.executable, options);
+  compiled.warnings = refusals(compiled.executable, options.strict);
+  return compiled;
+}
+
 Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
                                        const Framework& framework, const BuildProgress& progress) {
   KernelCache cache(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
@@ -174,25 +183,23 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, const Compil
   if (options.dump.empty()) {
     if (auto cached = load_compiled(key, options, *toolchain, cache)) return *std::move(cached);
   }
-
-  auto planned = plan_regions(graph_json, options);
-  if (!planned) return planned.unsupported();
-  CompiledGraph compiled;
+  StageTimes times;
+  auto graph = times.measure("import", [&] { return import_graph(graph_json); });
+  if (!graph) return graph.unsupported();
+  CompiledGraph compiled =
+      compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
   compiled.key = key;
-  compiled.modules = build_regions(*planned, options, *toolchain, cache, progress);
-  compiled.executable = plan_executable(*planned, framework);
-  compiled.report = report_of(*planned, compiled.executable, options);
-  compiled.warnings = refusals(compiled.executable, options.strict);
   if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);
   return compiled;
 }
 
 Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,
                                      const Framework& framework) {
-  auto planned = plan_regions(graph_json, options);
-  if (!planned) return planned.unsupported();
-  const Executable executable = plan_executable(*planned, framework);
-  return report_of(*planned, executable, options);
+  auto graph = import_graph(graph_json);
+  if (!graph) return graph.unsupported();
+  Planned planned = plan_regions(*graph, options, {});
+  const Executable executable = plan_executable(planned, framework);
+  return report_of(planned, executable, options);
 }
 
 }  // namespace tilefuse

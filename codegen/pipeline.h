@@ -13,6 +13,7 @@
 #include "codegen/executable.h"
 #include "codegen/module.h"
 #include "codegen/plan.h"
+#include "codegen/stage_times.h"
 
 namespace tilefuse {
 
@@ -34,6 +35,11 @@ std::string plan_key(std::string_view graph_json, const CompileOptions& options,
 
 Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
                                        const Framework& framework, const BuildProgress& progress = {});
+
+// The stages behind import, with no plan cache: what tests run from a graph's text.
+CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
+                            const Toolchain& toolchain, KernelCache& cache,
+                            const BuildProgress& progress = {}, StageTimes times = {});
 
 // Stages up to source, planned as if everything had been built: the report alone.
 Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,

@@ -80,7 +80,7 @@ struct MetaKernel final : c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     const Executable& executable = runner->executable();
     const size_t inputs = executable.inputs.size();
-    SymbolValues symbols;
+    SymbolicSizes symbols;
     for (const SymbolBinding& binding : runner->bindings()) {
       const c10::IValue& source = torch::jit::peek(*stack, size_t(binding.position), inputs);
       const c10::SymInt size = binding.dim < 0 ? source.toSymInt() : source.toTensor().sym_size(binding.dim);

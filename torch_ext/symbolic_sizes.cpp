@@ -6,7 +6,7 @@
 namespace tilefuse {
 namespace {
 
-c10::SymInt evaluate_atom(const Expr::Atom& atom, const SymbolValues& symbols) {
+c10::SymInt evaluate_atom(const Expr::Atom& atom, const SymbolicSizes& symbols) {
   if (atom.kind == Expr::AtomKind::Symbol) {
     const auto found = symbols.find(atom.symbol);
     TILEFUSE_CHECK(found != symbols.end(), "no input gives the size " + atom.symbol);
@@ -29,7 +29,7 @@ c10::SymInt evaluate_atom(const Expr::Atom& atom, const SymbolValues& symbols) {
 
 }  // namespace
 
-c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolValues& symbols) {
+c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolicSizes& symbols) {
   if (const auto value = expr.constant()) return *value;
   c10::SymInt sum = 0;
   for (const Expr::Term& term : expr.terms()) {
@@ -40,7 +40,7 @@ c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolValues& symbols) {
   return sum;
 }
 
-std::vector<c10::SymInt> evaluate_symbolic(const std::vector<Expr>& exprs, const SymbolValues& symbols) {
+std::vector<c10::SymInt> evaluate_symbolic(const std::vector<Expr>& exprs, const SymbolicSizes& symbols) {
   std::vector<c10::SymInt> result;
   for (const Expr& expr : exprs) result.push_back(evaluate_symbolic(expr, symbols));
   return result;

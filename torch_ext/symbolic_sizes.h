@@ -10,8 +10,8 @@
 
 namespace tilefuse {
 
-using SymbolValues = std::unordered_map<std::string, c10::SymInt>;
-c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolValues& symbols);
-std::vector<c10::SymInt> evaluate_symbolic(const std::vector<Expr>& exprs, const SymbolValues& symbols);
+using SymbolicSizes = std::unordered_map<std::string, c10::SymInt>;
+c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolicSizes& symbols);
+std::vector<c10::SymInt> evaluate_symbolic(const std::vector<Expr>& exprs, const SymbolicSizes& symbols);
 
 }  // namespace tilefuse

@@ -1,0 +1,169 @@
+#include "codegen/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/reference.h"
+#include "tests/host_run.h"
+#include "tests/print_to.h"
+#include "tests/random_graph.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+const Framework kNoFramework{[](const Call&) { return CallFacts{}; }, "none"};
+
+// A cache of its own for each test, and the compiler of this machine.
+class Pipeline : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ =
+        testing::TempDir() + "tilefuse_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+    options_.cache_dir = directory_;
+    options_.search_path = read_environment().search_path;
+    cache_.emplace(directory_, int64_t{1} << 30);
+    auto toolchain = find_toolchain({"", options_.search_path, ""}, *cache_);
+    ASSERT_TRUE(toolchain) << toolchain.unsupported().reason;
+    toolchain_ = *toolchain;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  CompiledGraph compile(const Graph& graph) {
+    return compile_graph(graph, options_, kNoFramework, toolchain_, *cache_);
+  }
+  void expect_as_reference(const Graph& graph, uint64_t seed, const SymbolValues& symbols) {
+    const std::vector<Tensor> inputs = random_inputs(graph, seed, symbols);
+    const auto expected = evaluate(graph, inputs, symbols);
+    ASSERT_TRUE(expected);
+    const CompiledGraph compiled = compile(graph);
+    EXPECT_THAT(compiled.warnings, testing::IsEmpty());
+    const std::vector<Tensor> outputs = run_on_host(compiled, inputs, symbols);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      expect_close(outputs[i], std::get<Tensor>(expected->outputs[i]), graph);
+    }
+  }
+  static void expect_close(const Tensor& actual, const Tensor& expected, const Graph& graph) {
+    ASSERT_EQ(actual.shape(), expected.shape());
+    for (int64_t i = 0; i < actual.count(); ++i) {
+      if (!is_float(actual.dtype())) {
+        ASSERT_EQ(actual.int_at(i), expected.int_at(i)) << to_text(graph);
+        continue;
+      }
+      const double wanted = expected.float_at(i);
+      if (std::isnan(wanted) && std::isnan(actual.float_at(i))) continue;
+      ASSERT_NEAR(actual.float_at(i), wanted, 1e-4 * std::max(1.0, std::abs(wanted))) << to_text(graph);
+    }
+  }
+
+  std::string directory_;
+  CompileOptions options_;
+  std::optional<KernelCache> cache_;
+  Toolchain toolchain_;
+};
+
+TEST_F(Pipeline, softmax_of_text_runs_as_the_reference_says) {
+  const Graph graph = parse_graph(R"(graph softmax(%x: f32[s0, 100]) {
+  %m = reduce.max(%x) {dims = [1]} : f32[s0]
+  %mb = view(%m) {map = (i0, i1) -> (i0) : [s0, 100]} : f32[s0, 100]
+  %d = sub(%x, %mb) : f32[s0, 100]
+  %e = exp(%d) : f32[s0, 100]
+  %s = reduce.sum(%e) {dims = [1]} : f32[s0]
+  %sb = view(%s) {map = (i0, i1) -> (i0) : [s0, 100]} : f32[s0, 100]
+  %y = div(%e, %sb) : f32[s0, 100]
+  return %y
+})");
+  expect_as_reference(graph, 1, {{"s0", 7}});
+  EXPECT_EQ(compile(graph).executable.regions.size(), 1U);
+}
+
+TEST_F(Pipeline, random_graphs_run_as_the_reference_says) {
+  RandomGraphOptions shape;
+  shape.has_narrow_floats = false;
+  shape.has_steps = false;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    shape.has_symbols = seed % 2 == 1;
+    const Graph graph = random_graph(seed, shape);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_as_reference(graph, seed, random_symbol_values(graph));
+  }
+}
+
+TEST_F(Pipeline, equal_regions_are_compiled_once) {
+  GraphBuilder b("g");
+  const TensorType type{DType::F32, {16, 8}};
+  Call barrier{"aten::foo", "", {{"x", OperandArgument{0}}}};
+  ValueId x = b.input("x", type);
+  for (int i = 0; i < 5; ++i) x = b.add_call(barrier, {b.map(MapFn::Exp, {x})}, {type})[0];
+  b.output(x);
+  const CompiledGraph compiled = compile(b.finish());
+  EXPECT_EQ(compiled.executable.regions.size(), 1U);
+  EXPECT_THAT(compiled.report, HasSubstr("\"uses\":5"));
+}
+
+TEST_F(Pipeline, a_compiler_that_fails_costs_the_region_alone) {
+  toolchain_.command = {"/bin/false"};
+  toolchain_.identity = "one that fails";
+  GraphBuilder b("g");
+  const ValueId x = b.input("x", {DType::F32, {16, 8}});
+  b.output(b.map(MapFn::Exp, {x}));
+  const Graph graph = b.finish();
+  const CompiledGraph compiled = compile(graph);
+  ASSERT_EQ(compiled.warnings.size(), 1U);
+  EXPECT_FALSE(compiled.executable.regions[0].refusal.empty());
+  EXPECT_EQ(parse_graph(compiled.executable.regions[0].fallback).outputs.size(), 1U);
+  options_.strict = true;
+  EXPECT_THROW(compile(graph), UserError);
+}
+
+TEST_F(Pipeline, a_second_compilation_of_a_capture_comes_from_the_cache) {
+  const std::string json = R"({"schema_version": {"major": 8, "minor": 20}, "graph_module": {"graph": {
+    "inputs": [{"as_tensor": {"name": "x"}}], "outputs": [{"as_tensor": {"name": "y"}}],
+    "nodes": [{"name": "y", "target": "torch.ops.aten.exp.default", "metadata": {},
+      "inputs": [{"name": "self", "kind": 1, "arg": {"as_tensor": {"name": "x"}}}],
+      "outputs": [{"as_tensor": {"name": "y"}}]}],
+    "tensor_values": {
+      "x": {"dtype": 7, "sizes": [{"as_int": 8}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0},
+            "requires_grad": false, "layout": 7, "device": {"type": "cpu", "index": null}},
+      "y": {"dtype": 7, "sizes": [{"as_int": 8}], "strides": [{"as_int": 1}], "storage_offset": {"as_int": 0},
+            "requires_grad": false, "layout": 7, "device": {"type": "cpu", "index": null}}},
+    "sym_int_values": {}, "sym_bool_values": {}, "sym_float_values": {}, "custom_obj_values": {}}}})";
+  const auto first = compile_captured(json, options_, kNoFramework);
+  ASSERT_TRUE(first) << first.unsupported().reason;
+  EXPECT_FALSE(first->cached);
+  const auto second = compile_captured(json, options_, kNoFramework);
+  ASSERT_TRUE(second);
+  EXPECT_TRUE(second->cached);
+  EXPECT_EQ(to_text(second->executable), to_text(first->executable));
+  EXPECT_EQ(second->report, first->report);
+  const std::vector<Tensor> outputs =
+      run_on_host(*second, {Tensor::floats(DType::F32, {8}, {0, 1, 2, 3, 4, 5, 6, 7})}, {});
+  EXPECT_NEAR(outputs[0].float_at(1), std::exp(1.0), 1e-6);
+  options_.fuse_limit = 0;
+  EXPECT_FALSE(compile_captured(json, options_, kNoFramework)->cached);
+}
+
+TEST(CompileOptions, a_wrong_name_or_value_names_the_nearest) {
+  const auto message = [](const std::string& json) -> std::string {
+    try {
+      parse_compile_options(json, {});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(R"({"thread": 2})"), "unknown option 'thread'; did you mean 'threads'?");
+  EXPECT_EQ(message(R"({"threads": "two"})"), "option 'threads' wants a number from 1 to 1024, got \"two\"");
+  EXPECT_THAT(message(R"({"numerics": "exact"})"), HasSubstr("'fast' or 'eager'"));
+  EXPECT_THAT(message("[]"), HasSubstr("JSON object"));
+  EXPECT_EQ(parse_compile_options(R"({"pins": {"r": {"lanes": 8}}})", {}).pins.at("r").decisions.at("lanes"),
+            "8");
+}
+
+}  // namespace
+}  // namespace tilefuse
