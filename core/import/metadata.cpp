@@ -161,7 +161,13 @@ Expr Metadata::parsed(const Field& expr_str) {
     const auto found = ranges_.find(name);
     return found == ranges_.end() ? std::nullopt : std::optional(found->second);
   };
-  Result<Expr> expr = parse_sympy(text, range);
+  const Result<Expr> expr = [&] {
+    try {
+      return parse_sympy(text, range);
+    } catch (const UserError& error) {
+      expr_str.fail(error.what());
+    }
+  }();
   if (!expr) refuse(expr.unsupported().reason);
   return parsed_.emplace(text, *expr).first->second;
 }

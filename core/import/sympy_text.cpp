@@ -131,8 +131,8 @@ class Parser {
     return name;
   }
   [[noreturn]] void fail(const std::string& what) const {
-    throw UserError("size expression \"" + std::string(text_) + "\", column " +
-                    std::to_string(position_ + 1) + ": " + what);
+    throw UserError("is no size expression: " + what + " at column " + std::to_string(position_ + 1) +
+                    " of " + std::string(text_));
   }
 
   std::string_view text_;
