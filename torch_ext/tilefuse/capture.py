@@ -24,6 +24,7 @@ from typing import Any
 import sympy
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 __all__ = ["Capture", "CaptureError", "capture"]
 
@@ -243,6 +244,8 @@ class _Writer:
         value = operator.attrgetter(str(node.target))(self.module)
         if not isinstance(value, torch.Tensor):
             raise CaptureError(f"{self._here}: an attribute of type {type(value).__name__} has no form in the schema")
+        if isinstance(value, FakeTensor):
+            raise CaptureError(f"{self._here}: a constant without data")
         if value.numel() <= 1 and value.device.type == "cpu" and not value.is_complex():
             self._literal(node, value)
             return
@@ -254,7 +257,8 @@ class _Writer:
 
     def _literal(self, node: torch.fx.Node, value: torch.Tensor) -> None:
         """A constant of one element, or none, needs no input: it is written as the ``full`` that makes it."""
-        fill = value.item() if value.numel() else 0
+        with unset_fake_temporarily():  # AOTAutograd compiles inside its fake mode
+            fill = value.item() if value.numel() else 0
         arguments = {"size": list(value.shape), "fill_value": fill, "dtype": value.dtype}
         inputs = [{"name": k, "arg": self._argument(v), "kind": _POSITIONAL} for k, v in arguments.items()]
         self._append(node, "torch.ops.aten.full.default", inputs, [self._define(node.name, value)])
