@@ -4,6 +4,7 @@
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
 #include "codegen/region_graph.h"
+#include "fusion/schedule_system.h"
 
 namespace tilefuse {
 namespace {
@@ -17,6 +18,12 @@ std::vector<TensorSpec> specs_of(const Graph& graph, const std::vector<ValueId>&
 void refuse(LoweredRegion& lowered, const Graph& graph, const RegionNodes& region, std::string reason) {
   lowered.compiled.refusal = std::move(reason);
   lowered.compiled.fallback = to_text(region_graph(graph, region));
+}
+
+std::string constraints_text(const TileGraph& tiles, const Target& target, const LoweringOptions& options) {
+  const auto facts = collect_region_facts(tiles, options.hints);
+  if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
+  return to_text(collect_constraints(tiles, target, *facts, options.pins).constraints);
 }
 
 }  // namespace
@@ -38,6 +45,7 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
   }
   lowered.tiles = to_text(*tiles);
   trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
+  trace.write(DumpStage::Constraints, [&] { return constraints_text(*tiles, target, options); });
 
   const auto solution = times.measure(
       "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });
