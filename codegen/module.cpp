@@ -102,7 +102,9 @@ Result<std::shared_ptr<void>> compile(const std::string& source, const Toolchain
   }
   std::vector<std::string> command = toolchain.command;
   command.insert(command.end(), flags.begin(), flags.end());
-  command.insert(command.end(), {"-o", output, input});
+  // Nothing of the C++ library, and no start-up files: a sixth of the time. What kernels call is in the C
+  // library.
+  command.insert(command.end(), {"-nostartfiles", "-nodefaultlibs", "-o", output, input, "-lm", "-lc"});
   const ProcessResult run = run_process(command, limit);
   if (!run.succeeded()) {
     return Unsupported{"cannot compile a kernel: " + toolchain.command.front() + " " + to_text(run, limit) +
