@@ -6,10 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo.utils
 from torch.utils import _pytree as pytree
 
 # Floor of the allowed error, relative to the largest reference value: a few units in the last place.
 FLOOR = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+
+
+def graphs_compiled() -> int:
+    """How many graphs Dynamo has compiled in this process."""
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
 
 
 def to_double(tree: Any) -> Any:
