@@ -143,7 +143,8 @@ double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& sch
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
   double points = 1;
   for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
-  return points * kExposedLatency * rates_.horizontal / schedule.rows;
+  const double accumulators = std::log2(schedule.unroll) / rates_.chain;  // added up before
+  return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows;
 }
 
 double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,

@@ -33,31 +33,48 @@ bool narrow_any_of(const AnyOf& rule, Domains& domains) {
 }
 
 // ---------------------------------------------------------------- at most
-double smallest(const Factor& factor, ValueSet domain) {
+double smallest_number(const ConstraintSystem& system, VariableId variable, ValueSet domain) {
   double least = kInfinity;
-  for_each_value(domain, [&](size_t value) { least = std::min(least, factor.by_value[value]); });
+  for_each_value(domain, [&](size_t value) {
+    least = std::min(least, double(system.variables[variable.index].domain[value].number));
+  });
   return least;
 }
 
-double lower_bound(const Product& product, const Domains& domains) {
+double smallest(const ConstraintSystem& system, const Factor& factor, const Domains& domains) {
+  double least = kInfinity;
+  for_each_value(domains[factor.variable.index], [&](size_t value) {
+    double number = factor.by_value[value];
+    if (!factor.times.empty()) {
+      for (VariableId times : factor.times[value]) {
+        number *= smallest_number(system, times, domains[times.index]);
+      }
+    }
+    least = std::min(least, number);
+  });
+  return least;
+}
+
+double lower_bound(const ConstraintSystem& system, const Product& product, const Domains& domains) {
   double bound = product.constant;
-  for (const Factor& factor : product.factors) bound *= smallest(factor, domains[factor.variable.index]);
+  for (const Factor& factor : product.factors) bound *= smallest(system, factor, domains);
   return bound;
 }
 
-bool within_limit(const AtMost& rule, const Domains& domains) {
-  return least_sum(rule, domains) <= rule.limit;
+bool within_limit(const ConstraintSystem& system, const AtMost& rule, const Domains& domains) {
+  return least_sum(system, rule, domains) <= rule.limit;
 }
 
-bool narrow_at_most(const AtMost& rule, const std::vector<VariableId>& variables, Domains& domains) {
-  if (!within_limit(rule, domains)) return false;
+bool narrow_at_most(const ConstraintSystem& system, const AtMost& rule,
+                    const std::vector<VariableId>& variables, Domains& domains) {
+  if (!within_limit(system, rule, domains)) return false;
   for (VariableId variable : variables) {
     const ValueSet before = domains[variable.index];
     if (std::has_single_bit(before)) continue;
     ValueSet after = before;
     for_each_value(before, [&](size_t value) {
       domains[variable.index] = ValueSet{1} << value;
-      if (!within_limit(rule, domains)) after &= ~(ValueSet{1} << value);
+      if (!within_limit(system, rule, domains)) after &= ~(ValueSet{1} << value);
     });
     domains[variable.index] = after;
   }
@@ -98,6 +115,22 @@ std::string choice_text(const ConstraintSystem& system, const Choice& choice) {
   return variable.name + " in {" + values + "}";
 }
 
+// "lane_axis{col: rows, row: lanes * unroll}"
+std::string selected_text(const ConstraintSystem& system, const Factor& factor) {
+  const Variable& variable = system.variables[factor.variable.index];
+  std::string text;
+  for (size_t value = 0; value < factor.by_value.size(); ++value) {
+    text += (value == 0 ? "" : ", ") + variable.domain[value].text + ": ";
+    if (factor.by_value[value] != 1 || factor.times[value].empty())
+      text += number_text(factor.by_value[value]);
+    for (size_t i = 0; i < factor.times[value].size(); ++i) {
+      const bool first = i == 0 && factor.by_value[value] == 1;
+      text += (first ? "" : " * ") + system.variables[factor.times[value][i].index].name;
+    }
+  }
+  return variable.name + "{" + text + "}";
+}
+
 // A factor that is 0 or 1 prints as its condition: "[keep.e = yes]"; others by their values.
 std::string factor_text(const ConstraintSystem& system, const Factor& factor) {
   const Variable& variable = system.variables[factor.variable.index];
@@ -109,6 +142,7 @@ std::string factor_text(const ConstraintSystem& system, const Factor& factor) {
     indicator &= number == 0 || number == 1;
     identity &= number == double(variable.domain[value].number);
   }
+  if (!factor.times.empty()) return selected_text(system, factor);
   if (identity) return variable.name;
   if (indicator) return "[" + choice_text(system, {factor.variable, ones}) + "]";
   std::string text = variable.name + "{";
@@ -179,7 +213,10 @@ std::vector<VariableId> variables_of(const Constraint& constraint) {
       },
       [&](const AtMost& rule) {
         for (const Product& product : rule.sum) {
-          for (const Factor& factor : product.factors) found.push_back(factor.variable);
+          for (const Factor& factor : product.factors) {
+            found.push_back(factor.variable);
+            for (const auto& times : factor.times) found.insert(found.end(), times.begin(), times.end());
+          }
         }
       },
       [&](const MultipleOf& rule) {
@@ -200,16 +237,16 @@ bool holds(const ConstraintSystem& system, const Constraint& constraint, const D
           return (assignment[choice.variable.index] & choice.values) != 0;
         });
       },
-      [&](const AtMost& rule) { return within_limit(rule, assignment); },
+      [&](const AtMost& rule) { return within_limit(system, rule, assignment); },
       [&](const MultipleOf& rule) {
         Domains copy = assignment;
         return narrow_multiple_of(system, rule, copy);
       });
 }
 
-double least_sum(const AtMost& rule, const Domains& domains) {
+double least_sum(const ConstraintSystem& system, const AtMost& rule, const Domains& domains) {
   double sum = 0;
-  for (const Product& product : rule.sum) sum += lower_bound(product, domains);
+  for (const Product& product : rule.sum) sum += lower_bound(system, product, domains);
   return sum;
 }
 
@@ -217,7 +254,7 @@ bool narrow(const ConstraintSystem& system, const Constraint& constraint,
             const std::vector<VariableId>& variables, Domains& domains) {
   return match(
       constraint.rule, [&](const AnyOf& rule) { return narrow_any_of(rule, domains); },
-      [&](const AtMost& rule) { return narrow_at_most(rule, variables, domains); },
+      [&](const AtMost& rule) { return narrow_at_most(system, rule, variables, domains); },
       [&](const MultipleOf& rule) { return narrow_multiple_of(system, rule, domains); });
 }
 

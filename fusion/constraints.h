@@ -42,6 +42,8 @@ struct AnyOf {  // at least one choice holds
 struct Factor {
   VariableId variable;
   std::vector<double> by_value;  // not negative
+  // Empty, or for each value the variables whose numbers multiply it: "lane_axis{col: rows, row: lanes}".
+  std::vector<std::vector<VariableId>> times;
 };
 struct Product {
   double constant = 1;
@@ -89,7 +91,7 @@ bool holds(const ConstraintSystem& system, const Constraint& constraint, const D
 bool narrow(const ConstraintSystem& system, const Constraint& constraint,
             const std::vector<VariableId>& variables, Domains& domains);
 // For AtMost: the least the sum can be within these domains.
-double least_sum(const AtMost& rule, const Domains& domains);
+double least_sum(const ConstraintSystem& system, const AtMost& rule, const Domains& domains);
 
 std::string to_text(const ConstraintSystem& system);
 std::string to_text(const ConstraintSystem& system, const Constraint& constraint);  // without the origin

@@ -32,9 +32,11 @@ const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueI
   return pass_values_.emplace(keep, std::move(passes)).first->second;
 }
 
-double CostModel::loop_starts(const std::vector<NestLoop>& nest) const {
+// Every loop but the innermost begins it anew; rows side by side are no loop in the code.
+double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  const size_t loops = nest.size() - (schedule.rows > 1 ? 1 : 0);
   double starts = 1;
-  for (size_t i = 0; i + 1 < nest.size(); ++i) starts *= nest[i].trips;
+  for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
   return starts * rates_.loop_start;
 }
 
@@ -75,8 +77,8 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);
   }
-  parts.starts =
-      (loop_starts(nest) * double(passes.size()) + rates_.tile_start * tasks) * us_per_cycle * busiest;
+  parts.starts = (loop_starts(nest, schedule) * double(passes.size()) + rates_.tile_start * tasks) *
+                 us_per_cycle * busiest;
   parts.combine = combine_us(schedule, threads);
   parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
   return parts;

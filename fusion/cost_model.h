@@ -45,7 +45,7 @@ class CostModel {
   const PassValues& pass_values(const std::vector<TileValueId>& keep);
   Parts parts_on(const Schedule& schedule, int threads);
   bool can_share(const Schedule& schedule) const;  // among threads
-  double loop_starts(const std::vector<NestLoop>& nest) const;
+  double loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double combine_us(const Schedule& schedule, int threads) const;
 
   const TileGraph& graph_;

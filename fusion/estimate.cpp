@@ -10,6 +10,8 @@
 namespace tilefuse {
 namespace {
 
+constexpr double kExposedLatency = 0.25;  // of adding up a vector: some rows go side by side
+
 struct Bytes {
   double read = 0, written = 0;
   double total() const { return read + written; }
@@ -48,8 +50,11 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
   const int lanes = target.vector_bytes / 4;
   for (const TileValue& value : graph.values) {
     double elements = elements_of(value.axes, extent);
-    if (const auto* reduce = std::get_if<TileReduce>(&value.op))
+    if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
+      const bool contiguous = !reduce->axes.empty() && reduce->axes.back().index + 1 == graph.axes.size();
+      if (contiguous) cycles.whole += kExposedLatency * elements * target.rate("latency.reduce");
       elements *= elements_of(reduce->axes, extent);
+    }
     const auto* scan = std::get_if<TileScan>(&value.op);
     if (scan != nullptr && scan->axis.index + 1 == graph.axes.size()) {  // contiguous: one element at a time
       cycles.whole += elements / target.rate("chain.add_f32");

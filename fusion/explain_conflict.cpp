@@ -37,7 +37,7 @@ std::string with_numbers(const ConstraintSystem& system, const std::vector<size_
   Domains domains = system.all_domains();
   if (!Propagator(system, others).all(domains)) return constraint.origin;
   return constraint.origin + ": at least " +
-         std::to_string(static_cast<int64_t>(least_sum(*limit, domains))) + " of " +
+         std::to_string(static_cast<int64_t>(least_sum(system, *limit, domains))) + " of " +
          std::to_string(static_cast<int64_t>(limit->limit)) + " " + limit->unit;
 }
 

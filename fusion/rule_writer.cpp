@@ -25,6 +25,10 @@ Factor RuleWriter::if_equal(VariableId variable, int64_t number) const {
 }
 
 void RuleWriter::require(std::vector<Choice> choices, std::string origin) {
+  for (const Choice& choice : choices) {
+    if (choice.values == system_.constraints.all_values(choice.variable)) return;  // always holds
+  }
+  if (choices.size() > 1) std::erase_if(choices, [](const Choice& choice) { return choice.values == 0; });
   system_.constraints.constraints.push_back({AnyOf{std::move(choices)}, std::move(origin), kind_});
 }
 

@@ -29,13 +29,14 @@ class RuleWriter {
   // A factor that maps each value's number.
   template <class ValueOf>
   Factor factor(VariableId variable, const ValueOf& value_of) const {
-    Factor result{variable, {}};
+    Factor result{variable, {}, {}};
     for (const DecisionValue& value : domain(variable)) result.by_value.push_back(value_of(value.number));
     return result;
   }
   Factor number_of(VariableId variable) const;
   Factor if_equal(VariableId variable, int64_t number) const;  // 1 or 0
 
+  // A rule that always holds is left out.
   void require(std::vector<Choice> choices, std::string origin);
   void require(AtMost rule, std::string origin);
   void require(MultipleOf rule, std::string origin);

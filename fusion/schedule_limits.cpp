@@ -42,7 +42,7 @@ class LimitWriter : private RuleWriter {
   const std::string& name(AxisId axis) const { return graph_[axis].name; }
   std::optional<VariableId> tile_variable(AxisId axis) const;
   std::optional<AxisId> row_axis_beside(int64_t lane_axis) const;
-  void add_kept_products(TileValueId value, VariableId keep, AtMost& fits) const;
+  void add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const;
   void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
   void add_streamed_store(BufferId buffer, VariableId store);
   bool has_aligned_rows(BufferId buffer, AxisId lane_axis) const;
@@ -122,7 +122,7 @@ void LimitWriter::add_walk() {
 
 // Bytes of a kept value in one task: all of its reduced axes, one block of rows, or the vectors of one
 // iteration where the lane axis is parallel.
-void LimitWriter::add_kept_products(TileValueId value, VariableId keep, AtMost& fits) const {
+void LimitWriter::add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const {
   double bytes = held_bytes(graph_[value].dtype);
   for (AxisId axis : graph_[value].axes) {
     if (structure_.is_reduced(axis)) bytes = std::min(kUnbounded, bytes * largest_extent(graph_, axis));
@@ -130,17 +130,19 @@ void LimitWriter::add_kept_products(TileValueId value, VariableId keep, AtMost& 
   const auto varies = [&](AxisId axis) {
     return std::binary_search(graph_[value].axes.begin(), graph_[value].axes.end(), axis);
   };
+  Factor held{system_.lane_axis, {}, {}};
   for (const DecisionValue& lane : domain(system_.lane_axis)) {
-    Product product{bytes, {if_equal(keep, 1), if_equal(system_.lane_axis, lane.number)}};
+    std::vector<VariableId> times;
     const std::optional<AxisId> row = row_axis_beside(lane.number);
-    if (row && varies(*row)) product.factors.push_back(number_of(system_.rows));
+    if (row && varies(*row)) times.push_back(system_.rows);
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
     if (lane.number >= 0 && !structure_.is_reduced(axis) && varies(axis)) {
-      product.factors.push_back(number_of(system_.lanes));
-      product.factors.push_back(number_of(system_.unroll));
+      times.insert(times.end(), {system_.lanes, system_.unroll});
     }
-    fits.sum.push_back(std::move(product));
+    held.by_value.push_back(1);
+    held.times.push_back(std::move(times));
   }
+  fits.sum.push_back({bytes, {if_equal(keep, 1), std::move(held)}});
 }
 
 void LimitWriter::add_keep() {
@@ -155,7 +157,7 @@ void LimitWriter::add_keep() {
       if (largest_extent(graph_, axis) == kUnbounded) axes = name(axis);
     }
     if (elements < kUnbounded) {
-      add_kept_products(value, keep, fits);
+      add_kept_bytes(value, keep, fits);
     } else {
       require({is(keep, 0)}, "%" + graph_[value].name + " has no known size along " + axes +
                                  " and cannot be kept in scratch");
