@@ -230,7 +230,8 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   const TileValue& v = graph_[id];
   const DType compute = info(v.dtype).compute;
   const auto guards = open_guards(load.guard);
-  if (!guards) return {literal(load.fill, compute), 0, false};
+  // What a range of a loop settles holds in that loop only: hence the depth.
+  if (!guards) return {literal(load.fill, compute), depth_of(v.axes), false};
   std::vector<Expr> lane_guards, scalar_guards;
   for (const Expr& e : *guards) (uses_lanes(e) ? lane_guards : scalar_guards).push_back(e);
 

@@ -58,7 +58,15 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
   const AxisId across = *schedule_.lane_axis, along = staged.contiguous;
   const int lanes = schedule_.lanes;
   const Buffer& buffer = graph_[load.buffer];
-  const CodeType vector{row.dtype, CodeShape::Vector};
+  // Bools are turned as bytes.
+  const DType element = buffer.dtype == DType::Bool ? DType::U8 : buffer.dtype;
+  const CodeType vector{info(element).compute, CodeShape::Vector};
+  Code source_base = buffer_pointer(load.buffer), tile_base = row.pointer;
+  if (buffer.dtype == DType::Bool) {
+    const CodeType from{element, CodeShape::ConstPointer}, to{element, CodeShape::Pointer};
+    source_base = scopes_.let(0, buffer.name + "_bytes", from, {PointerCast{from, {source_base, integer(0)}}});
+    tile_base = scopes_.let(0, row.name + "_bytes", to, {PointerCast{to, {tile_base, integer(0)}}});
+  }
   const LoopRange across_range = task_range(across), along_range = task_range(along);
   const auto body = [&] {
     const SymbolId block = scopes_.symbol("block", vector);
@@ -82,7 +90,7 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
       return substitute_index(e, index, Expr::index(index) + number);
     };
     each_row([&](const Code& target) {
-      const Place place{buffer_pointer(load.buffer), buffer.name, shifted(load.offset, across), nullptr,
+      const Place place{source_base, buffer.name + " rows", shifted(load.offset, across), nullptr,
                         scopes_.depth()};
       std::vector<Code> arguments = {pointer_at(place, place.offset, {})};
       if (columns_left || rows_left) {
@@ -97,7 +105,7 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
     });
     scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
     each_row([&](const Code& source) {
-      const Place place{row.pointer, row.name, shifted(row.offset, along), nullptr, scopes_.depth()};
+      const Place place{tile_base, row.name + " rows", shifted(row.offset, along), nullptr, scopes_.depth()};
       scopes_.add({Effect{call("store", {pointer_at(place, place.offset, {}), source})}, ""});
     });
   };

@@ -93,11 +93,11 @@ Computed LaunchLowering::compute(TileValueId id) {
 
 Computed LaunchLowering::predicate(TileValueId id, const TilePredicate& predicate) {
   const auto guards = open_guards(predicate.guard);
-  if (!guards) return {literal(false, DType::Bool), 0, false};
-  if (guards->empty()) return {literal(true, DType::Bool), 0, false};
+  const int depth = depth_of(graph_[id].axes);
+  if (!guards) return {literal(false, DType::Bool), depth, false};
+  if (guards->empty()) return {literal(true, DType::Bool), depth, false};
   std::vector<Expr> uneven, even;
   for (const Expr& e : *guards) (uses_lanes(e) ? uneven : even).push_back(e);
-  const int depth = depth_of(graph_[id].axes);
   if (uneven.empty()) return {condition(even), depth, false};
   Code mask = mask_of(uneven, false);
   if (!even.empty()) mask = call("mask_and", {call("splat", {condition(even)}, {DType::Bool}), mask});
@@ -120,7 +120,9 @@ Computed LaunchLowering::compute_where(TileValueId id) {
   const std::vector<TileValueId>& operands = graph_[id].operands;
   const Computed condition = value(operands[0]);
   if (const auto* settled = std::get_if<Literal>(&condition.code.kind)) {
-    return value(operands[to_bool(settled->value) ? 1 : 2]);
+    Computed chosen = value(operands[to_bool(settled->value) ? 1 : 2]);
+    chosen.depth = std::max(chosen.depth, condition.depth);  // where it is settled
+    return chosen;
   }
   Computed yes = value(operands[1]), no = value(operands[2]);
   const bool is_vector = condition.is_vector || yes.is_vector || no.is_vector;
