@@ -32,8 +32,11 @@ class Evaluator {
     }
   }
 
-  std::vector<Tensor> values() {
-    for (const TileValue& value : graph_.values) values_.push_back(make(value));
+  std::vector<Tensor> values(const KnownValues& known = {}) {
+    for (uint32_t i = 0; i < graph_.values.size(); ++i) {
+      const auto found = known.find({i});
+      values_.push_back(found != known.end() ? found->second : make(graph_.values[i]));
+    }
     return values_;
   }
 
@@ -247,8 +250,9 @@ Tensor spread(const Tensor& tensor, const std::vector<AxisId>& from, const std::
 }
 
 std::vector<Tensor> evaluate_values(const TileGraph& graph, const std::vector<Tensor>& inputs,
-                                    const TileEvaluation& evaluation, const AxisRanges& ranges) {
-  return Evaluator(graph, inputs, evaluation, ranges).values();
+                                    const TileEvaluation& evaluation, const AxisRanges& ranges,
+                                    const KnownValues& known) {
+  return Evaluator(graph, inputs, evaluation, ranges).values(known);
 }
 
 std::vector<Tensor> evaluate(const TileGraph& graph, const std::vector<Tensor>& inputs,

@@ -30,8 +30,11 @@ struct AxisRange {
   int64_t begin = 0, end = 0;
 };
 using AxisRanges = std::map<AxisId, AxisRange>;
+// Values in `known` are taken as they are.
+using KnownValues = std::map<TileValueId, Tensor>;
 std::vector<Tensor> evaluate_values(const TileGraph& graph, const std::vector<Tensor>& inputs,
-                                    const TileEvaluation& evaluation, const AxisRanges& ranges = {});
+                                    const TileEvaluation& evaluation, const AxisRanges& ranges = {},
+                                    const KnownValues& known = {});
 
 // The tensor spread to a wider domain.
 Tensor spread(const Tensor& tensor, const std::vector<AxisId>& from, const std::vector<AxisId>& to,

@@ -1,0 +1,130 @@
+#include "fusion/online_reductions.h"
+
+#include <algorithm>
+
+#include "fusion/online_states.h"
+
+namespace tilefuse {
+namespace {
+
+// Does `value` need one of the refused reductions?
+std::optional<TileValueId> refused_operand(const TileGraph& graph, TileValueId value,
+                                           const OnlinePass& pass) {
+  std::vector<TileValueId> pending = operands_of(graph[value]);
+  std::vector<bool> seen(graph.values.size(), false);
+  while (!pending.empty()) {
+    const TileValueId next = pending.back();
+    pending.pop_back();
+    if (seen[next.index]) continue;
+    seen[next.index] = true;
+    for (const OnlineRefusal& refusal : pass.refused) {
+      if (refusal.reduction == next) return next;
+    }
+    for (const TileValueId operand : operands_of(graph[next])) pending.push_back(operand);
+  }
+  return std::nullopt;
+}
+
+OnlinePass derive_pass(const TileGraph& graph, OnlineReductions& derived,
+                       const std::vector<TileValueId>& remaining, const std::vector<bool>& fixed,
+                       const OnlineOptions& options) {
+  OnlinePass pass;
+  NormalForm normal_form(graph, derived.formulas, derived.axes, fixed, options);
+  OnlineStates states(graph, derived.formulas, normal_form, pass);
+  for (const TileValueId reduction : remaining) {
+    normal_form.clear_refusal();
+    if (const auto needed = refused_operand(graph, reduction, pass)) {
+      normal_form.refuse(OnlineRefusalReason::DependsOnRefused, derived.formulas.of(*needed));
+    } else {
+      states.derive(reduction);
+    }
+    if (!normal_form.refusal()) continue;
+    pass.refused.push_back(*normal_form.refusal());
+    pass.refused.back().reduction = reduction;
+  }
+  return pass;
+}
+
+}  // namespace
+
+OnlineReductions derive_online(const TileGraph& graph, const Structure& structure,
+                               const OnlineOptions& options) {
+  OnlineReductions derived{Formulas(graph), structure.reduced, {}, {}};
+  std::vector<TileValueId> remaining;
+  for (const TileValueId id : structure.reductions) {
+    const bool is_scan = std::holds_alternative<TileScan>(graph[id].op);
+    (is_scan ? derived.serial : remaining).push_back(id);
+  }
+  std::vector<bool> fixed(graph.values.size(), false);
+  while (!remaining.empty()) {
+    OnlinePass pass = derive_pass(graph, derived, remaining, fixed, options);
+    for (const OnlineStage& stage : pass.stages) fixed[stage.reduction.index] = true;
+    remaining.clear();
+    for (const OnlineRefusal& refusal : pass.refused) remaining.push_back(refusal.reduction);
+    derived.passes.push_back(std::move(pass));
+  }
+  return derived;
+}
+
+const char* name_of(OnlineRefusalReason reason) {
+  switch (reason) {
+    case OnlineRefusalReason::NotSeparable:
+      return "NotSeparable";
+    case OnlineRefusalReason::ExponentMixes:
+      return "ExponentMixes";
+    case OnlineRefusalReason::PredicateMoves:
+      return "PredicateMoves";
+    case OnlineRefusalReason::RoundingMoves:
+      return "RoundingMoves";
+    case OnlineRefusalReason::NotMonotone:
+      return "NotMonotone";
+    case OnlineRefusalReason::NotDistributive:
+      return "NotDistributive";
+    case OnlineRefusalReason::TooManyStates:
+      return "TooManyStates";
+    case OnlineRefusalReason::InnerReductionMixes:
+      return "InnerReductionMixes";
+    case OnlineRefusalReason::GatherMoves:
+      return "GatherMoves";
+    case OnlineRefusalReason::SerialScan:
+      return "SerialScan";
+    case OnlineRefusalReason::DependsOnRefused:
+      return "DependsOnRefused";
+  }
+  return "?";
+}
+
+std::string to_text(const OnlineReductions& derived, const TileGraph& graph) {
+  std::string text;
+  auto spelled = [&](FormulaId id) { return derived.formulas.to_text(graph, id); };
+  for (size_t number = 0; number < derived.passes.size(); ++number) {
+    const OnlinePass& pass = derived.passes[number];
+    text += "pass " + std::to_string(number) + "\n";
+    size_t state = 0, anchor = 0;
+    for (const OnlineStage& stage : pass.stages) {
+      for (; anchor < stage.anchors; ++anchor) {
+        const OnlineAnchor& a = pass.anchors[anchor];
+        const char* kind = a.kind == AnchorKind::Exp     ? "exp"
+                           : a.kind == AnchorKind::Shift ? "shift"
+                                                         : "scale";
+        text += "  anchor a" + std::to_string(anchor) + " ~ " + spelled(a.target) + "    " + kind + " of " +
+                spelled(a.k) + (a.bounded ? ", bounded\n" : "\n");
+      }
+      for (; state < stage.states; ++state) {
+        const OnlineState& s = pass.states[state];
+        text += "  state s" + std::to_string(state) + " = " + info(s.kind).name + " " + spelled(s.element);
+        const bool moves = derived.formulas[s.moved].op != FormulaOp::State;
+        text += moves ? "    moved " + spelled(s.moved) + "\n" : "\n";
+      }
+      text += "  value %" + graph[stage.reduction].name + " = " + spelled(stage.final) + "\n";
+    }
+    for (const OnlineRefusal& refusal : pass.refused) {
+      text += "  refused %" + graph[refusal.reduction].name + ": " + name_of(refusal.reason) + ": " +
+              refusal.detail + "\n";
+    }
+  }
+  for (const TileValueId scan : derived.serial) text += "serial %" + graph[scan].name + "\n";
+  return text;
+}
+
+}  // namespace tilefuse
