@@ -27,18 +27,21 @@ bool find_clash(const ConstraintSystem& system, const std::vector<size_t>& rules
   return false;
 }
 
-// Numbers for a limit: what the rest of the clash forces the sum to.
+// Numbers for a limit: the least its sum can be under the rest of the clash.
 std::string with_numbers(const ConstraintSystem& system, const std::vector<size_t>& rules, size_t rule) {
   const Constraint& constraint = system.constraints[rule];
   const auto* limit = std::get_if<AtMost>(&constraint.rule);
   if (limit == nullptr) return constraint.origin;
-  std::vector<size_t> others = rules;
-  std::erase(others, rule);
-  Domains domains = system.all_domains();
-  if (!Propagator(system, others).all(domains)) return constraint.origin;
-  return constraint.origin + ": at least " +
-         std::to_string(static_cast<int64_t>(least_sum(system, *limit, domains))) + " of " +
-         std::to_string(static_cast<int64_t>(limit->limit)) + " " + limit->unit;
+  ConstraintSystem others = system;
+  others.constraints.clear();
+  for (size_t other : rules) {
+    if (other != rule) others.constraints.push_back(system.constraints[other]);
+  }
+  const auto sum = [&](const Domains& domains) { return least_sum(system, *limit, domains); };
+  const SearchResult least = search(others, {1, kNodeBudget}, sum, sum);
+  if (least.ranked.empty()) return constraint.origin;
+  return constraint.origin + ": at least " + std::to_string(static_cast<int64_t>(least.ranked.front().cost)) +
+         " of " + std::to_string(static_cast<int64_t>(limit->limit)) + " " + limit->unit;
 }
 
 }  // namespace

@@ -1,0 +1,228 @@
+// The cost model against sums done by hand, and what must be true of any cost.
+#include "fusion/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/result.h"
+#include "tests/random_tile_graph.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+TileGraph row_sum(const std::string& rows, const std::string& cols) {
+  return parse_tile_graph(
+      "tile_graph row_sum {\n  axes row: " + rows + ", col: " + cols + "\n  buffers %x: f32[" + rows + ", " +
+      cols + "] in, %y: f32[" + rows + "] out\n  %0 = load %x[row*" + cols +
+      " + col] : f32[row, col]\n  %s = reduce.sum(%0) over col : f32[row]\n" + "  store %s -> %y[row]\n}\n");
+}
+
+RegionFacts facts_of(const TileGraph& graph) {
+  Result<RegionFacts> facts = collect_region_facts(graph, {});
+  if (!facts) throw InternalError(facts.unsupported().reason);
+  return *std::move(facts);
+}
+
+constexpr AxisId kRow{0}, kCol{1};
+
+Schedule rows_of_vectors(int64_t tile) {
+  Schedule schedule;
+  schedule.lanes = 16;
+  schedule.lane_axis = kCol;
+  schedule.grid = {{kRow, tile}};
+  schedule.walk = Walk::MultiPass;
+  return schedule;
+}
+
+TEST(LoopNest, has_tasks_outside_and_lanes_inside) {
+  const TileGraph graph = row_sum("100", "64");
+  const RegionFacts facts = facts_of(graph);
+  const Schedule schedule = rows_of_vectors(8);
+  const std::vector<NestLoop> nest = loop_nest(facts, schedule);
+  ASSERT_EQ(nest.size(), 3);
+  EXPECT_EQ(nest[0].trips, 13);
+  EXPECT_TRUE(nest[0].over_tasks);
+  EXPECT_EQ(nest[1].trips, 8);
+  EXPECT_EQ(nest[2].axis, kCol);
+  EXPECT_EQ(task_count(facts, schedule), 13);
+  EXPECT_EQ(executions(nest, schedule, {true, false}), 13 * 8);
+  EXPECT_EQ(executions(nest, schedule, {true, true}), 13 * 8 * 4);   // four vectors
+  EXPECT_EQ(executions(nest, schedule, {false, true}), 13 * 8 * 4);  // inside the rows, hoisted no further
+  EXPECT_EQ(executions(nest, schedule, {false, false}), 1);
+}
+
+TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph scaled {
+  axes row: 256, col: 1024
+  buffers %x: f32[256, 1024] in, %w: f32[1024] in, %y: f32[256, 1024] out
+  %0 = load %x[row*1024 + col] : f32[row, col]
+  %w0 = load %w[col] : f32[col]
+  %1 = mul(%0, %w0) : f32[row, col]
+  store %1 -> %y[row*1024 + col]
+}
+)");
+  const RegionFacts facts = facts_of(graph);
+  Schedule schedule;
+  schedule.lanes = 16;
+  schedule.lane_axis = kCol;
+  schedule.grid = {{kRow, 0}, {kCol, 0}};
+  const std::vector<NestLoop> nest = loop_nest(facts, schedule);
+  std::vector<const Access*> accesses;
+  for (const Access& access : facts.accesses) accesses.push_back(&access);
+  const double image = 256 * 1024 * 4, row = 1024 * 4;
+  EXPECT_THAT(missed_bytes(nest, accesses, 16 << 10), testing::ElementsAre(image, row, image));  // a row fits
+  EXPECT_THAT(missed_bytes(nest, accesses, 1 << 10), testing::ElementsAre(image, 256 * row, image));
+}
+
+TEST(LoopNest, sees_where_a_walk_jumps) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph transpose {
+  axes j: 512, i: 512
+  buffers %x: f32[512, 512] in, %y: f32[512, 512] out
+  %0 = load %x[i*512 + j] : f32[j, i]
+  store %0 -> %y[j*512 + i]
+}
+)");
+  const RegionFacts facts = facts_of(graph);
+  Schedule schedule;
+  schedule.lanes = 16;
+  schedule.lane_axis = AxisId{1};
+  schedule.grid = {{AxisId{0}, 0}, {AxisId{1}, 0}};
+  const MemoryWalk read = memory_walk(loop_nest(facts, schedule), facts.accesses[0]);
+  EXPECT_EQ(read.run_bytes, 4);
+  EXPECT_EQ(read.rows, 512);
+  const MemoryWalk write = memory_walk(loop_nest(facts, schedule), facts.accesses[1]);
+  EXPECT_EQ(write.run_bytes, 512 * 512 * 4);
+  EXPECT_EQ(write.rows, 1);
+  schedule.grid = {{AxisId{0}, 64}, {AxisId{1}, 64}};
+  EXPECT_EQ(memory_walk(loop_nest(facts, schedule), facts.accesses[1]).run_bytes, 64 * 4);
+}
+
+TEST(CostModel, counts_the_instructions_of_a_sum) {
+  Target target = load_target("x86-zen4");
+  const TileGraph graph = row_sum("64", "1024");  // 256 KiB: stays in L2
+  const RegionFacts facts = facts_of(graph);
+  const ComputeCost compute(graph, target, facts);
+  Schedule schedule = rows_of_vectors(0);
+  const auto passes = values_of_passes(graph, facts.structure, {});
+  const double vectors = 64 * 64;
+  const auto horizontal = [&](double adds) {  // half of the latency is hidden
+    return 64 * 0.5 * (target.rate("latency.reduce") + adds / target.rate("chain.add_f32"));
+  };
+  const auto cycles = [&] { return compute.pass_cycles(0, passes, loop_nest(facts, schedule), schedule); };
+  EXPECT_NEAR(cycles(), vectors / target.rate("chain.add_f32") + horizontal(0), 1e-6);  // one chain
+  schedule.unroll = 4;
+  EXPECT_NEAR(cycles(), vectors / target.rate("rate.load") + horizontal(2), 1e-6);  // the load port
+}
+
+TEST(CostModel, terms_add_up_to_the_cost) {
+  const Target target = load_target("x86-zen4");
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Result<Solution> solution = solve(graph, target, {}, {.threads = 2});
+    ASSERT_TRUE(solution);
+    for (const Schedule& schedule : solution->ranked) {
+      double sum = 0;
+      for (const CostTerm& term : schedule.cost) sum += term.microseconds;
+      ASSERT_NEAR(sum, schedule.cost_us, 1e-9 * schedule.cost_us);
+      ASSERT_GT(sum, 0);
+    }
+  }
+}
+
+TEST(CostModel, more_rows_cost_more_and_more_threads_never_do) {
+  const Target target = load_target("x86-avx2");
+  double before = 0;
+  for (const char* rows : {"64", "512", "4096", "65536"}) {
+    const TileGraph graph = row_sum(rows, "1024");
+    const double one = solve(graph, target, {}, {.threads = 1})->ranked.front().cost_us;
+    const double two = solve(graph, target, {}, {.threads = 2})->ranked.front().cost_us;
+    EXPECT_GT(one, before);
+    EXPECT_LE(two, one * 1.0001);
+    EXPECT_LE(estimate_us(graph, target, 2), estimate_us(graph, target, 1) * 1.0001);
+    before = one;
+  }
+}
+
+TEST(Estimate, is_near_the_cost_of_the_schedule_that_is_found) {
+  const Target target = load_target("x86-zen4");
+  for (const char* cols : {"64", "1024", "16384"}) {
+    const TileGraph graph = row_sum("4096", cols);
+    const double cost = solve(graph, target)->ranked.front().cost_us;
+    const double estimate = estimate_us(graph, target, 1);
+    EXPECT_GT(estimate, 0.5 * cost) << cols;
+    EXPECT_LT(estimate, 1.5 * cost) << cols;
+  }
+}
+
+TEST(Estimate, fused_costs_less_than_its_parts) {
+  const Target target = load_target("x86-zen4");
+  const auto chain = [&](int maps) {
+    std::string text =
+        "tile_graph chain {\n  axes n: 1048576\n  buffers %x: f32[1048576] in, %y: f32[1048576] out\n";
+    text += "  %0 = load %x[n] : f32[n]\n";
+    for (int i = 1; i <= maps; ++i) {
+      text += "  %" + std::to_string(i) + " = neg(%" + std::to_string(i - 1) + ") : f32[n]\n";
+    }
+    return estimate_us(parse_tile_graph(text + "  store %" + std::to_string(maps) + " -> %y[n]\n}\n"), target,
+                       1);
+  };
+  EXPECT_LT(chain(4), 0.5 * 4 * chain(1));
+  EXPECT_GE(chain(4), chain(1));
+}
+
+TEST(DramTables, interpolate_between_what_was_measured) {
+  const Target target = load_target("x86-zen4");
+  const DramTables tables(target, 1);
+  using Walked = DramTables::Walked;
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 2, 2048), target.rate("interleaved.read.2.2048.1"));
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 1, 64), target.rate("interleaved.read.1.256.1"));
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Copy, 64, 1 << 20),
+                   target.rate("interleaved.copy.8.65536.1"));
+  const double middle = tables.interleaved_ns(Walked::Read, 2, 1024);
+  EXPECT_NEAR(middle,
+              (target.rate("interleaved.read.2.512.1") + target.rate("interleaved.read.2.2048.1")) / 2, 1e-9);
+}
+
+TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {
+  for (const std::string& name : target_names()) {
+    const Target target = load_target(name);
+    EXPECT_EQ(target.name, name);
+    for (int threads : {1, 2, 16}) {
+      const Result<Solution> solution = solve(row_sum("512", "512"), target, {}, {.threads = threads});
+      ASSERT_TRUE(solution);
+      EXPECT_GT(solution->ranked.front().cost_us, 0);
+    }
+  }
+  EXPECT_THAT(target_names(), testing::Contains(host_target_name()));
+}
+
+std::string complaint(const std::string& json) {
+  try {
+    parse_target(json, "mine.json");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Target, complaints_name_the_file_and_the_field) {
+  EXPECT_EQ(complaint("{"), "mine.json: not JSON");
+  EXPECT_EQ(complaint("{}"), "mine.json: name is missing");
+  EXPECT_EQ(complaint(R"({"name": "a", "kind": "gpu"})"), "mine.json: kind must be \"cpu\", got \"gpu\"");
+  EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": 64})"),
+            "mine.json: vector_bytes must be an object with value, unit and source");
+  EXPECT_EQ(
+      complaint(
+          R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 48, "unit": "bytes", "source": "s"}})"),
+      "mine.json: vector_bytes must be a power of two, got 48");
+  EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 64, "unit": "bytes"}})"),
+            "mine.json: vector_bytes lacks a source");
+  EXPECT_THROW(load_target("x86-zen5"), UserError);
+  EXPECT_THROW(Target{}.rate("clk_per_vector.exp"), UserError);
+}
+
+}  // namespace
+}  // namespace tilefuse

@@ -1,0 +1,342 @@
+// Laws of the solver: what it returns is legal, the same every time, and what brute force would have found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/result.h"
+#include "fusion/check_schedule.h"
+#include "fusion/cost_model.h"
+#include "fusion/explain_conflict.h"
+#include "fusion/schedule_system.h"
+#include "fusion/search.h"
+#include "tests/random_tile_graph.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Solution solved(const TileGraph& graph, const Target& target, const Pins& pins = {}, int threads = 1) {
+  SolveOptions options;
+  options.threads = threads;
+  Result<Solution> solution = solve(graph, target, pins, options);
+  if (!solution) throw InternalError(solution.unsupported().reason + "\n" + to_text(graph));
+  return *std::move(solution);
+}
+
+TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
+  const Target zen4 = load_target("x86-zen4");
+  std::map<std::string, int> drawn;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Target target = random_target(random, zen4);
+    const Solution solution = solved(graph, target, {}, static_cast<int>(random.between(1, 32)));
+    for (const Schedule& schedule : solution.ranked) {
+      const std::string text = to_text(schedule, graph);
+      ASSERT_THAT(check_schedule(graph, schedule, &target), IsEmpty()) << seed << "\n"
+                                                                       << to_text(graph) << text;
+      ASSERT_EQ(to_text(parse_schedule(text, graph), graph), text);
+      drawn["lanes"] += schedule.lanes > 1;
+      drawn["unroll"] += schedule.unroll > 1;
+      drawn["rows"] += schedule.rows > 1;
+      drawn["split"] += schedule.split > 1;
+      drawn["accumulate"] += schedule.accumulate_in_scratch;
+      drawn["keep"] += !schedule.keep.empty();
+      drawn["resident"] += schedule.walk == Walk::Resident;
+      drawn["staged"] += !schedule.staged.empty();
+      drawn["streamed"] += !schedule.streamed.empty();
+    }
+  }
+  for (const auto& [decision, times] : drawn) EXPECT_GT(times, 20) << decision;
+}
+
+TEST(Solver, gives_the_same_answer_every_time_and_the_same_bits_for_any_threads) {
+  const Target target = load_target("x86-avx2");
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Schedule one = solved(graph, target, {}, 1).ranked.front();
+    EXPECT_EQ(to_text(solved(graph, target, {}, 1).ranked.front(), graph), to_text(one, graph));
+    for (int threads : {2, 3, 64}) {
+      const Schedule many = solved(graph, target, {}, threads).ranked.front();
+      ASSERT_EQ(many.lanes, one.lanes) << seed;
+      ASSERT_EQ(many.lane_axis, one.lane_axis) << seed;
+      ASSERT_EQ(many.unroll, one.unroll) << seed;
+      ASSERT_EQ(many.split, one.split) << seed;
+      ASSERT_EQ(many.accumulate_in_scratch, one.accumulate_in_scratch) << seed;
+    }
+  }
+}
+
+TEST(Solver, honours_a_pin_or_names_it_in_the_refusal) {
+  const Target target = load_target("x86-avx2");
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Result<RegionFacts> facts = collect_region_facts(graph, {});
+    ASSERT_TRUE(facts);
+    const ConstraintSystem system = collect_constraints(graph, target, *facts, {}).constraints;
+    Pins pins;
+    for (int64_t i = random.between(1, 2); i > 0; --i) {
+      const Variable& variable = random.pick(system.variables);
+      pins.decisions[variable.name] = random.pick(variable.domain).text;
+    }
+    const Result<Solution> solution = solve(graph, target, pins);
+    if (!solution) {
+      ++refused;
+      EXPECT_THAT(solution.unsupported().reason, HasSubstr("pinned: "));
+      const ConstraintSystem pinned = collect_constraints(graph, target, *facts, pins).constraints;
+      const std::vector<size_t> rules = smallest_clash(pinned);
+      EXPECT_EQ(is_satisfiable(pinned, rules, 100000), false);
+      for (size_t dropped : rules) {
+        std::vector<size_t> rest = rules;
+        std::erase(rest, dropped);
+        EXPECT_EQ(is_satisfiable(pinned, rest, 100000), true);
+      }
+      continue;
+    }
+    for (const Schedule& schedule : solution->ranked) {
+      ASSERT_THAT(check_schedule(graph, schedule, &target), IsEmpty()) << seed;
+      const auto expect = [&](const std::string& name, const std::string& value) {
+        const auto pin = pins.decisions.find(name);
+        EXPECT_TRUE(pin == pins.decisions.end() || pin->second == value) << seed << " " << name;
+      };
+      expect("lanes", std::to_string(schedule.lanes));
+      expect("unroll", std::to_string(schedule.unroll));
+      expect("rows", std::to_string(schedule.rows));
+      expect("split", std::to_string(schedule.split));
+      expect("walk", std::string(walk_name(schedule.walk)));
+    }
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_LT(refused, 380);
+}
+
+TEST(Solver, says_when_the_budget_ended_the_search) {
+  RandomSource random(5);
+  const Target target = load_target("x86-avx2");
+  SolveOptions options;
+  int cut_short = 0;
+  options.node_budget = 12;
+  for (int i = 0; i < 40; ++i) {
+    const Result<Solution> solution = solve(random_tile_graph(random), target, {}, options);
+    if (!solution) continue;
+    EXPECT_LE(solution->nodes, 12);
+    cut_short += solution->complete ? 0 : 1;
+  }
+  EXPECT_GT(cut_short, 0);
+}
+
+TEST(Solver, lower_bound_never_exceeds_the_cost_of_what_it_returns) {
+  const Target zen4 = load_target("x86-zen4");
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Target target = random_target(random, zen4);
+    const Result<RegionFacts> facts = collect_region_facts(graph, {});
+    CostModel model(graph, target, *facts, 8);
+    for (const Schedule& schedule : solved(graph, target).ranked) {
+      const double bound = model.lower_bound_us(schedule.lanes, schedule.lane_axis, schedule.keep);
+      ASSERT_LE(bound, model.thread_free_us(schedule) * (1 + 1e-9)) << seed << to_text(schedule, graph);
+    }
+  }
+}
+
+// ---------------------------------------------------------------- the search alone
+struct Drawn {
+  ConstraintSystem system;
+  std::vector<std::vector<double>> weights;  // by variable and value: an assignment costs their sum
+};
+
+Choice random_choice(RandomSource& random, const ConstraintSystem& system) {
+  const VariableId variable{
+      static_cast<uint32_t>(random.below(static_cast<int64_t>(system.variables.size())))};
+  return {variable, random.bits() & system.all_values(variable)};
+}
+
+Constraint random_rule(RandomSource& random, const ConstraintSystem& system) {
+  const auto count = static_cast<int64_t>(system.variables.size());
+  if (random.once_in(3))
+    return {AnyOf{{random_choice(random, system), random_choice(random, system)}}, "any", {}};
+  if (random.once_in(3)) {
+    const VariableId tile{0}, factor{static_cast<uint32_t>(random.between(1, count - 1))};
+    return {MultipleOf{{random_choice(random, system)}, tile, {factor}}, "multiple", {}};
+  }
+  AtMost limit{{}, double(random.between(1, 40)), "units"};
+  for (int64_t p = random.between(1, 3); p > 0; --p) {
+    Product product{double(random.between(1, 3)), {}};
+    for (int64_t f = random.between(1, 2); f > 0; --f) {
+      Factor factor{random_choice(random, system).variable, {}, {}};
+      for (size_t i = 0; i < system.variables[factor.variable.index].domain.size(); ++i) {
+        factor.by_value.push_back(double(random.below(4)));
+        if (p == 1) factor.times.push_back({random_choice(random, system).variable});
+      }
+      product.factors.push_back(std::move(factor));
+    }
+    limit.sum.push_back(std::move(product));
+  }
+  return {std::move(limit), "limit", {}};
+}
+
+Drawn random_system(RandomSource& random) {
+  Drawn drawn;
+  for (int64_t v = random.between(2, 5); v > 0; --v) {
+    Variable variable{"v" + std::to_string(v), {}};
+    drawn.weights.emplace_back();
+    for (int64_t i = random.between(1, 4); i > 0; --i) {
+      variable.domain.push_back({random.between(1, 6), std::to_string(i)});
+      drawn.weights.back().push_back(double(random.below(1000)) / 8);
+    }
+    drawn.system.variables.push_back(std::move(variable));
+  }
+  for (int64_t r = random.below(7); r > 0; --r) {
+    drawn.system.constraints.push_back(random_rule(random, drawn.system));
+  }
+  return drawn;
+}
+
+double cost_of(const Drawn& drawn, const Domains& domains) {  // of the cheapest value of every domain
+  double cost = 0;
+  for (size_t v = 0; v < domains.size(); ++v) {
+    double least = 1e300;
+    for (size_t i = 0; i < drawn.weights[v].size(); ++i) {
+      if (((domains[v] >> i) & 1U) != 0) least = std::min(least, drawn.weights[v][i]);
+    }
+    cost += least;
+  }
+  return cost;
+}
+
+void enumerate(const Drawn& drawn, Domains& assignment, size_t next, std::vector<double>& costs) {
+  if (next == drawn.system.variables.size()) {
+    for (const Constraint& constraint : drawn.system.constraints) {
+      if (!holds(drawn.system, constraint, assignment)) return;
+    }
+    costs.push_back(cost_of(drawn, assignment));
+    return;
+  }
+  for (size_t i = 0; i < drawn.system.variables[next].domain.size(); ++i) {
+    assignment[next] = ValueSet{1} << i;
+    enumerate(drawn, assignment, next + 1, costs);
+  }
+}
+
+TEST(Search, finds_what_brute_force_finds) {
+  int without_solution = 0;
+  for (uint64_t seed = 0; seed < 5000; ++seed) {
+    RandomSource random(seed);
+    const Drawn drawn = random_system(random);
+    Domains assignment = drawn.system.all_domains();
+    std::vector<double> costs;
+    enumerate(drawn, assignment, 0, costs);
+    std::sort(costs.begin(), costs.end());
+    const auto cost = [&](const Domains& domains) { return cost_of(drawn, domains); };
+    const SearchResult found = search(drawn.system, {3, 1000000}, cost, cost);
+    ASSERT_TRUE(found.complete);
+    ASSERT_EQ(found.ranked.size(), std::min<size_t>(3, costs.size())) << seed << to_text(drawn.system);
+    for (size_t i = 0; i < found.ranked.size(); ++i) ASSERT_EQ(found.ranked[i].cost, costs[i]) << seed;
+    without_solution += costs.empty() ? 1 : 0;
+    std::vector<size_t> all(drawn.system.constraints.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+    ASSERT_EQ(is_satisfiable(drawn.system, all, 1000000), !costs.empty());
+  }
+  EXPECT_GT(without_solution, 100);
+}
+
+TEST(Search, propagation_removes_no_value_of_a_solution) {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    RandomSource random(seed);
+    const Drawn drawn = random_system(random);
+    Domains narrowed = drawn.system.all_domains();
+    const bool possible = Propagator(drawn.system).all(narrowed);
+    Domains assignment = drawn.system.all_domains();
+    std::vector<double> costs;
+    enumerate(drawn, assignment, 0, costs);
+    if (!possible) {
+      ASSERT_TRUE(costs.empty()) << seed;
+      continue;
+    }
+    Drawn restricted = drawn;
+    for (uint32_t v = 0; v < narrowed.size(); ++v) {
+      restricted.system.constraints.push_back({AnyOf{{{VariableId{v}, narrowed[v]}}}, "narrowed", {}});
+    }
+    std::vector<double> left;
+    enumerate(restricted, assignment, 0, left);
+    ASSERT_EQ(left.size(), costs.size()) << seed;
+  }
+}
+
+// ---------------------------------------------------------------- check_schedule and the text form
+constexpr const char* kSoftmax = R"(tile_graph softmax_0 {
+  axes row: 128, col: 1024
+  buffers %x: f32[128, 1024] in, %y: f32[128, 1024] out
+  %0 = load %x[row*1024 + col] : f32[row, col]
+  %m = reduce.max(%0) over col : f32[row]
+  %1 = sub(%0, %m) : f32[row, col]
+  %e = exp(%1) : f32[row, col]
+  %s = reduce.sum(%e) over col : f32[row]
+  %2 = div(%e, %s) : f32[row, col]
+  store %2 -> %y[row*1024 + col]
+}
+)";
+
+std::string first_finding(const std::string& lines) {
+  const TileGraph graph = parse_tile_graph(kSoftmax);
+  const Schedule schedule = parse_schedule("schedule softmax_0 for x86-avx2 {\n" + lines + "}\n", graph);
+  const std::vector<std::string> findings = check_schedule(graph, schedule);
+  return findings.empty() ? "" : findings.front();
+}
+
+TEST(CheckSchedule, accepts_a_schedule_written_by_hand) {
+  EXPECT_EQ(
+      first_finding("lanes col = 8, unroll 2\ngrid row = 4\nwalk resident; keep %0, %e\nrows 4\nsplit 1\n"
+                    "stage none\nstores %y: streamed\n"),
+      "");
+}
+
+TEST(CheckSchedule, names_the_line_that_is_wrong) {
+  const std::string rest = "rows 1\nsplit 1\nstage none\nstores cached\n";
+  EXPECT_THAT(first_finding("lanes col = 7\ngrid row = 4\nwalk multi_pass\n" + rest), HasSubstr("lanes: 7"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid none\nwalk multi_pass\n" + rest),
+              HasSubstr("grid: the parallel axis row is missing"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk none\n" + rest), HasSubstr("walk: a region"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk resident\n" + rest),
+              HasSubstr("%0 would be read again"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk multi_pass; keep %2\n" + rest),
+              HasSubstr("keep: no later pass needs %2"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk online\n" + rest),
+              HasSubstr("walk: no online"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 3\nwalk multi_pass\nrows 2\nsplit 1\nstage none\n"
+                            "stores cached\n"),
+              HasSubstr("rows: the tile 3"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk multi_pass\nrows 1\nsplit 4\nstage none\n"
+                            "stores cached\n"),
+              HasSubstr("split: needs reductions of one level"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk multi_pass\nrows 1\nsplit 1\nstage none\n"
+                            "stores %y: streamed\n"),
+              HasSubstr("stores: %y is stored 32 bytes at a time"));
+}
+
+TEST(ParseSchedule, says_where_the_text_is_wrong) {
+  const auto message = [](const std::string& lines) -> std::string {
+    try {
+      first_finding(lines);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "parsed";
+  };
+  EXPECT_THAT(message("lanes col = 8\ngrid line = 4\n"),
+              HasSubstr("line 3, column 6: the tile graph softmax_0 has no axis line"));
+  EXPECT_THAT(message("lanes col = 8\ngrid row = 4\nwalk zigzag\n"), HasSubstr("found zigzag"));
+  EXPECT_THAT(message("lanes col = 8\ngrid row = 4\nwalk multi_pass; keep %z\n"), HasSubstr("no value %z"));
+  EXPECT_THAT(message("lanes col = 8\ngrid row = -4\n"), HasSubstr("expected a positive number"));
+}
+
+}  // namespace
+}  // namespace tilefuse
