@@ -55,6 +55,14 @@ Json output_kinds(const Executable& executable) {
   return kinds;
 }
 
+Json input_kinds(const Executable& executable) {
+  Json kinds = Json::array();
+  for (const ExecutableInput& input : executable.inputs) {
+    kinds.push_back(std::holds_alternative<Expr>(input.value) ? "size" : "tensor");
+  }
+  return kinds;
+}
+
 Json register_compiled(CompiledGraph graph) {
   Json regions = Json::array();
   RegionSymbols symbols;
@@ -71,11 +79,14 @@ Json register_compiled(CompiledGraph graph) {
         name, std::make_shared<GraphRunner>(region_executable(region), RegionSymbols{symbols.back()}));
   }
   const std::string name = "graph_" + graph.key.substr(0, kNameDigits);
-  Json outputs = output_kinds(graph.executable);
+  Json inputs = input_kinds(graph.executable), outputs = output_kinds(graph.executable);
+  const bool lists = takes_lists(graph.executable);
   register_executable(name, std::make_shared<GraphRunner>(std::move(graph.executable), symbols));
   compiled().reports.push_back(std::move(graph.report));
   return {{"op", name},
           {"fallback_reason", nullptr},
+          {"inputs", std::move(inputs)},
+          {"takes_lists", lists},
           {"outputs", std::move(outputs)},
           {"report_id", compiled().reports.size() - 1},
           {"regions", std::move(regions)},

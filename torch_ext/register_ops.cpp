@@ -18,6 +18,9 @@ namespace {
 using Runner = std::shared_ptr<const GraphRunner>;
 using torch::jit::Stack;
 
+// More arguments than this the dispatcher cannot hold; then tensors and sizes come as two lists.
+constexpr size_t kMaxArguments = 64;
+
 bool mutates(const Executable& executable, size_t position) {
   for (const Instruction& instruction : executable.instructions) {
     const auto* back = std::get_if<WriteBack>(&instruction);
@@ -26,28 +29,79 @@ bool mutates(const Executable& executable, size_t position) {
   return false;
 }
 
-std::string schema_of(const std::string& name, const Executable& executable) {
-  std::string text = name + "(";
-  for (size_t i = 0; i < executable.inputs.size(); ++i) {
-    const bool is_size = std::holds_alternative<Expr>(executable.inputs[i].value);
-    const std::string number = std::to_string(i);
-    const std::string type = is_size                  ? "SymInt"
-                             : mutates(executable, i) ? "Tensor(m" + number + "!)"
-                                                      : "Tensor";
-    text += (i ? ", " : "") + type + " a" + number;
+SlotId root_of(const Executable& executable, SlotId id) {
+  const auto* alias = std::get_if<AliasHome>(&executable[id].home);
+  return alias ? alias->base : id;
+}
+
+// "(r3)" for what shares memory with an input or another output: its slot, as an alias set of the schema.
+std::string alias_set(const Executable& executable, SlotId id) {
+  const SlotId root = root_of(executable, id);
+  int sharing = std::holds_alternative<InputHome>(executable[root].home) ? 1 : 0;
+  for (const ExecutableOutput& output : executable.outputs) {
+    const auto* other = std::get_if<SlotId>(&output);
+    sharing += other != nullptr && root_of(executable, *other) == root ? 1 : 0;
   }
+  return sharing > 1 ? "(r" + std::to_string(root.index) + ")" : "";
+}
+
+std::string argument_type(const Executable& executable, size_t position) {
+  const auto* id = std::get_if<SlotId>(&executable.inputs[position].value);
+  if (id == nullptr) return "SymInt";
+  if (mutates(executable, position)) return "Tensor(m" + std::to_string(position) + "!)";
+  for (const ExecutableOutput& output : executable.outputs) {
+    const auto* returned = std::get_if<SlotId>(&output);
+    if (returned != nullptr && root_of(executable, *returned) == *id)
+      return "Tensor" + alias_set(executable, *id);
+  }
+  return "Tensor";
+}
+
+std::string arguments_of(const Executable& executable) {
+  if (takes_lists(executable)) {
+    bool mutable_list = false;
+    for (size_t i = 0; i < executable.inputs.size(); ++i) mutable_list |= mutates(executable, i);
+    return std::string(mutable_list ? "Tensor(m!)[]" : "Tensor[]") + " tensors, SymInt[] sizes";
+  }
+  std::string text;
+  for (size_t i = 0; i < executable.inputs.size(); ++i) {
+    text += (i ? ", " : "") + argument_type(executable, i) + " a" + std::to_string(i);
+  }
+  return text;
+}
+
+std::string schema_of(const std::string& name, const Executable& executable) {
   std::string returns;
   for (const ExecutableOutput& output : executable.outputs) {
     if (std::holds_alternative<NoneArgument>(output)) continue;
-    const bool is_size = std::holds_alternative<Expr>(output);
-    returns += std::string(returns.empty() ? "" : ", ") + (is_size ? "SymInt" : "Tensor");
+    const auto* id = std::get_if<SlotId>(&output);
+    returns += std::string(returns.empty() ? "" : ", ") +
+               (id == nullptr ? "SymInt" : "Tensor" + alias_set(executable, *id));
   }
-  return text + ") -> (" + returns + ")";
+  return name + "(" + arguments_of(executable) + ") -> (" + returns + ")";
+}
+
+// Two lists on the stack become one value per input.
+void unpack_lists(const Executable& executable, Stack& stack) {
+  if (!takes_lists(executable)) return;
+  const c10::IValue sizes = torch::jit::pop(stack), tensors = torch::jit::pop(stack);
+  const auto tensor_list = tensors.toListRef();
+  const auto size_list = sizes.toListRef();
+  size_t next_tensor = 0, next_size = 0;
+  for (const ExecutableInput& input : executable.inputs) {
+    const bool is_size = std::holds_alternative<Expr>(input.value);
+    TORCH_CHECK(is_size ? next_size < size_list.size() : next_tensor < tensor_list.size(),
+                "tilefuse: too few inputs");
+    stack.push_back(is_size ? size_list[next_size++] : tensor_list[next_tensor++]);
+  }
 }
 
 struct RunKernel final : c10::OperatorKernel {
   explicit RunKernel(Runner runner) : runner(std::move(runner)) {}
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) { runner->run(*stack); }
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    unpack_lists(runner->executable(), *stack);
+    runner->run(*stack);
+  }
   Runner runner;
 };
 
@@ -59,6 +113,7 @@ struct AutogradKernel final : c10::OperatorKernel {
                 " has no gradient: call it under torch.no_grad(), or compile the model it came from");
     const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
     if (below.highestPriorityTypeId() == c10::DispatchKey::CPU) {
+      unpack_lists(runner->executable(), *stack);
       runner->run(*stack);
       return;
     }
@@ -69,6 +124,11 @@ struct AutogradKernel final : c10::OperatorKernel {
     if (!c10::GradMode::is_enabled()) return false;
     for (const c10::IValue& value : torch::jit::last(stack, op.schema().arguments().size())) {
       if (value.isTensor() && value.toTensor().requires_grad()) return true;
+      if (value.isTensorList()) {
+        for (const at::Tensor& tensor : value.toTensorVector()) {
+          if (tensor.requires_grad()) return true;
+        }
+      }
     }
     return false;
   }
@@ -80,6 +140,7 @@ struct MetaKernel final : c10::OperatorKernel {
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     const Executable& executable = runner->executable();
     const size_t inputs = executable.inputs.size();
+    unpack_lists(executable, *stack);
     SymbolicSizes symbols;
     for (const SymbolBinding& binding : runner->bindings()) {
       const c10::IValue& source = torch::jit::peek(*stack, size_t(binding.position), inputs);
@@ -115,6 +176,8 @@ std::mutex& registration_mutex() {
 }
 
 }  // namespace
+
+bool takes_lists(const Executable& executable) { return executable.inputs.size() > kMaxArguments; }
 
 bool is_registered(const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({"tilefuse::" + name, ""}).has_value();

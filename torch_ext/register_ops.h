@@ -11,6 +11,8 @@
 
 namespace tilefuse {
 
+// Whether its operator takes (Tensor[] tensors, SymInt[] sizes): it has more inputs than an operator can have.
+bool takes_lists(const Executable& executable);
 bool is_registered(const std::string& name);
 void register_executable(const std::string& name, std::shared_ptr<const GraphRunner> runner);
 

@@ -113,6 +113,8 @@ def _as_captured(module: torch.fx.GraphModule, reason: str, settings: Options) -
 def _boxed(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> BoxedFunction:
     """The operator as AOTAutograd calls it: a list of inputs in, which is emptied, a sequence of outputs back."""
     call = getattr(operators(), answer["op"]).default._op
+    if answer["takes_lists"]:
+        call = _from_lists(call, answer["inputs"])
     outputs = answer["outputs"]
     count = sum(kind != "none" for kind in outputs)
     extra = tuple(constants)
@@ -141,4 +143,15 @@ def _boxed(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> Boxe
             return [None if kind == "none" else next(values) for kind in outputs]
 
     run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _from_lists(call: Callable[..., Any], kinds: Sequence[str]) -> Callable[..., Any]:
+    """For graphs with more inputs than an operator can have: tensors and sizes go in as two lists."""
+
+    def run(*arguments: Any) -> Any:
+        tensors = [value for value, kind in zip(arguments, kinds, strict=True) if kind == "tensor"]
+        sizes = [value for value, kind in zip(arguments, kinds, strict=True) if kind == "size"]
+        return call(tensors, sizes)
+
     return run
