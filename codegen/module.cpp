@@ -13,6 +13,8 @@
 
 #include "codegen/process.h"
 #include "codegen/runtime/cpu_runtime.h"
+#include "codegen/select_runtime.h"
+#include "core/structural_hash.h"
 
 namespace tilefuse {
 namespace {
@@ -84,7 +86,8 @@ Result<std::shared_ptr<void>> open_library(const std::string& path) {
 
 std::string key_of(const std::string& source, const Toolchain& toolchain,
                    const std::vector<std::string>& flags) {
-  std::string key = "kernel\n" + toolchain.identity;
+  static const std::string runtime = to_text(hash_bytes(cpu_runtime_text()));
+  std::string key = "kernel\n" + toolchain.identity + "\n" + runtime;
   for (const std::string& flag : flags) key += "\n" + flag;
   return key + "\n" + source;
 }
@@ -122,8 +125,9 @@ void* Module::symbol(const std::string& name) const { return dlsym(handle_.get()
 std::string complete_source(const std::string& source) {
   const size_t at = source.find(kInclude);
   if (at == std::string::npos) return source;
+  static const RuntimeText runtime(cpu_runtime_text());
   std::string complete = source.substr(0, at);
-  complete += cpu_runtime_text();
+  complete += runtime.select(source);
   complete += source.substr(at + kInclude.size());
   return complete;
 }
@@ -132,14 +136,14 @@ Result<Module> build(const std::string& source, const Toolchain& toolchain, cons
                      KernelCache& cache) {
   const auto start = Clock::now();
   const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
-  const std::string complete = complete_source(source);
-  const std::string key = key_of(complete, toolchain, flags);
+  const std::string key = key_of(source, toolchain, flags);
   if (const auto path = cache.find_file(key)) {
     Result<std::shared_ptr<void>> library = open_library(*path);
     if (library) return Module(*library, true, ms_since(start));
   }
   std::string bytes;
-  Result<std::shared_ptr<void>> library = compile(complete, toolchain, flags, options.limit, &bytes);
+  Result<std::shared_ptr<void>> library =
+      compile(complete_source(source), toolchain, flags, options.limit, &bytes);
   if (!library) return library.unsupported();
   cache.store(key, bytes);
   return Module(*library, false, ms_since(start));

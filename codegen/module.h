@@ -5,9 +5,9 @@
 //   Result<Module> module = build(emit({kernel}, cpu_dialect()), *toolchain, {}, cache);
 //   auto* softmax_0 = reinterpret_cast<KernelFunction>(module->symbol("softmax_0"));
 //
-// The runtime header is joined into the source: a compilation reads one file. What is in the cache is loaded
-// without starting a program. A compiler that fails, hangs or makes something that cannot be loaded is a
-// refusal whose reason holds the first lines of its log.
+// What the source needs of the runtime header is joined into it: a compilation reads one file. What is in the
+// cache is loaded without starting a program. A compiler that fails, hangs or makes something that cannot be
+// loaded is a refusal whose reason holds the first lines of its log.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -53,7 +53,7 @@ std::vector<Result<Module>> build_all(const std::vector<std::string>& sources, c
                                       const BuildOptions& options, KernelCache& cache, int jobs,
                                       const BuildProgress& progress = {});
 
-// The source that the compiler reads: `#include "tilefuse_cpu.h"` replaced by that header's text.
+// The source that the compiler reads: `#include "tilefuse_cpu.h"` replaced by what the source needs of it.
 std::string complete_source(const std::string& source);
 
 }  // namespace tilefuse

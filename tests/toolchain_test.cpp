@@ -15,6 +15,7 @@
 #include "codegen/cpu_features.h"
 #include "codegen/module.h"
 #include "codegen/process.h"
+#include "codegen/runtime/cpu_runtime.h"
 
 namespace tilefuse {
 namespace {
@@ -310,6 +311,56 @@ TEST_F(ToolchainTest, builds_many_in_parallel_in_their_order_and_reports_each) {
     }
   }
   EXPECT_TRUE(build_all({}, found(kept), {}, kept, 2).empty());
+}
+// What a kernel does not name is left out of its text; nothing that it needs is.
+TEST_F(ToolchainTest, every_function_of_the_runtime_compiles_with_what_it_needs_alone) {
+  std::vector<std::string> sources;
+  for (const char* expression : {"exp(x)",
+                                 "exp2(x)",
+                                 "expm1(x)",
+                                 "log(x)",
+                                 "log2(x)",
+                                 "log10(x)",
+                                 "log1p(x)",
+                                 "pow(x, x)",
+                                 "sigmoid(x)",
+                                 "tanh(x)",
+                                 "sinh(x)",
+                                 "cosh(x)",
+                                 "erf(x)",
+                                 "erfc(x)",
+                                 "sin(x)",
+                                 "cos(x)",
+                                 "tan(x)",
+                                 "asin(x)",
+                                 "acos(x)",
+                                 "atan(x)",
+                                 "atan2(x, x)",
+                                 "max_nan(x, x)",
+                                 "floor_div(x, x)",
+                                 "remainder(x, x)",
+                                 "round(x)",
+                                 "sign(x)",
+                                 "inclusive_scan_add(x)",
+                                 "splat<float>(reduce_max(x))",
+                                 "convert<bf16>(x)",
+                                 "convert<f16>(x)",
+                                 "convert<float>(convert<signed char>(x))",
+                                 "select(is_inf(x), x, rsqrt(x))",
+                                 "exp2_nonpositive(x, first_lanes(3))",
+                                 "gather(p, convert<int64_t>(x))",
+                                 "load_strided(p, 3)",
+                                 "splat<float>(reduce_add_4(x, x, x, x).r[0])",
+                                 "splat<float>(reduce_max_index(x, iota<int64_t>()).value)"}) {
+    sources.push_back(std::string("#include \"tilefuse_cpu.h\"\nextern \"C\" void f(float* p) {\n") +
+                      "  const Vec<float> x = load(p);\n  store(p, Vec<float>(" + expression + "));\n}\n");
+  }
+  KernelCache none("", 0);
+  const auto modules = build_all(sources, found(none), {}, none, 2);
+  for (size_t i = 0; i < modules.size(); ++i) {
+    EXPECT_TRUE(modules[i]) << sources[i] << modules[i].unsupported().reason;
+  }
+  EXPECT_LT(complete_source(sources.front()).size(), cpu_runtime_text().size() / 2);
 }
 TEST_F(ToolchainTest, a_kernel_compiles_without_a_warning) {
   KernelCache none("", 0);

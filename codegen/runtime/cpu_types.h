@@ -7,7 +7,7 @@
 
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#define TILE_INLINE static inline __attribute__((always_inline))
+#define TILE_INLINE static inline __attribute__((always_inline, unused))
 
 using int64_t = __INT64_TYPE__;
 

@@ -1,0 +1,177 @@
+#include "codegen/select_runtime.h"
+
+#include <algorithm>
+#include <cctype>
+#include <unordered_set>
+
+namespace tilefuse {
+namespace {
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+std::vector<std::string_view> identifiers(std::string_view text) {
+  std::vector<std::string_view> found;
+  std::unordered_set<std::string_view> seen;
+  for (size_t at = 0; at < text.size();) {
+    if (!is_word(text[at])) {
+      ++at;
+      continue;
+    }
+    size_t end = at;
+    while (end < text.size() && is_word(text[end])) ++end;
+    const std::string_view word = text.substr(at, end - at);
+    if (std::isdigit(static_cast<unsigned char>(word[0])) == 0 && seen.insert(word).second)
+      found.push_back(word);
+    at = end;
+  }
+  return found;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return lines;
+}
+
+// The last character that counts: before a comment and the spaces in front of it.
+char last_character(std::string_view line) {
+  line = line.substr(0, line.find("//"));
+  const size_t last = line.find_last_not_of(" \n");
+  return last == std::string_view::npos ? ' ' : line[last];
+}
+
+std::string_view last_word(std::string_view text) {
+  while (!text.empty() && !is_word(text.back())) text.remove_suffix(1);
+  size_t start = text.size();
+  while (start > 0 && is_word(text[start - 1])) --start;
+  return text.substr(start);
+}
+
+// What a line declares that starts a declaration (after its `template <...>`); nothing for what is always
+// needed.
+//   "TILE_INLINE V exp(V x) {", "struct Facts<Mask> : ...", "constexpr float kInfinity = ..."
+std::string_view declared_name(std::string_view line) {
+  for (const std::string_view keyword : {"struct ", "enum class "}) {
+    if (!line.starts_with(keyword)) continue;
+    line.remove_prefix(keyword.size());
+    return last_word(line.substr(
+        0, static_cast<size_t>(std::find_if_not(line.begin(), line.end(), is_word) - line.begin())));
+  }
+  const std::string_view name = last_word(line.substr(0, line.find_first_of("(=")));
+  const bool has_name = line.find_first_of("(=") != std::string_view::npos && name != "static_assert";
+  return has_name && !name.starts_with("TILE_") ? name : std::string_view();
+}
+
+enum class LineKind { Blank, If, EndIf, Directive, Scope, Declaration };
+
+// Of a line that is not inside a declaration.
+LineKind kind_of(std::string_view line) {
+  if (line[0] == '\n') return LineKind::Blank;
+  if (line.starts_with("#if")) return LineKind::If;
+  if (line.starts_with("#endif")) return LineKind::EndIf;
+  if (line.starts_with("#el")) return LineKind::Blank;
+  if (line[0] == '#') return LineKind::Directive;
+  const bool is_scope =
+      line[0] == '}' || line.starts_with("namespace") || line.starts_with("using namespace");
+  return is_scope ? LineKind::Scope : LineKind::Declaration;
+}
+
+// Cuts text into pieces, line by line.
+class PieceReader {
+ public:
+  void read(std::string_view line) {
+    const LineKind kind = is_inside_      ? LineKind::Declaration
+                          : is_continued_ ? LineKind::Directive
+                                          : kind_of(line);
+    is_continued_ = kind == LineKind::Directive && last_character(line) == '\\';
+    if (kind == LineKind::If) ++conditions_;
+    if (kind == LineKind::EndIf) --conditions_;
+    if (kind == LineKind::Directive || kind == LineKind::Scope) is_nameless_ = true;
+    if (kind == LineKind::Declaration) read_declaration(line);
+  }
+  bool is_complete() const { return conditions_ == 0 && !is_inside_ && !is_continued_; }
+
+  // What the piece declares, nothing where it is always needed; and on to the next.
+  std::vector<std::string_view> take_names() {
+    std::vector<std::string_view> names = is_nameless_ ? std::vector<std::string_view>() : std::move(names_);
+    names_.clear();
+    is_nameless_ = false;
+    return names;
+  }
+
+ private:
+  void read_declaration(std::string_view line) {
+    const bool has_name = line[0] != ' ' && line[0] != '#' && line[0] != '}' && !line.starts_with("template");
+    if (has_name && !in_body_) {
+      const std::string_view name = declared_name(line);
+      is_nameless_ = is_nameless_ || name.empty();
+      names_.push_back(name);
+    }
+    const char last = last_character(line);
+    if (in_body_) {
+      in_body_ = is_inside_ = line[0] != '}';
+    } else {
+      in_body_ =
+          last == '{' && line.find("= {") == std::string_view::npos;  // a table ends with its semicolon
+      is_inside_ = last != ';' && last != '}';
+    }
+  }
+
+  std::vector<std::string_view> names_;
+  bool is_nameless_ = false;
+  int conditions_ = 0;         // #if around declarations, not inside one
+  bool is_continued_ = false;  // a directive, by a backslash
+  bool is_inside_ = false;     // a declaration
+  bool in_body_ = false;       // its braces
+};
+
+}  // namespace
+
+RuntimeText::RuntimeText(std::string_view text) {
+  PieceReader reader;
+  size_t start = 0;
+  size_t at = 0;
+  for (const std::string_view line : lines_of(text)) {
+    at += line.size();
+    reader.read(line);
+    if (!reader.is_complete()) continue;
+    const std::string_view piece = text.substr(start, at - start);
+    pieces_.push_back({piece, reader.take_names(), identifiers(piece)});
+    for (const std::string_view name : pieces_.back().declares)
+      declared_in_[name].push_back(pieces_.size() - 1);
+    start = at;
+  }
+}
+
+std::string RuntimeText::select(std::string_view source) const {
+  std::vector<bool> is_needed(pieces_.size(), false);
+  std::vector<std::string_view> names = identifiers(source);
+  const auto need = [&](size_t i) {
+    if (is_needed[i]) return;
+    is_needed[i] = true;
+    names.insert(names.end(), pieces_[i].mentions.begin(), pieces_[i].mentions.end());
+  };
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (pieces_[i].declares.empty()) need(i);
+  }
+  std::unordered_set<std::string_view> seen;
+  while (!names.empty()) {
+    const std::string_view name = names.back();
+    names.pop_back();
+    if (!seen.insert(name).second) continue;
+    const auto found = declared_in_.find(name);
+    if (found == declared_in_.end()) continue;
+    for (const size_t i : found->second) need(i);
+  }
+  std::string selected;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (is_needed[i]) selected += pieces_[i].text;
+  }
+  return selected;
+}
+
+}  // namespace tilefuse
