@@ -29,13 +29,22 @@ bool contains(const std::vector<int>& sorted, AxisId axis) {
   return std::binary_search(sorted.begin(), sorted.end(), static_cast<int>(axis.index));
 }
 
+// A chain of x + shifted(x) doubles the places a value is needed at with every link; beyond this many tile
+// values for each graph node, memory traffic is cheaper.
+constexpr size_t kMinValueLimit = 128, kMaxValuesPerNode = 8;
+
 bool is_narrow_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
 }  // namespace
 
 DemandBuilder::DemandBuilder(const Graph& graph, const RegionNodes& region, const RegionValues& values,
                              const AxisAssignment& assignment, const TileOptions& options)
-    : graph_(graph), values_(values), assignment_(assignment), options_(options), writer_(region.name) {}
+    : graph_(graph),
+      values_(values),
+      assignment_(assignment),
+      options_(options),
+      value_limit_(kMinValueLimit + kMaxValuesPerNode * region.nodes.size()),
+      writer_(region.name) {}
 
 BufferId DemandBuilder::add_buffer(ValueId value, Buffer::Role role) {
   const TensorType& type = graph_[value].type;
@@ -67,6 +76,10 @@ DemandBuilder::Made DemandBuilder::demand(ValueId value, Place place) {
 
 DemandBuilder::Made DemandBuilder::make(ValueId value, Place place) {
   const NodeId id = graph_[value].producer;
+  if (writer_.graph().values.size() > value_limit_) {
+    return refuse(graph_[id], "reading values at shifted coordinates makes more than " +
+                                  std::to_string(value_limit_) + " copies of them");
+  }
   if (values_.is_input(value)) {
     return load_input(value, lists_[place.coordinates], lists_[place.guard], std::nullopt, id);
   }

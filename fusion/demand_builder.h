@@ -69,6 +69,7 @@ class DemandBuilder {
   const RegionValues& values_;
   const AxisAssignment& assignment_;
   const TileOptions& options_;
+  size_t value_limit_;
   TileWriter writer_;
   ExprLists lists_;
   std::unordered_map<int, AxisId> axes_;              // by leaf factor

@@ -155,7 +155,8 @@ TEST(OnlineReductions, special_values_arrive_as_in_plain_evaluation) {
           for (int64_t i = 0; i < got.count(); ++i) {
             const double x = got.float_at(i), y = wanted.at(id).float_at(i);
             ASSERT_EQ(std::isfinite(x), std::isfinite(y)) << c.graph[id].name << " " << x << " " << y;
-            if (std::isfinite(y)) ASSERT_NEAR(x, y, 1e-9 * std::max(1.0, std::abs(y))) << c.graph[id].name;
+            if (!std::isfinite(y)) continue;
+            ASSERT_NEAR(x, y, 1e-9 * std::max(1.0, std::abs(y))) << c.graph[id].name;
           }
         }
       }
