@@ -4,6 +4,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "codegen/emit.h"
+#include "codegen/lower_to_kernel.h"
 #include "core/canonicalize.h"
 #include "core/graph.h"
 #include "core/import/import_graph.h"
@@ -98,6 +100,24 @@ std::string run_schedule(const StageOptions& options, const std::string& input) 
   return text;
 }
 
+// A tile graph and its schedule, in their text forms, one behind the other.
+KernelProgram lowered_kernel(const std::string& input) {
+  const size_t schedule = input.find("\nschedule ");
+  if (schedule == std::string::npos) throw UserError("behind the tile graph comes its schedule");
+  const TileGraph tiles = parse_tile_graph(input.substr(0, schedule + 1));
+  return lower_to_kernel(tiles, parse_schedule(input.substr(schedule + 1), tiles));
+}
+
+std::string run_kernel(const StageOptions&, const std::string& input) {
+  std::string text;
+  for (const Kernel& kernel : lowered_kernel(input).kernels) text += to_text(kernel);
+  return text;
+}
+
+std::string run_source(const StageOptions&, const std::string& input) {
+  return emit(lowered_kernel(input).kernels, cpu_dialect());
+}
+
 // The item with that name, or a UserError that names the nearest.
 template <class Item>
 const Item& named(const std::vector<Item>& items, const std::string& name, const std::string& what) {
@@ -132,6 +152,8 @@ const std::vector<Stage>& stages() {
         {"threads", "of the process"},
         {"candidates", "how many schedules to list"}},
        run_schedule},
+      {"kernel", "the kernels of a tile graph with its schedule", {}, run_kernel},
+      {"source", "the source of a tile graph with its schedule", {}, run_source},
   };
   return table;
 }

@@ -1,0 +1,254 @@
+#include "tests/run_kernel.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "codegen/emit.h"
+#include "codegen/module.h"
+#include "core/index_map.h"
+#include "core/options.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr size_t kPage = 4096, kCanary = 256;
+constexpr unsigned char kCanaryByte = 0xa5;
+using KernelFunction = void (*)(const void* const*, const int64_t*, int64_t, int64_t, void*);
+
+// Pages that end where they may no longer be read. `at_end`: the bytes stop there; else they start on a cache
+// line, with canaries before and behind.
+class GuardedBytes {
+ public:
+  GuardedBytes(size_t bytes, bool at_end) : bytes_(bytes) {
+    const size_t needed = bytes + 2 * kCanary + 64;
+    length_ = (needed + kPage - 1) / kPage * kPage;
+    void* pages = mmap(nullptr, length_ + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(pages, MAP_FAILED);
+    pages_ = static_cast<unsigned char*>(pages);
+    EXPECT_EQ(mprotect(pages_ + length_, kPage, PROT_NONE), 0);
+    std::memset(pages_, kCanaryByte, length_);
+    start_ = at_end ? pages_ + length_ - bytes : pages_ + kCanary;
+  }
+  ~GuardedBytes() { munmap(pages_, length_ + kPage); }
+  GuardedBytes(const GuardedBytes&) = delete;
+  GuardedBytes& operator=(const GuardedBytes&) = delete;
+
+  unsigned char* data() { return start_; }
+  void reset() { std::memset(start_, kCanaryByte, bytes_); }
+  std::vector<unsigned char> copy() const { return {start_, start_ + bytes_}; }
+  bool canaries_are_whole() const {
+    for (const unsigned char* p = pages_; p < pages_ + length_; ++p) {
+      if ((p < start_ || p >= start_ + bytes_) && *p != kCanaryByte) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t bytes_, length_ = 0;
+  unsigned char *pages_ = nullptr, *start_ = nullptr;
+};
+
+double f16_value(uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double value = exponent == 0    ? std::ldexp(fraction, -24)
+                 : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
+                                  : std::ldexp(1024 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+uint16_t f16_bits(double value) {  // of a value that f16 holds exactly
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  if (std::isnan(value)) return 0x7e00;
+  for (uint32_t low = 0, high = 0x7c00; low <= high;) {
+    const uint32_t middle = (low + high) / 2;
+    const double at = f16_value(static_cast<uint16_t>(middle));
+    if (at == std::fabs(value)) return static_cast<uint16_t>(sign | middle);
+    if (at < std::fabs(value)) {
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  ADD_FAILURE() << value << " is no f16";
+  return 0;
+}
+
+template <class T>
+void put(unsigned char* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+template <class T>
+T taken(const unsigned char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+void write_element(unsigned char* to, const Tensor& tensor, int64_t at) {
+  switch (tensor.dtype()) {
+    case DType::Bool:
+    case DType::U8:
+    case DType::I8:
+      return put(to, static_cast<int8_t>(tensor.int_at(at)));
+    case DType::I16:
+      return put(to, static_cast<int16_t>(tensor.int_at(at)));
+    case DType::I32:
+      return put(to, static_cast<int32_t>(tensor.int_at(at)));
+    case DType::I64:
+      return put(to, tensor.int_at(at));
+    case DType::F16:
+      return put(to, f16_bits(tensor.float_at(at)));
+    case DType::BF16: {
+      const auto value = static_cast<float>(tensor.float_at(at));
+      return std::memcpy(to, reinterpret_cast<const char*>(&value) + 2, 2), void();
+    }
+    case DType::F32:
+      return put(to, static_cast<float>(tensor.float_at(at)));
+    case DType::F64:
+      return put(to, tensor.float_at(at));
+  }
+}
+
+Scalar read_element(DType dtype, const unsigned char* from) {
+  switch (dtype) {
+    case DType::Bool:
+      EXPECT_LE(*from, 1) << "a bool is stored as " << int{*from};
+      return *from != 0;
+    case DType::U8:
+      return int64_t{*from};
+    case DType::I8:
+      return int64_t{taken<int8_t>(from)};
+    case DType::I16:
+      return int64_t{taken<int16_t>(from)};
+    case DType::I32:
+      return int64_t{taken<int32_t>(from)};
+    case DType::I64:
+      return taken<int64_t>(from);
+    case DType::F16:
+      return f16_value(taken<uint16_t>(from));
+    case DType::BF16: {
+      const uint32_t bits = uint32_t{taken<uint16_t>(from)} << 16;
+      float value = 0;
+      std::memcpy(&value, &bits, sizeof value);
+      return double{value};
+    }
+    case DType::F32:
+      return double{taken<float>(from)};
+    case DType::F64:
+      return taken<double>(from);
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+KernelRunner::KernelRunner()
+    : directory_(testing::TempDir() + "tilefuse_kernels_" + std::to_string(getpid())),
+      cache_((std::filesystem::create_directories(directory_), directory_), int64_t{1} << 30) {
+  std::filesystem::permissions(directory_, std::filesystem::perms::owner_all);
+  Result<Toolchain> toolchain = find_toolchain({"", read_environment().search_path, ""}, cache_);
+  EXPECT_TRUE(bool(toolchain));
+  if (toolchain) toolchain_ = *toolchain;
+}
+
+KernelRunner::~KernelRunner() { std::filesystem::remove_all(directory_); }
+
+std::vector<Tensor> KernelRunner::run(const TileGraph& graph, const Schedule& schedule,
+                                      const std::vector<Tensor>& inputs, const SymbolValues& symbols) {
+  const auto size = [&](const Expr& e) {
+    return evaluate(e, {}, [&](const std::string& symbol) { return symbols.at(symbol); });
+  };
+  const KernelProgram program = lower_to_kernel(graph, schedule);
+  source_ = emit(program.kernels, cpu_dialect());
+  Result<Module> module = build(source_, toolchain_, {}, cache_);
+  if (!module) {
+    ADD_FAILURE() << module.unsupported().reason << "\n" << source_;
+    return {};
+  }
+  std::vector<std::unique_ptr<GuardedBytes>> memory;
+  const auto span = [&](const Buffer& buffer) {
+    int64_t elements = 1;
+    for (size_t i = 0; i < buffer.shape.size(); ++i) {
+      if (size(buffer.shape[i]) == 0) return int64_t{0};
+      elements += (size(buffer.shape[i]) - 1) * size(buffer.strides[i]);
+    }
+    return elements;
+  };
+  const auto position = [&](const Buffer& buffer, const std::vector<int64_t>& at) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < at.size(); ++i) offset += at[i] * size(buffer.strides[i]);
+    return offset * size_in_bytes(buffer.dtype);
+  };
+  const auto shape_of = [&](const Buffer& buffer) {
+    std::vector<int64_t> shape;
+    for (const Expr& e : buffer.shape) shape.push_back(size(e));
+    return shape;
+  };
+  for (size_t i = 0; i < graph.buffers.size(); ++i) {
+    const Buffer& buffer = graph.buffers[i];
+    const bool is_input = buffer.role == Buffer::Role::Input;
+    memory.push_back(std::make_unique<GuardedBytes>(
+        static_cast<size_t>(span(buffer)) * static_cast<size_t>(size_in_bytes(buffer.dtype)), is_input));
+    if (!is_input) continue;
+    int64_t at = 0;
+    for_each_coordinate(shape_of(buffer), [&](const std::vector<int64_t>& coordinates) {
+      write_element(memory[i]->data() + position(buffer, coordinates), inputs[i], at++);
+    });
+  }
+  for (const Workspace& workspace : program.launches.workspaces) {
+    memory.push_back(std::make_unique<GuardedBytes>(
+        static_cast<size_t>(size(workspace.elements) * size_in_bytes(workspace.dtype)), false));
+  }
+  std::vector<const void*> buffers;
+  for (const auto& bytes : memory) buffers.push_back(bytes->data());
+  std::vector<int64_t> sizes;
+  for (const Expr& e : program.launches.sizes) sizes.push_back(size(e));
+  found_index_error_ = false;
+  const auto launch_all = [&](bool backwards) {
+    for (const Launch& launch : program.launches.launches) {
+      auto* kernel = reinterpret_cast<KernelFunction>(module->symbol(launch.symbol));
+      ASSERT_NE(kernel, nullptr) << launch.symbol;
+      GuardedBytes scratch(static_cast<size_t>(size(launch.scratch_bytes)), false);
+      int64_t error = 0;
+      std::memcpy(scratch.data(), &error, sizeof error);
+      const int64_t tiles = size(launch.tiles);
+      if (backwards) {
+        for (int64_t tile = tiles; tile-- > 0;) {
+          kernel(buffers.data(), sizes.data(), tile, tile + 1, scratch.data());
+        }
+      } else {
+        kernel(buffers.data(), sizes.data(), 0, tiles, scratch.data());
+      }
+      std::memcpy(&error, scratch.data(), sizeof error);
+      found_index_error_ |= error != 0;
+      EXPECT_TRUE(scratch.canaries_are_whole()) << "scratch is written outside of its bytes";
+    }
+  };
+  launch_all(false);
+  std::vector<std::vector<unsigned char>> first_run;
+  for (const auto& bytes : memory) {
+    first_run.push_back(bytes->copy());
+    EXPECT_TRUE(bytes->canaries_are_whole()) << "memory outside of a buffer is written";
+  }
+  for (size_t i = inputs.size(); i < memory.size(); ++i) memory[i]->reset();
+  launch_all(true);
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < graph.buffers.size(); ++i) {
+    EXPECT_EQ(memory[i]->copy(), first_run[i]) << "other bits when the tiles run one by one, backwards";
+    const Buffer& buffer = graph.buffers[i];
+    if (buffer.role == Buffer::Role::Input) continue;
+    Tensor& output = outputs.emplace_back(buffer.dtype, shape_of(buffer));
+    int64_t at = 0;
+    for_each_coordinate(shape_of(buffer), [&](const std::vector<int64_t>& coordinates) {
+      output.set(at++, read_element(buffer.dtype, memory[i]->data() + position(buffer, coordinates)));
+    });
+  }
+  return outputs;
+}
+
+}  // namespace tilefuse

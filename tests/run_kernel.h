@@ -1,0 +1,41 @@
+// Compiles a scheduled tile graph and runs it on tensors, for tests.
+//
+//   KernelRunner runner;
+//   std::vector<Tensor> outputs = runner.run(graph, schedule, {x}, {{"s0", 3}});
+//
+// Inputs end at an unreadable page, outputs lie between bytes that must not change, and the second of two runs
+// goes through the tiles backwards and must give the same bits.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "codegen/kernel_cache.h"
+#include "codegen/lower_to_kernel.h"
+#include "codegen/toolchain.h"
+#include "core/reference.h"
+#include "core/tensor.h"
+
+namespace tilefuse {
+
+class KernelRunner {
+ public:
+  KernelRunner();
+  ~KernelRunner();
+  KernelRunner(const KernelRunner&) = delete;
+  KernelRunner& operator=(const KernelRunner&) = delete;
+
+  // One tensor per output buffer. Failures of the harness's own checks are reported to GoogleTest.
+  std::vector<Tensor> run(const TileGraph& graph, const Schedule& schedule, const std::vector<Tensor>& inputs,
+                          const SymbolValues& symbols);
+  bool found_index_error() const { return found_index_error_; }  // of the last run
+  const std::string& source() const { return source_; }          // of the last run
+
+ private:
+  std::string directory_;
+  KernelCache cache_;
+  Toolchain toolchain_;
+  std::string source_;
+  bool found_index_error_ = false;
+};
+
+}  // namespace tilefuse
