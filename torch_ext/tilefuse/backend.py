@@ -114,44 +114,37 @@ def _boxed(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> Boxe
     """The operator as AOTAutograd calls it: a list of inputs in, which is emptied, a sequence of outputs back."""
     call = getattr(operators(), answer["op"]).default._op
     if answer["takes_lists"]:
-        call = _from_lists(call, answer["inputs"])
+        call = _by_lists(call, answer["inputs"])
     outputs = answer["outputs"]
     count = sum(kind != "none" for kind in outputs)
     extra = tuple(constants)
 
-    if count == 1 and len(outputs) == 1:
+    def run_one(inputs: list[Any]) -> Sequence[Any]:
+        arguments = (*inputs, *extra)
+        inputs.clear()
+        return [call(*arguments)]
 
-        def run(inputs: list[Any]) -> Sequence[Any]:
-            arguments = (*inputs, *extra)
-            inputs.clear()
-            return [call(*arguments)]
+    def run_many(inputs: list[Any]) -> Sequence[Any]:
+        arguments = (*inputs, *extra)
+        inputs.clear()
+        return call(*arguments)
 
-    elif count == len(outputs) and count > 1:
+    def run_with_holes(inputs: list[Any]) -> Sequence[Any]:
+        arguments = (*inputs, *extra)
+        inputs.clear()
+        result = call(*arguments)
+        values = iter((result,) if count == 1 else (result or ()))
+        return [None if kind == "none" else next(values) for kind in outputs]
 
-        def run(inputs: list[Any]) -> Sequence[Any]:
-            arguments = (*inputs, *extra)
-            inputs.clear()
-            return call(*arguments)
-
-    else:
-
-        def run(inputs: list[Any]) -> Sequence[Any]:
-            arguments = (*inputs, *extra)
-            inputs.clear()
-            result = call(*arguments)
-            values = iter((result,) if count == 1 else (result or ()))
-            return [None if kind == "none" else next(values) for kind in outputs]
-
+    run = run_with_holes if count != len(outputs) or count == 0 else run_one if count == 1 else run_many
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
-def _from_lists(call: Callable[..., Any], kinds: Sequence[str]) -> Callable[..., Any]:
-    """For graphs with more inputs than an operator can have: tensors and sizes go in as two lists."""
-
-    def run(*arguments: Any) -> Any:
-        tensors = [value for value, kind in zip(arguments, kinds, strict=True) if kind == "tensor"]
-        sizes = [value for value, kind in zip(arguments, kinds, strict=True) if kind == "size"]
-        return call(tensors, sizes)
-
-    return run
+def _by_lists(call: Callable[..., Any], kinds: Sequence[str]) -> Callable[..., Any]:
+    """An operator of many inputs takes its tensors and its sizes as two lists."""
+    tensors = [position for position, kind in enumerate(kinds) if kind == "tensor"]
+    sizes = [position for position, kind in enumerate(kinds) if kind == "size"]
+    if not sizes:
+        return lambda *arguments: call(arguments, ())
+    return lambda *arguments: call([arguments[i] for i in tensors], [arguments[i] for i in sizes])
