@@ -8,7 +8,7 @@
 namespace tilefuse {
 namespace {
 
-constexpr int64_t kLongestChain = 256;  // additions of f32 into one accumulator before it is added to a sum
+constexpr int64_t kLongestChain = 128;  // additions of f32 into one accumulator before it joins a sum in f64
 constexpr int64_t kBlockSteps = 128;
 
 }  // namespace
@@ -17,23 +17,27 @@ LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId redu
                                                                 const std::string& suffix) {
   const TileValue& v = graph_[reduction];
   const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+  const bool is_total = suffix.empty() && needs_blocks(reduction);
   Accumulator accumulator{reduction, spelling.types, {}};
+  if (is_total) accumulator.types = {DType::F64};
   const bool is_vector = schedule_.lanes > 1;
   // Positions keep the first of equal values: one accumulator that sees all copies in order.
   const bool is_shared = lanes_are_reduced() && spelling.types.size() > 1;
-  const bool is_total = suffix.empty() && lanes_are_reduced() && needs_blocks(reduction);
-  const int lane_copies = is_shared || is_total ? 1 : lanes_are_reduced() ? schedule_.unroll : copies_.lanes;
+  const bool is_single = lanes_are_reduced() && (is_shared || is_total);
+  const int lane_copies = is_single ? 1 : lanes_are_reduced() ? schedule_.unroll : copies_.lanes;
   const Copies outside = copies_;
   for (int row = 0; row < copies_.rows; ++row) {
     auto& parts = accumulator.parts.emplace_back();
     for (int lane = 0; lane < lane_copies; ++lane) {
-      std::string name = name_of(reduction) + (lanes_are_reduced() ? "_lanes" : "") + suffix;
+      const std::string kind = is_total ? "_total" : lanes_are_reduced() ? "_lanes" : "";
+      std::string name = name_of(reduction) + (suffix.empty() ? kind : suffix);
       if (outside.rows > 1) name += "_" + std::to_string(row);
       if (lane_copies > 1) name += "_" + std::to_string(lane);
       auto& components = parts.emplace_back();
       for (size_t i = 0; i < spelling.types.size(); ++i) {
-        const DType dtype = spelling.types[i];
+        const DType dtype = accumulator.types[i];
         Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
+        if (is_total) initial = literal(0.0, DType::F64);
         if (is_vector) initial = call("splat", {initial}, {dtype});
         const CodeType type{dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar};
         components.push_back(scopes_.var(i == 0 ? name : name + "_at", type, initial));
@@ -86,20 +90,23 @@ void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) 
   }
 }
 
-// A block's sums join the accumulators.
+// A block's sums join the accumulators, which are f64: there may be many blocks.
 void LaunchLowering::add_block(const Accumulator& block) {
   const Accumulator& total = accumulators_.at(block.reduction);
+  const auto join = [&](const Code& target, const Code& sum) {
+    scopes_.add({Assign{target, CodeOperator::Add, call("convert", {sum}, {DType::F64})}, ""});
+  };
   for (size_t row = 0; row < block.parts.size(); ++row) {
     if (lanes_are_reduced()) {
       Code sum = block.parts[row][0][0];
       for (size_t lane = 1; lane < block.parts[row].size(); ++lane) {
         sum = operate(CodeOperator::Add, {sum, block.parts[row][lane][0]});
       }
-      scopes_.add({Assign{total.parts[row][0][0], CodeOperator::Add, sum}, ""});
+      join(total.parts[row][0][0], sum);
       continue;
     }
     for (size_t lane = 0; lane < block.parts[row].size(); ++lane) {
-      scopes_.add({Assign{total.parts[row][lane][0], CodeOperator::Add, block.parts[row][lane][0]}, ""});
+      join(total.parts[row][lane][0], block.parts[row][lane][0]);
     }
   }
 }
@@ -121,7 +128,8 @@ Code LaunchLowering::over_lanes(const Accumulator& accumulator, int row) {
     if (codes.size() % 2 == 1) halves.push_back(codes.back());
     codes = std::move(halves);
   }
-  return call(spelling.across, {codes[0]});
+  const Code sum = call(spelling.across, {codes[0]});
+  return accumulator.types[0] == spelling.types[0] ? sum : call("convert", {sum}, {spelling.types[0]});
 }
 
 void LaunchLowering::finish(const Accumulator& accumulator) {
@@ -138,8 +146,11 @@ void LaunchLowering::finish(const Accumulator& accumulator) {
       continue;
     }
     for (copies_.lane = 0; copies_.lane < static_cast<int>(lanes.size()); ++copies_.lane) {
-      scopes_.remember(value_key(id),
-                       {lanes[static_cast<size_t>(copies_.lane)].back(), depth, schedule_.lanes > 1});
+      Code code = lanes[static_cast<size_t>(copies_.lane)].back();
+      const CodeType type = type_of(id, schedule_.lanes > 1);
+      if (accumulator.types.back() != type.dtype) code = call("convert", {code}, {type.dtype});
+      code = scopes_.let(depth, name_of(id) + copy_suffix(id), type, std::move(code), "%" + graph_[id].name);
+      scopes_.remember(value_key(id), {code, depth, schedule_.lanes > 1});
     }
     copies_.lane = outside.lane;
   }

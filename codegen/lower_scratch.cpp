@@ -90,6 +90,7 @@ LaunchLowering::ScratchRow LaunchLowering::accumulator_row(TileValueId id, const
   const AxisId lane_axis = *schedule_.lane_axis;
   ScratchRow row;
   row.dtype = info(graph_[id].dtype).compute;
+  if (suffix == "_total" && needs_blocks(id)) row.dtype = DType::F64;
   row.name = name_of(id) + suffix;
   row.pointer = scratch_pointer(row.name, row.dtype,
                                 task_length(lane_axis, int64_t{schedule_.lanes} * schedule_.unroll));
@@ -113,8 +114,10 @@ void LaunchLowering::add_block_rows(const std::map<TileValueId, ScratchRow>& row
   open_lanes(*schedule_.lane_axis, task_range(*schedule_.lane_axis), [&] {
     for (const auto& [id, row] : rows) {
       for_each_lane_copy([&] {
-        const Code block = plain_load(scratch_address(row, scopes_.depth()), true);
-        update_scratch(id, total_rows_.at(id), {block, 0, true});
+        const ScratchRow& total = total_rows_.at(id);
+        const Code block =
+            call("convert", {plain_load(scratch_address(row, scopes_.depth()), true)}, {total.dtype});
+        update_scratch(id, total, {block, 0, true});
       });
     }
   });

@@ -64,7 +64,8 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
   Code source_base = buffer_pointer(load.buffer), tile_base = row.pointer;
   if (buffer.dtype == DType::Bool) {
     const CodeType from{element, CodeShape::ConstPointer}, to{element, CodeShape::Pointer};
-    source_base = scopes_.let(0, buffer.name + "_bytes", from, {PointerCast{from, {source_base, integer(0)}}});
+    source_base =
+        scopes_.let(0, buffer.name + "_bytes", from, {PointerCast{from, {source_base, integer(0)}}});
     tile_base = scopes_.let(0, row.name + "_bytes", to, {PointerCast{to, {tile_base, integer(0)}}});
   }
   const LoopRange across_range = task_range(across), along_range = task_range(along);

@@ -85,8 +85,10 @@ Computed LaunchLowering::compute(TileValueId id) {
       [&](const TileReduce&) -> Computed {
         const auto row = total_rows_.find(id);
         TILEFUSE_CHECK(row != total_rows_.end(), "the reduction %" + v.name + " is wanted before its pass");
-        const Address from = scratch_address(row->second, scopes_.depth());
-        return {plain_load(from, true), scopes_.depth(), true};
+        Code total = plain_load(scratch_address(row->second, scopes_.depth()), true);
+        const DType compute = info(v.dtype).compute;
+        if (row->second.dtype != compute) total = call("convert", {total}, {compute});
+        return {total, scopes_.depth(), true};
       },
       [&](const TileScan& op) { return scan(id, op); });
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <regex>
 
 #include "codegen/emit.h"
 #include "core/result.h"
@@ -20,6 +21,7 @@ namespace tilefuse {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 #ifdef TILEFUSE_LAW_EFFORT
 constexpr uint64_t kLawEffort = TILEFUSE_LAW_EFFORT;
@@ -27,7 +29,8 @@ constexpr uint64_t kLawEffort = TILEFUSE_LAW_EFFORT;
 constexpr uint64_t kLawEffort = 1;
 #endif
 
-// Relative to the larger of 1 and the value: f32 arithmetic in another order, 16-bit floats rounded at the end.
+// Relative to the larger of 1 and the value: f32 arithmetic in another order, 16-bit floats rounded at the
+// end.
 double tolerance_of(DType dtype) {
   if (dtype == DType::BF16) return 1.0 / 128;
   if (dtype == DType::F16) return 1.0 / 1024;
@@ -174,13 +177,277 @@ const char* const kSoftmax = R"(tile_graph softmax_0 {
 
 TEST_F(KernelTest, walks_a_row_as_often_as_it_has_levels) {
   for (const char* decisions :
-       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached",
-        "lanes col = 8\n grid row = 3\n walk multi_pass; keep %e\n rows 1\n split 1\n stage none\n stores cached",
-        "lanes row = 16\n grid row = 32\n walk multi_pass; keep %0, %e\n rows 1\n split 1\n stage none\n stores cached",
+       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "cached",
+        "lanes col = 8\n grid row = 3\n walk multi_pass; keep %e\n rows 1\n split 1\n stage none\n stores "
+        "cached",
+        "lanes row = 16\n grid row = 32\n walk multi_pass; keep %0, %e\n rows 1\n split 1\n stage none\n "
+        "stores cached",
         "lanes 1\n grid row = all\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached"}) {
     SCOPED_TRACE(decisions);
     expect_same(kSoftmax, decisions, {{"s0", 37}, {"s1", 83}});
     expect_same(kSoftmax, decisions, {{"s0", 2}, {"s1", 5}});
+  }
+}
+
+TEST_F(KernelTest, works_on_several_rows_side_by_side) {
+  const std::string graph = std::regex_replace(kSoftmax, std::regex("s0"), "24");
+  expect_same(graph,
+              "lanes col = 16, unroll 2\n grid row = 8\n walk multi_pass; keep %e\n rows 4\n split 1\n"
+              " stage none\n stores cached",
+              {{"s1", 83}});
+}
+
+const char* const kColumnSum = R"(tile_graph column_sum_0 {
+  axes row: s0, col: s1
+  buffers %x: bf16[s0, s1] in, %y: f32[s1] out, %z: bf16[s1] out
+  %0 = load %x[row*s1 + col]             : bf16[row, col]
+  %1 = cast(%0)                          : f32[row, col]
+  %s = reduce.sum(%1) over row           : f32[col]
+  %m = reduce.max(%0) over row           : bf16[col]
+  %t = exp(%m)                           : bf16[col]
+  store %s -> %y[col]
+  store %t -> %z[col]
+}
+)";
+
+TEST_F(KernelTest, sums_columns_in_registers_in_scratch_and_in_parts) {
+  for (const char* walk : {"multi_pass", "multi_pass; accumulate in scratch"}) {
+    for (const char* split : {"1", "3"}) {
+      for (const char* grid : {"all", "64"}) {
+        const std::string decisions = std::string("lanes col = 16, unroll 2\n grid col = ") + grid +
+                                      "\n walk " + walk + "\n rows 1\n split " + split +
+                                      "\n stage none\n stores cached";
+        SCOPED_TRACE(decisions);
+        expect_same(kColumnSum, decisions, {{"s0", 700}, {"s1", 83}});
+      }
+    }
+  }
+}
+
+TEST_F(KernelTest, adds_up_one_long_axis_in_parts) {
+  const char* const graph = R"(tile_graph total_0 {
+  axes i: s0
+  buffers %x: f32[s0] in, %y: f32[] out, %n: bool[] out
+  %0 = load %x[i]                        : f32[i]
+  %s = reduce.sum(%0) over i             : f32[]
+  %b = isnan(%0)                         : bool[i]
+  %a = reduce.any(%b) over i             : bool[]
+  %q = sqrt(%s)                          : f32[]
+  %r = abs(%s)                           : f32[]
+  store %r -> %y[0]
+  store %a -> %n[0]
+}
+)";
+  for (const char* lanes : {"lanes i = 16, unroll 4", "lanes i = 8", "lanes 1"}) {
+    for (const char* split : {"1", "7"}) {
+      const std::string decisions = std::string(lanes) + "\n grid none\n walk multi_pass\n rows 1\n split " +
+                                    split + "\n stage none\n stores cached";
+      SCOPED_TRACE(decisions);
+      for (const int64_t size : {0, 1, 60, 5000}) expect_same(graph, decisions, {{"s0", size}});
+    }
+  }
+}
+
+// 16 lanes x 2 chains of 2^16 additions each would lose four digits.
+TEST_F(KernelTest, keeps_the_error_of_long_sums_small) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph total_0 {
+  axes i: 2097152
+  buffers %x: f32[2097152] in, %y: f32[] out
+  %0 = load %x[i]                        : f32[i]
+  %s = reduce.sum(%0) over i             : f32[]
+  store %s -> %y[0]
+}
+)");
+  const Schedule schedule = parse_schedule(
+      "schedule total_0 for x86-zen4 {\n lanes i = 16, unroll 2\n grid none\n walk multi_pass\n rows 1\n"
+      " split 1\n stage none\n stores cached\n}\n",
+      graph);
+  Tensor x(DType::F32, {2097152});
+  double sum = 0;
+  for (int64_t i = 0; i < x.count(); ++i) {
+    x.set_float(i, round_to(DType::F32, 0.1 + 1e-3 * double(i % 7)));
+    sum += x.float_at(i);
+  }
+  const std::vector<Tensor> outputs = runner_.run(graph, schedule, {x}, {});
+  EXPECT_NEAR(outputs[0].float_at(0) / sum, 1.0, 3e-7);
+}
+
+const char* const kPositions = R"(tile_graph positions_0 {
+  axes row: s0, a: 5, b: s1
+  buffers %x: f32[s0, 5, s1] in, %y: i64[s0] out, %z: i64[s0] out, %w: f32[s0] out
+  %0 = load %x[row*5*s1 + a*s1 + b]      : f32[row, a, b]
+  %f = floor(%0)                         : f32[row, a, b]
+  %p = reduce.argmax(%f) over a, b       : i64[row]
+  %q = reduce.argmin(%0) over a, b       : i64[row]
+  %t = reduce.prod(%0) over a, b         : f32[row]
+  store %p -> %y[row]
+  store %q -> %z[row]
+  store %t -> %w[row]
+}
+)";
+
+TEST_F(KernelTest, finds_the_first_position_of_an_extreme) {
+  for (const char* decisions :
+       {"lanes b = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "cached",
+        "lanes a = 4\n grid row = 3\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached",
+        "lanes row = 16\n grid row = all\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached",
+        "lanes 1\n grid row = all\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(kPositions, decisions, {{"s0", 37}, {"s1", 43}});
+  }
+}
+
+const char* const kEmbedding = R"(tile_graph embedding_0 {
+  axes row: s0, col: 40
+  buffers %table: f32[9, 40] in, %ids: i64[s0] in, %y: f32[s0, 40] out
+  %i = load %ids[row]                                        : i64[row]
+  %e = load %table[col] + wrap(%i, extent 9, stride 40)                  : f32[row, col]
+  %t = exp(%e)                                               : f32[row, col]
+  store %t -> %y[row*40 + col]
+}
+)";
+
+TEST_F(KernelTest, reads_rows_by_index_and_reports_what_is_out_of_range) {
+  const TileGraph graph = parse_tile_graph(kEmbedding);
+  for (const char* lanes : {"lanes col = 16", "lanes row = 16", "lanes 1"}) {
+    const Schedule schedule = parse_schedule(
+        "schedule embedding_0 for x86-zen4 {\n " + std::string(lanes) +
+            "\n grid row = all, col = all\n walk none\n rows 1\n split 1\n stage none\n stores cached\n}\n",
+        graph);
+    std::vector<Tensor> inputs = random_buffers(graph, 3, {{"s0", 21}});
+    inputs[1].set_int(20, -9);
+    expect_same(graph, schedule, inputs, {{"s0", 21}});
+    EXPECT_FALSE(runner_.found_index_error());
+    for (const int64_t wrong : {9, -10}) {
+      inputs[1].set_int(20, wrong);
+      runner_.run(graph, schedule, inputs, {{"s0", 21}});
+      EXPECT_TRUE(runner_.found_index_error()) << lanes << " " << wrong;
+    }
+  }
+}
+
+TEST_F(KernelTest, carries_scans_from_step_to_step) {
+  const char* const graph = R"(tile_graph scan_0 {
+  axes i: 6, j: s1, k: 19
+  buffers %x: f32[6, s1, 19] in, %y: f32[6, s1, 19] out, %z: f32[6, s1, 19] out
+  %0 = load %x[i*s1*19 + j*19 + k]       : f32[i, j, k]
+  %c = scan.sum(%0) over j               : f32[i, j, k]
+  %m = scan.max(%0) over j               : f32[i, j, k]
+  %d = sub(%c, %m)                       : f32[i, j, k]
+  store %c -> %y[i*s1*19 + j*19 + k]
+  store %d -> %z[i*s1*19 + j*19 + k]
+}
+)";
+  for (const char* decisions :
+       {"lanes k = 16\n grid i = 1, k = all\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "cached",
+        "lanes i = 4, unroll 2\n grid i = all, k = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n "
+        "stores cached",
+        "lanes 1\n grid i = 1, k = all\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, decisions, {{"s1", 13}});
+  }
+}
+
+TEST_F(KernelTest, turns_blocks_in_registers) {
+  const char* const graph = R"(tile_graph turn_0 {
+  axes b: 2, j: s0, i: s1
+  buffers %x: bf16[2, s1, s0] in, %y: bf16[2, s0, s1] out
+  %0 = load %x[b*s0*s1 + i*s0 + j]       : bf16[b, j, i]
+  %n = neg(%0)                           : bf16[b, j, i]
+  store %n -> %y[b*s0*s1 + j*s1 + i]
+}
+)";
+  for (const char* grid : {"b = 1, j = 32, i = 64", "b = all, j = 16, i = 32", "j = 32, b = 1, i = 32"}) {
+    const std::string decisions = std::string("lanes i = 16, unroll 2\n grid ") + grid +
+                                  "\n walk none\n rows 1\n split 1\n stage %0 along j\n stores cached";
+    SCOPED_TRACE(decisions);
+    expect_same(graph, decisions, {{"s0", 70}, {"s1", 150}});
+    expect_same(graph, decisions, {{"s0", 64}, {"s1", 128}});
+  }
+}
+
+// A loop cut at the breakpoint needs neither the condition nor the other side's load.
+TEST_F(KernelTest, cuts_loops_where_guards_change) {
+  const char* const graph = R"(tile_graph rotary_0 {
+  axes s: s0, d: 64
+  buffers %q: f32[s0, 64] in, %y: f32[s0, 64] out
+  %0 = load %q[s*64 + d]                            : f32[s, d]
+  %1 = load %q[s*64 + d + 32] if [31 - d] else 0    : f32[s, d]
+  %2 = neg(%1)                                      : f32[s, d]
+  %3 = load %q[s*64 + d - 32] if [d - 32] else 0    : f32[s, d]
+  %p = inside [31 - d]                              : bool[d]
+  %r = where(%p, %2, %3)                            : f32[s, d]
+  %t = add(%0, %r)                                  : f32[s, d]
+  store %t -> %y[s*64 + d]
+}
+)";
+  expect_same(graph,
+              "lanes d = 16, unroll 2\n grid s = 4, d = all\n walk none\n rows 1\n split 1\n stage none\n"
+              " stores cached",
+              {{"s0", 11}});
+  EXPECT_THAT(runner_.source(), Not(HasSubstr("select")));
+  EXPECT_THAT(runner_.source(), Not(HasSubstr(" ? load")));
+  expect_same(
+      graph, "lanes s = 16\n grid s = all, d = 1\n walk none\n rows 1\n split 1\n stage none\n stores cached",
+      {{"s0", 11}});
+}
+
+// Guards that depend on the lane and on sizes are masks, and nothing outside of the buffer is read.
+TEST_F(KernelTest, reads_only_where_guards_hold) {
+  const char* const graph = R"(tile_graph pad_0 {
+  axes i: s0, j: s1
+  buffers %x: f32[s0, s2] in, %y: f32[s0, s1] out, %z: f32[s0, s1] out, %m: bool[s0, s1] out
+  %0 = load %x[i*s2 + j] if [s2 - 1 - j] else 2.5            : f32[i, j]
+  %1 = load %x[i*s2 + s2 - 1 - j] if [s2 - 1 - j, i - 1] else 0 : f32[i, j]
+  %p = inside [i - j]                                        : bool[i, j]
+  %2 = add(%0, %1)                                           : f32[i, j]
+  %w = where(%p, %2, %0)                                     : f32[i, j]
+  store %w -> %y[i*s1 + j]
+  store %1 -> %z[i*s1 + j]
+  store %p -> %m[i*s1 + j]
+}
+)";
+  for (const char* lanes : {"lanes j = 16, unroll 2", "lanes i = 8", "lanes 1"}) {
+    const std::string decisions = std::string(lanes) +
+                                  "\n grid i = all, j = all\n walk none\n rows 1\n split 1\n stage none\n"
+                                  " stores cached";
+    SCOPED_TRACE(decisions);
+    expect_same(graph, decisions, {{"s0", 21}, {"s1", 77}, {"s2", 40}});
+    expect_same(graph, decisions, {{"s0", 3}, {"s1", 5}, {"s2", 9}});
+  }
+}
+
+TEST_F(KernelTest, streams_whole_lines) {
+  const char* const graph = R"(tile_graph copy_0 {
+  axes i: 1024
+  buffers %x: f32[1024] in, %y: f32[1024] out
+  %0 = load %x[i]                        : f32[i]
+  store %0 -> %y[i]
+}
+)";
+  expect_same(graph,
+              "lanes i = 16, unroll 2\n grid i = 256\n walk none\n rows 1\n split 1\n stage none\n"
+              " stores %y: streamed",
+              {});
+  EXPECT_THAT(runner_.source(), HasSubstr("stream("));
+  EXPECT_THAT(runner_.source(), HasSubstr("stream_fence();"));
+}
+
+// NaN wins maxima, minima and positions, and does not leave lanes that the tail masks.
+TEST_F(KernelTest, propagates_nan_and_infinity) {
+  const TileGraph graph = parse_tile_graph(kSoftmax);
+  for (const char* keep : {"", "; keep %e"}) {
+    const Schedule schedule = parse_schedule(
+        "schedule softmax_0 for x86-zen4 {\n lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass" +
+            std::string(keep) + "\n rows 1\n split 1\n stage none\n stores cached\n}\n",
+        graph);
+    std::vector<Tensor> inputs = random_buffers(graph, 5, {{"s0", 4}, {"s1", 83}});
+    inputs[0].set_float(2 * 83 + 40, std::nan(""));
+    inputs[0].set_float(1 * 83 + 82, -INFINITY);
+    expect_same(graph, schedule, inputs, {{"s0", 4}, {"s1", 83}});
   }
 }
 
