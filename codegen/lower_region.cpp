@@ -26,22 +26,13 @@ std::string constraints_text(const TileGraph& tiles, const Target& target, const
   return to_text(collect_constraints(tiles, target, *facts, options.pins).constraints);
 }
 
-}  // namespace
-
-LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
-                           const Target& target, const LoweringOptions& options, const Trace& trace,
-                           StageTimes& times) {
-  LoweredRegion lowered;
-  lowered.compiled.name = region.name;
-  lowered.compiled.hash = hash;
-  lowered.compiled.inputs = specs_of(graph, region.inputs);
-  lowered.compiled.outputs = specs_of(graph, region.outputs);
-
+void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& region, const Target& target,
+                const LoweringOptions& options, const Trace& trace, StageTimes& times) {
   const auto tiles =
       times.measure("tiles", [&] { return lower_to_tiles(graph, region, {options.eager_numerics}); });
   if (!tiles) {
     refuse(lowered, graph, region, tiles.unsupported().reason);
-    return lowered;
+    return;
   }
   lowered.tiles = to_text(*tiles);
   trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
@@ -51,7 +42,7 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
       "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });
   if (!solution) {
     refuse(lowered, graph, region, solution.unsupported().reason);
-    return lowered;
+    return;
   }
   const Schedule& schedule = solution->ranked.front();
   lowered.schedule = to_text(schedule, *tiles);
@@ -69,6 +60,24 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
   lowered.compiled.program.source =
       times.measure("emit", [&] { return emit(program.kernels, cpu_dialect()); });
   trace.write(DumpStage::Source, [&] { return lowered.compiled.program.source; });
+}
+
+}  // namespace
+
+LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
+                           const Target& target, const LoweringOptions& options, const Trace& trace,
+                           StageTimes& times) {
+  LoweredRegion lowered;
+  lowered.compiled.name = region.name;
+  lowered.compiled.hash = hash;
+  lowered.compiled.inputs = specs_of(graph, region.inputs);
+  lowered.compiled.outputs = specs_of(graph, region.outputs);
+
+  try {
+    run_stages(lowered, graph, region, target, options, trace, times);
+  } catch (const InternalError& error) {  // our bug costs this region its kernel, not the user the program
+    refuse(lowered, graph, region, std::string("internal error: ") + error.what());
+  }
   return lowered;
 }
 
