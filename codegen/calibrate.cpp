@@ -1,0 +1,266 @@
+#include "codegen/calibrate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "codegen/time_schedules.h"
+#include "fusion/check_schedule.h"
+#include "fusion/target.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kInL1 = 2048;                      // f32 elements: 8 KiB in, 8 KiB out
+constexpr int64_t kMemoryBytes = int64_t{64} << 20;  // of one array, beyond most last-level caches
+constexpr double kLineBytes = 64;
+
+struct Refused {  // a kernel that does not build ends the calibration
+  std::string reason;
+};
+
+// Cycles a nanosecond, from a chain of additions that takes one cycle each.
+double measure_clock([[maybe_unused]] double otherwise) {
+#if defined(__x86_64__)
+  constexpr int kAdditions = 4000000;
+  double best_ns = 1e30;
+  for (int round = 0; round < 20; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kAdditions / 4; ++i) {
+      asm volatile("add $1, %%rax\nadd $1, %%rax\nadd $1, %%rax\nadd $1, %%rax" ::: "rax", "cc");
+    }
+    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+    best_ns = std::min(best_ns, time.count());
+  }
+  return kAdditions / best_ns;
+#else
+  return otherwise;
+#endif
+}
+
+// What the kernel knows of this processor's caches; sysconf reports those of the host of a virtual machine.
+int64_t cache_bytes(int level, int64_t otherwise) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    std::ifstream level_file(folder + "level"), type_file(folder + "type"), size_file(folder + "size");
+    int found = 0;
+    std::string type;
+    int64_t size = 0;
+    char unit = ' ';
+    if (!(level_file >> found) || !(type_file >> type) || !(size_file >> size >> unit)) continue;
+    if (found == level && type != "Instruction") return size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0);
+  }
+  return otherwise;
+}
+
+class Calibration {
+ public:
+  Calibration(const Toolchain& toolchain, KernelCache& cache)
+      : toolchain_(toolchain), cache_(cache), base_(load_target(host_target_name())) {}
+
+  std::string run();
+
+ private:
+  double fastest_us(const std::string& tiles, const std::string& schedule, int threads,
+                    const SizeHints& hints = {});
+  double map_cycles(const std::string& function);  // of a vector, in L1
+  double sum_cycles(int unroll);
+  double copy_gbs(int64_t bytes, bool streamed, int threads);
+  double read_gbs(int64_t bytes, int threads);
+  double write_gbs(int64_t bytes, bool streamed, int threads);
+  double line_ns(const std::string& kind, int rows, int64_t run_bytes, int threads);
+  void measure_functions();
+  void measure_memory(int threads);
+  void measure_rows(int threads);
+  void put(const std::string& key, double value, const std::string& unit);
+  std::string lanes(const std::string& axis) const {
+    return "lanes " + axis + " = " + std::to_string(base_.vector_bytes / 4);
+  }
+  double vectors(double elements) const { return elements * 4 / base_.vector_bytes; }
+
+  const Toolchain& toolchain_;
+  KernelCache& cache_;
+  Target base_;
+  double clock_ghz_ = 1;
+  Json rates_ = Json::object();
+};
+
+void Calibration::put(const std::string& key, double value, const std::string& unit) {
+  rates_[key] = {{"value", value}, {"unit", unit}, {"source", "measured"}};
+}
+
+double Calibration::fastest_us(const std::string& tiles, const std::string& schedule, int threads,
+                               const SizeHints& hints) {
+  const TileGraph graph = parse_tile_graph(tiles);
+  TimingOptions options{.threads = threads, .rounds = 5, .most_ms = 30, .jobs = 1, .fastest = true};
+  const Schedule parsed =
+      parse_schedule("schedule " + graph.name + " for " + base_.name + " {\n" + schedule + "}\n", graph);
+  const std::vector<std::string> findings = check_schedule(graph, parsed);
+  TILEFUSE_CHECK(findings.empty(), "calibrate: " + findings.front() + "\n" + tiles);
+  const auto times = time_schedules(graph, {parsed}, toolchain_, cache_, options, hints);
+  if (!times.front()) throw Refused{times.front().unsupported().reason};
+  return *times.front();
+}
+
+std::string map_graph(const std::string& values, const std::string& result) {
+  return "tile_graph timed {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0] "
+         "in, %y: f32[s0] out\n  %0 = load %x[n] : "
+         "f32[n]\n" +
+         values + "  store " + result + " -> %y[n]\n}\n";
+}
+
+const char* const kRest = "rows 1\nsplit 1\nstage none\n";
+
+double Calibration::map_cycles(const std::string& function) {
+  const std::string tiles = map_graph("  %1 = " + function + "(%0) : f32[n]\n", "%1");
+  const double us = fastest_us(tiles, lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n",
+                               1, {{"s0", kInL1}});
+  return us * 1e3 * clock_ghz_ / vectors(kInL1);
+}
+
+std::string sum_graph() {
+  return "tile_graph summed {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0] "
+         "in, %y: f32[] out\n  %0 = load %x[n] : "
+         "f32[n]\n"
+         "  %s = reduce.sum(%0) over n : f32[]\n  store %s -> %y[0]\n}\n";
+}
+
+double Calibration::sum_cycles(int unroll) {
+  const std::string schedule = lanes("n") + ", unroll " + std::to_string(unroll) +
+                               "\ngrid none\nwalk multi_pass\n" + kRest + "stores cached\n";
+  return fastest_us(sum_graph(), schedule, 1, {{"s0", 2 * kInL1}}) * 1e3 * clock_ghz_ / vectors(2 * kInL1);
+}
+
+double Calibration::read_gbs(int64_t bytes, int threads) {
+  const std::string schedule = lanes("n") + ", unroll 4\ngrid none\nwalk multi_pass\nrows 1\nsplit " +
+                               std::to_string(std::max(2, threads)) + "\nstage none\nstores cached\n";
+  return double(bytes) / fastest_us(sum_graph(), schedule, threads, {{"s0", bytes / 4}}) / 1e3;
+}
+
+std::string map_schedule(const std::string& lanes, int64_t elements, int threads, bool streamed) {
+  return lanes + "\ngrid n = " + std::to_string(std::max<int64_t>(elements / threads / 64 * 64, 64)) +
+         "\nwalk none\n" + kRest + "stores " + (streamed ? "%y: streamed" : "cached") + "\n";
+}
+
+double Calibration::copy_gbs(int64_t bytes, bool streamed, int threads) {
+  const std::string tiles = map_graph("  %1 = neg(%0) : f32[n]\n", "%1");
+  const double us =
+      fastest_us(tiles, map_schedule(lanes("n"), bytes / 8, threads, streamed), threads, {{"s0", bytes / 8}});
+  return double(bytes) / us / 1e3;
+}
+
+double Calibration::write_gbs(int64_t bytes, bool streamed, int threads) {
+  const std::string tiles =
+      "tile_graph filled {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %y: f32[s0] "
+      "out\n  %0 = constant 1.5 : f32[]\n  store %0 "
+      "-> %y[n]\n}\n";
+  const double us =
+      fastest_us(tiles, map_schedule(lanes("n"), bytes / 4, threads, streamed), threads, {{"s0", bytes / 4}});
+  return double(bytes) / us / 1e3;
+}
+
+// Rows of `run_bytes` walked side by side: their sum alone, or each row again from cache to subtract it.
+double Calibration::line_ns(const std::string& kind, int rows, int64_t run_bytes, int threads) {
+  const bool copies = kind != "read";
+  std::string tiles =
+      "tile_graph rows {\n  symbol s0 in [64, inf] multiple_of 64\n  symbol s1 in [64, inf] multiple_of 64\n "
+      " axes row: s0, col: s1\n  buffers %x: f32[s0, s1] in, %y: f32[";
+  tiles += copies ? "s0, s1] out\n" : "s0] out\n";
+  tiles += "  %0 = load %x[row*s1 + col] : f32[row, col]\n  %s = reduce.sum(%0) over col : f32[row]\n";
+  tiles += copies ? "  %1 = sub(%0, %s) : f32[row, col]\n  store %1 -> %y[row*s1 + col]\n}\n"
+                  : "  store %s -> %y[row]\n}\n";
+  const int64_t bytes = kMemoryBytes, count = bytes / run_bytes;
+  std::string schedule = lanes("col") +
+                         "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +
+                         "\nwalk multi_pass\nrows " + std::to_string(rows) + "\nsplit 1\nstage none\nstores ";
+  schedule += kind == "copy_streamed" ? "%y: streamed\n" : "cached\n";
+  const double us = fastest_us(tiles, schedule, threads, {{"s0", count}, {"s1", run_bytes / 4}});
+  return us * 1e3 / (double(bytes) / kLineBytes);
+}
+
+void Calibration::measure_functions() {
+  const double copy = map_cycles("neg");
+  const std::pair<const char*, const char*> functions[] = {
+      {"divide", "reciprocal"}, {"square_root", "sqrt"}, {"exp", "exp"}, {"log", "log"},
+      {"trigonometric", "sin"}, {"tanh", "tanh"},        {"erf", "erf"}};
+  for (const auto& [cost, function] : functions) {
+    put(std::string("clk_per_vector.") + cost, std::max(0.5, map_cycles(function) - copy),
+        "cycles per vector of f32");
+  }
+  put("chain.add_f32", 1 / sum_cycles(1), "dependent vectors per cycle");
+  put("rate.load", 1 / sum_cycles(4), "vectors per cycle");
+}
+
+void Calibration::measure_memory(int threads) {
+  const std::string on = "." + std::to_string(threads), unit = "GB/s, all threads";
+  const int64_t l2 = base_.l2_bytes / 2 * threads, l3 = std::max(base_.l3_bytes / 3, l2);
+  put("bandwidth.L2.read" + on, read_gbs(l2, threads), unit);
+  put("bandwidth.L3.read" + on, read_gbs(l3, threads), unit);
+  put("bandwidth.DRAM.read" + on, read_gbs(kMemoryBytes, threads), unit);
+  put("bandwidth.DRAM.write" + on, write_gbs(kMemoryBytes, false, threads), unit);
+  put("bandwidth.DRAM.write_streamed" + on, write_gbs(kMemoryBytes, true, threads), unit);
+  put("bandwidth.DRAM.copy" + on, copy_gbs(kMemoryBytes, false, threads), unit);
+  put("bandwidth.DRAM.copy_streamed" + on, copy_gbs(kMemoryBytes, true, threads), unit);
+}
+
+void Calibration::measure_rows(int threads) {
+  for (const char* kind : {"read", "copy", "copy_streamed"}) {
+    for (int64_t run : {256, 512, 2048, 4096, 65536}) {
+      double ns = 0;
+      for (int rows : {1, 2, 4, 8}) {  // no kernel walks eight: as four
+        if (rows <= 4) ns = line_ns(kind, rows, run, threads);
+        put(std::string("interleaved.") + kind + "." + std::to_string(rows) + "." + std::to_string(run) +
+                "." + std::to_string(threads),
+            ns, "ns a line read from DRAM, all threads");
+      }
+    }
+  }
+}
+
+std::string Calibration::run() {
+  base_.l1_bytes = cache_bytes(1, base_.l1_bytes);
+  base_.l2_bytes = std::max(cache_bytes(2, base_.l2_bytes), base_.l1_bytes);
+  base_.l3_bytes = std::max(cache_bytes(3, base_.l3_bytes), base_.l2_bytes);
+  const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  clock_ghz_ = measure_clock(base_.clock_ghz);
+  measure_functions();
+  for (int threads = 1; threads <= std::min(cores, 64); threads *= 2) {
+    measure_memory(threads);
+    if (threads <= 2) measure_rows(threads);
+  }
+  const std::string taken = "profile " + base_.name;
+  const auto quantity = [](double value, const std::string& unit, const std::string& source) {
+    return Json{{"value", value}, {"unit", unit}, {"source", source}};
+  };
+  for (const auto& [key, value] : base_.rates) {
+    const bool table =
+        key.starts_with("columns.") || key.starts_with("interleaved.") || key.starts_with("bandwidth.");
+    if (!table && !rates_.contains(key)) rates_[key] = quantity(value, "as in that profile", taken);
+  }
+  Json profile = {{"name", "host"}, {"kind", "cpu"}};
+  profile["vector_bytes"] = quantity(base_.vector_bytes, "bytes", taken);
+  profile["vector_registers"] = quantity(base_.vector_registers, "registers", taken);
+  profile["cores"] = quantity(cores, "cores", "operating system");
+  profile["clock_ghz"] = quantity(clock_ghz_, "GHz", "measured");
+  profile["l1_bytes"] = quantity(double(base_.l1_bytes), "bytes per core", "operating system");
+  profile["l2_bytes"] = quantity(double(base_.l2_bytes), "bytes per core", "operating system");
+  profile["l3_bytes"] = quantity(double(base_.l3_bytes), "bytes shared", "operating system");
+  profile["rates"] = std::move(rates_);
+  return profile.dump(2) + "\n";
+}
+
+}  // namespace
+
+Result<std::string> calibrate(const Toolchain& toolchain, KernelCache& cache) {
+  try {
+    return Calibration(toolchain, cache).run();
+  } catch (const Refused& refused) {
+    return Unsupported{"cannot calibrate: " + refused.reason};
+  }
+}
+
+}  // namespace tilefuse

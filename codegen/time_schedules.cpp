@@ -1,0 +1,219 @@
+#include "codegen/time_schedules.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "codegen/emit.h"
+#include "codegen/lower_to_kernel.h"
+#include "codegen/run_region.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr double kLeastRunUs = 20;  // shorter ones are repeated, or the clock is what is timed
+
+using Clock = std::chrono::steady_clock;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+void run_serially(int64_t tiles, int64_t, void* context, TileBody body) { body(context, 0, tiles); }
+
+template <int kThreads>
+void run_on(int64_t tiles, int64_t grain, void* context, TileBody body) {
+  const int64_t pieces = std::clamp<int64_t>(tiles / std::max<int64_t>(grain, 1), 1, kThreads);
+  std::vector<std::jthread> threads;
+  for (int64_t piece = 1; piece < pieces; ++piece) {
+    threads.emplace_back([=] { body(context, tiles * piece / pieces, tiles * (piece + 1) / pieces); });
+  }
+  body(context, 0, tiles / pieces);
+}
+
+// A function pointer holds no number: one function for each power of two.
+ParallelFor parallel_for_threads(int threads) {
+  constexpr std::pair<int, ParallelFor> kTable[] = {{64, run_on<64>}, {32, run_on<32>}, {16, run_on<16>},
+                                                    {8, run_on<8>},   {4, run_on<4>},   {2, run_on<2>}};
+  for (const auto& [count, function] : kTable) {
+    if (threads >= count) return function;
+  }
+  return run_serially;
+}
+
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(size_t bytes) : bytes_(bytes + kLineBytes), storage_(bytes_, 0) {
+    void* start = storage_.data();
+    data_ = std::align(kLineBytes, bytes, start, bytes_);
+  }
+  void* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  std::vector<char> storage_;
+  void* data_ = nullptr;
+};
+
+template <class T>
+void fill_with(void* data, int64_t count, T (*number)(int64_t)) {
+  T* items = static_cast<T*>(data);
+  for (int64_t i = 0; i < count; ++i) items[i] = number(i);
+}
+
+uint16_t bf16_bits(int64_t i) {
+  const float value = 0.5F + 0.01F * static_cast<float>(i % 97);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<uint16_t>(bits >> 16);
+}
+
+// Numbers between 0.5 and 1.5; integers and bools stay 0: they may be positions.
+void fill(void* data, int64_t count, DType dtype) {
+  if (dtype == DType::F32) {
+    fill_with<float>(data, count, [](int64_t i) { return 0.5F + 0.01F * static_cast<float>(i % 97); });
+  } else if (dtype == DType::F64) {
+    fill_with<double>(data, count, [](int64_t i) { return 0.5 + 0.01 * static_cast<double>(i % 97); });
+  } else if (dtype == DType::BF16) {
+    fill_with<uint16_t>(data, count, bf16_bits);
+  } else if (dtype == DType::F16) {
+    fill_with<uint16_t>(data, count, [](int64_t i) { return static_cast<uint16_t>(0x3800 + i % 1024); });
+  }
+}
+
+class Memory {  // of one tile graph: inputs and outputs, shared by all variants
+ public:
+  Memory(const TileGraph& graph, const SizeHints& hints) {
+    for (const Buffer& buffer : graph.buffers) {
+      int64_t last = 0;  // strides may leave gaps
+      for (size_t d = 0; d < buffer.shape.size(); ++d) {
+        const int64_t stride = buffer.strides.empty() ? 0 : hinted_size(buffer.strides[d], hints);
+        last += (hinted_size(buffer.shape[d], hints) - 1) * stride;
+      }
+      int64_t count = 1;
+      for (const Expr& size : buffer.shape) count *= hinted_size(size, hints);
+      count = std::max(count, last + 1);
+      buffers_.emplace_back(static_cast<size_t>(count) * static_cast<size_t>(size_in_bytes(buffer.dtype)));
+      fill(buffers_.back().data(), count, buffer.dtype);
+    }
+  }
+  const std::vector<AlignedBuffer>& buffers() const { return buffers_; }
+
+ private:
+  std::vector<AlignedBuffer> buffers_;
+};
+
+class Variant {  // one schedule, loaded
+ public:
+  Variant(RegionProgram program, Module module, const TileGraph& graph, const SizeHints& hints)
+      : program_(std::move(program)), module_(std::move(module)), sizes_(symbols_of_program(program_)) {
+    region_ = load_region(program_, sizes_, [&](const std::string& symbol) {
+      return reinterpret_cast<KernelFunction>(module_.symbol(symbol));
+    });
+    registers_ = sizes_.constants();
+    for (size_t s = 0; s < sizes_.symbols().size(); ++s) {
+      registers_[s] = hinted_size(Expr::symbol(sizes_.symbols()[s]), hints);
+    }
+    sizes_.run(registers_);
+    buffers_.resize(graph.buffers.size());
+    for (int bytes : region_.workspace_bytes) {
+      workspaces_.emplace_back(static_cast<size_t>(registers_[static_cast<size_t>(bytes)]));
+    }
+  }
+
+  double run(const Memory& memory, ParallelFor parallel_for, int repetitions) {
+    for (size_t b = 0; b < memory.buffers().size(); ++b) buffers_[b] = memory.buffers()[b].data();
+    buffers_.resize(memory.buffers().size());
+    for (const AlignedBuffer& workspace : workspaces_) buffers_.push_back(workspace.data());
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < repetitions; ++i) {
+      (void)run_region(region_, registers_.data(), buffers_.data(), parallel_for);
+    }
+    return us_since(start) / repetitions;
+  }
+
+ private:
+  static std::vector<std::string> symbols_of_program(const RegionProgram& program) {
+    std::vector<std::string> names;
+    for (const Expr& size : program.sizes) names.push_back(to_text(size));
+    return names;
+  }
+
+  RegionProgram program_;
+  Module module_;
+  SizeProgram sizes_;
+  LoadedRegion region_;
+  std::vector<int64_t> registers_;
+  std::vector<const void*> buffers_;
+  std::vector<AlignedBuffer> workspaces_;
+};
+
+double lower_median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+// Times that the variants took, by variant; they take turns.
+std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, const Memory& memory,
+                               const TimingOptions& options) {
+  const ParallelFor parallel_for = parallel_for_threads(options.threads);
+  std::vector<std::vector<double>> times(variants.size());
+  std::vector<int> repetitions(variants.size(), 1), rounds(variants.size(), 0);
+  for (size_t v = 0; v < variants.size(); ++v) {
+    if (!variants[v]) continue;
+    variants[v]->run(memory, parallel_for, 1);  // pages, caches, clock
+    const double once = variants[v]->run(memory, parallel_for, 1);
+    repetitions[v] = std::max(1, static_cast<int>(kLeastRunUs / std::max(once, 0.01)));
+    const double affordable = options.most_ms * 1e3 / (once * repetitions[v]);
+    rounds[v] = std::clamp(static_cast<int>(affordable), 1, options.rounds);
+  }
+  for (int round = 0; round < options.rounds; ++round) {
+    for (size_t v = 0; v < variants.size(); ++v) {
+      if (round < rounds[v]) times[v].push_back(variants[v]->run(memory, parallel_for, repetitions[v]));
+    }
+  }
+  std::vector<double> results;
+  for (const std::vector<double>& of_variant : times) {
+    if (of_variant.empty()) {
+      results.push_back(0);
+    } else if (options.fastest) {
+      results.push_back(*std::min_element(of_variant.begin(), of_variant.end()));
+    } else {
+      results.push_back(lower_median(of_variant));
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<Result<double>> time_schedules(const TileGraph& graph, const std::vector<Schedule>& schedules,
+                                           const Toolchain& toolchain, KernelCache& cache,
+                                           const TimingOptions& options, const SizeHints& hints) {
+  std::vector<RegionProgram> programs;
+  std::vector<std::string> sources;
+  for (const Schedule& schedule : schedules) {
+    KernelProgram program = lower_to_kernel(graph, schedule);
+    sources.push_back(emit(program.kernels, cpu_dialect()));
+    programs.push_back(std::move(program.launches));
+  }
+  std::vector<Result<Module>> built = build_all(sources, toolchain, {}, cache, options.jobs);
+  const Memory memory(graph, hints);
+  std::vector<std::optional<Variant>> variants(schedules.size());
+  for (size_t v = 0; v < variants.size(); ++v) {
+    if (built[v]) variants[v].emplace(std::move(programs[v]), *built[v], graph, hints);
+  }
+  const std::vector<double> times = take_turns(variants, memory, options);
+  std::vector<Result<double>> results;
+  for (size_t v = 0; v < variants.size(); ++v) {
+    results.push_back(built[v] ? Result<double>(times[v]) : Result<double>(built[v].unsupported()));
+  }
+  return results;
+}
+
+}  // namespace tilefuse

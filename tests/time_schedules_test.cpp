@@ -1,0 +1,46 @@
+// Times schedules on this machine: only what holds on any machine is asserted.
+#include "codegen/time_schedules.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/options.h"
+
+namespace tilefuse {
+namespace {
+
+TEST(TimeSchedules, times_every_candidate_of_a_softmax) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph softmax_0 {
+  axes row: s0, col: 256
+  buffers %x: bf16[s0, 256] in, %y: f32[s0, 256] out
+  %0 = load %x[row*256 + col] : f32[row, col]
+  %m = reduce.max(%0) over col : f32[row]
+  %1 = sub(%0, %m) : f32[row, col]
+  %e = exp(%1) : f32[row, col]
+  %s = reduce.sum(%e) over col : f32[row]
+  %2 = div(%e, %s) : f32[row, col]
+  store %2 -> %y[row*256 + col]
+}
+)");
+  const std::string directory = testing::TempDir() + "tilefuse_time_schedules";
+  KernelCache cache(directory, int64_t{1} << 28);
+  const auto toolchain = find_toolchain({"", read_environment().search_path, ""}, cache);
+  if (!toolchain) GTEST_SKIP() << toolchain.unsupported().reason;
+  const Result<Solution> solution = solve(graph, load_target(host_target_name()), {}, {.candidates = 3});
+  ASSERT_TRUE(solution);
+  const TimingOptions options{.threads = 2, .rounds = 3, .most_ms = 20};
+  const auto few = time_schedules(graph, solution->ranked, *toolchain, cache, options, {{"s0", 16}});
+  const auto many = time_schedules(graph, solution->ranked, *toolchain, cache, options, {{"s0", 65536}});
+  ASSERT_EQ(few.size(), solution->ranked.size());
+  for (size_t i = 0; i < few.size(); ++i) {
+    ASSERT_TRUE(few[i]) << few[i].unsupported().reason;
+    ASSERT_TRUE(many[i]);
+    EXPECT_GT(*few[i], 0);
+    EXPECT_GT(*many[i], 10 * *few[i]);
+  }
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace tilefuse
