@@ -1,0 +1,134 @@
+// How good are the solver's choices? For every region of a fixed set: compiles and times the ranked
+// candidates and a sweep of legal schedules that the solver did not rank, and prints one line of JSON:
+//
+//   {"region": "softmax_1024_512_f32", "first_us": 81.2, "best_us": 78.0, "regret_first": 0.041, ...}
+//
+// Regret: time over the fastest of all that were timed, less one. Usage: solver_regret [threads] [filter]
+// [sweep]
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "benchmarks/solver/regions.h"
+#include "codegen/time_schedules.h"
+#include "core/options.h"
+#include "core/result.h"
+#include "fusion/schedule_system.h"
+#include "fusion/search.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr size_t kRanked = 8;
+
+std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
+  const std::string text = to_text(schedule, graph);
+  return text.substr(0, text.find("  cost"));
+}
+
+// Legal schedules spread over the whole space: found with costs drawn at random, not by the cost model.
+std::vector<Schedule> sweep(const TileGraph& graph, const Target& target, size_t count) {
+  const Result<RegionFacts> facts = collect_region_facts(graph, {});
+  if (!facts) return {};
+  const ScheduleSystem system = collect_constraints(graph, target, *facts, {});
+  std::vector<Schedule> schedules;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const auto drawn = [seed](size_t variable, ValueSet value) {
+      uint64_t bits = (seed * 0x9E3779B97F4A7C15ULL) ^ (variable * 0xBF58476D1CE4E5B9ULL) ^
+                      (value * 0x94D049BB133111EBULL);
+      bits = (bits ^ (bits >> 29)) * 0xD6E8FEB86659FD93ULL;
+      return double(bits >> 40);
+    };
+    const auto cost = [&](const Domains& domains) {  // of each domain's cheapest value
+      double sum = 0;
+      for (size_t v = 0; v < domains.size(); ++v) {
+        double least = 1e300;
+        for (ValueSet left = domains[v]; left != 0; left &= left - 1) {
+          least = std::min(least, drawn(v, left & (~left + 1)));
+        }
+        sum += least;
+      }
+      return sum;
+    };
+    const SearchResult found = search(system.constraints, {1, 3000}, cost, cost);
+    if (!found.ranked.empty())
+      schedules.push_back(schedule_of(system, graph, found.ranked.front().assignment));
+  }
+  return schedules;
+}
+
+nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& target,
+                               const Toolchain& toolchain, KernelCache& cache, int threads,
+                               size_t sweep_size) {
+  nlohmann::ordered_json line = {
+      {"region", region.graph.name}, {"family", region.family}, {"threads", threads}};
+  const Result<Solution> solution =
+      solve(region.graph, target, {}, {.threads = threads, .candidates = static_cast<int>(kRanked)});
+  if (!solution) {
+    line["refused"] = solution.unsupported().reason;
+    return line;
+  }
+  std::vector<Schedule> schedules = solution->ranked;
+  std::set<std::string> known;
+  for (const Schedule& schedule : schedules) known.insert(decisions_text(schedule, region.graph));
+  for (Schedule& schedule : sweep(region.graph, target, sweep_size)) {
+    if (known.insert(decisions_text(schedule, region.graph)).second) schedules.push_back(std::move(schedule));
+  }
+  const TimingOptions options{.threads = threads, .rounds = 9, .most_ms = 60};
+  const auto times = time_schedules(region.graph, schedules, toolchain, cache, options);
+  double best = 1e300, best_ranked = 1e300;
+  size_t winner = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (!times[i]) continue;
+    if (*times[i] < best) winner = i;
+    best = std::min(best, *times[i]);
+    if (i < solution->ranked.size()) best_ranked = std::min(best_ranked, *times[i]);
+  }
+  if (!times.front()) {
+    line["refused"] = times.front().unsupported().reason;
+    return line;
+  }
+  line["timed"] = schedules.size();
+  line["predicted_us"] = solution->ranked.front().cost_us;
+  line["first_us"] = *times.front();
+  line["best_us"] = best;
+  line["regret_first"] = *times.front() / best - 1;
+  line["regret_best_of_8"] = best_ranked / best - 1;
+  line["chosen"] = decisions_text(schedules.front(), region.graph);
+  line["winner"] = decisions_text(schedules[winner], region.graph);
+  return line;
+}
+
+int run(int argc, char** argv) {
+  const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
+  const std::string filter = argc > 2 ? argv[2] : "";
+  const size_t sweep_size = argc > 3 ? static_cast<size_t>(std::atoi(argv[3])) : 12;
+  KernelCache cache((std::filesystem::temp_directory_path() / "tilefuse_solver_regret").string(),
+                    int64_t{1} << 30);
+  const auto toolchain = find_toolchain({"", read_environment().search_path, ""}, cache);
+  if (!toolchain) {
+    std::fprintf(stderr, "%s\n", toolchain.unsupported().reason.c_str());
+    return 1;
+  }
+  const Target target = load_target(host_target_name());
+  for (const BenchmarkRegion& region : benchmark_regions()) {
+    if (region.graph.name.find(filter) == std::string::npos) continue;
+    std::printf("%s\n", measure(region, target, *toolchain, cache, threads, sweep_size).dump().c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tilefuse
+
+int main(int argc, char** argv) {
+  try {
+    return tilefuse::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
