@@ -172,21 +172,29 @@ TILE_INLINE Mask mask_or(Mask a, Mask b) { return {a.lanes | b.lanes}; }
 TILE_INLINE Mask mask_xor(Mask a, Mask b) { return {a.lanes ^ b.lanes}; }
 TILE_INLINE Mask mask_not(Mask a) { return {~a.lanes}; }
 TILE_INLINE Mask mask_splat(bool x) { return {splat_n<int, kLanes>(x ? -1 : 0)}; }
-TILE_INLINE int64_t count(Mask m) {
-  int64_t n = 0;
-  for (int i = 0; i < kLanes; ++i) n -= m.lanes[i];
-  return n;
+// The sign of each lane, as bits.
+template <class V>
+TILE_INLINE unsigned sign_bits(V lanes) {
+  constexpr int N = Facts<V>::kCount;
+  if constexpr (is_wide<V> || sizeof(V) == 64) {
+    return sign_bits(low_half(lanes)) | sign_bits(high_half(lanes)) << (N / 2);
+#if defined(TILE_AVX2)
+  } else if constexpr (sizeof(V) == 32) {
+    return (unsigned)__builtin_ia32_movmskps256((VecN<float, 8>)lanes);
+#endif
+#if defined(__SSE2__)
+  } else if constexpr (sizeof(V) == 16) {
+    return (unsigned)__builtin_ia32_movmskps((VecN<float, 4>)lanes);
+#endif
+  } else {
+    unsigned bits = 0;
+    for (int i = 0; i < N; ++i) bits |= (lanes[i] < 0 ? 1u : 0u) << i;
+    return bits;
+  }
 }
-TILE_INLINE bool any(Mask m) {
-  int found = 0;
-  for (int i = 0; i < kLanes; ++i) found |= m.lanes[i];
-  return found != 0;
-}
-TILE_INLINE bool all(Mask m) {
-  int missing = -1;
-  for (int i = 0; i < kLanes; ++i) missing &= m.lanes[i];
-  return missing != 0;
-}
+TILE_INLINE int64_t count(Mask m) { return __builtin_popcount(sign_bits(m.lanes)); }
+TILE_INLINE bool any(Mask m) { return sign_bits(m.lanes) != 0; }
+TILE_INLINE bool all(Mask m) { return sign_bits(m.lanes) == ~0u >> (32 - kLanes); }
 TILE_INLINE bool test_lane(Mask m, int i) { return m.lanes[i] != 0; }
 template <class V>
 TILE_INLINE V select_lanes(Mask m, V yes, V no) {
