@@ -81,7 +81,10 @@ DemandBuilder::Made DemandBuilder::make_view(const Node& node, NodeId id, const 
     coordinates = apply(below->map, coordinates);
     source = graph_.producer(source).operands[0];
   }
-  if (values_.is_input(source)) return load_input(source, coordinates, guard, view.map.fill, id);
+  if (values_.is_input(source)) {
+    append(guard, conditions);  // the load fills by all of them, connected or not
+    return load_input(source, coordinates, guard, view.map.fill, id);
+  }
   const Made inside =
       demand(source, {lists_.number(std::move(coordinates)), lists_.number(std::move(guard))});
   if (!inside) return inside;
@@ -102,7 +105,7 @@ TileValueId DemandBuilder::select(TileValueId predicate, TileValueId then, TileV
 DemandBuilder::Made DemandBuilder::make_concat(const Node& node, NodeId id, const Concat& concat,
                                                Place place) {
   const Exprs outer = lists_[place.coordinates];
-  const Expr position = outer[concat.dim];
+  const Expr& position = outer[concat.dim];
   std::vector<std::pair<TileValueId, Exprs>> pieces;  // value; where to look further: before its end
   Expr start;
   for (const ValueId operand : node.operands) {
@@ -168,6 +171,7 @@ DemandBuilder::Made DemandBuilder::load_input(ValueId input, const Exprs& coordi
   for (size_t dim = 0; dim < coordinates.size(); ++dim) {
     load.offset = load.offset + coordinates[dim] * strides[dim];
   }
+  load.offset = normalized(load.offset);  // (x // 14) * 14 + x % 14 is x again where the strides agree
   if (!gather_terms(load)) {
     return refuse(graph_[node], "its gather goes through a view that strides cannot express");
   }

@@ -289,6 +289,7 @@ FormulaId OnlineStates::derive_product(const Monomial& product, double coefficie
   FormulaId rest = anchor_exponentials(product, of, normal_form_.formula_of(left, coefficient));
   const std::vector<Shifted> shifts = anchor_shifts(product, of);
   std::vector<int> limits;
+  limits.reserve(shifts.size());
   for (const Shifted& shift : shifts) limits.push_back(shift.power);
   const Monomial guards = normal_form_.guards_of(of.fixed);
   FormulaId total = formulas_.constant(0);

@@ -118,8 +118,8 @@ std::vector<Digit> tile_dimension(std::vector<Digit> digits, int index, const Ex
       covered = covered * *gap;
       continue;
     }
-    const Digit digit = *next;
-    tiles.insert(tiles.begin(), digit);
+    tiles.insert(tiles.begin(), *next);
+    const Digit& digit = tiles.front();
     covered = covered * digit.extent;
     std::erase_if(digits, [&](const Digit& other) {
       return other.divisor == digit.divisor && other.extent == digit.extent;
