@@ -54,6 +54,10 @@ void collect_writes(const Stmt& stmt, Write& write) {
     for (const Stmt& inner : *body) collect_writes(inner, write);
   }
 }
+bool are_in_one_group(const Stmt& a, const Stmt& b) {
+  const auto *first = std::get_if<Effect>(&a.kind), *second = std::get_if<Effect>(&b.kind);
+  return first != nullptr && second != nullptr && first->group && first->group == second->group;
+}
 // Functions that change a variable handed to them by reference.
 void collect_updates(const Stmt& stmt, Write& write) {
   if (const auto* effect = std::get_if<Effect>(&stmt.kind)) {
@@ -114,6 +118,7 @@ class Inliner {
   bool crosses_a_write(const Block& block, size_t from, size_t to, const Code& value) const {
     Write write;
     for (size_t i = from + 1; i < to; ++i) {
+      if (are_in_one_group(block[i], block[to])) continue;
       collect_writes(block[i], write);
       collect_updates(block[i], write);
     }

@@ -116,6 +116,8 @@ struct Assign {
 };
 struct Effect {  // a call for what it does: stores
   Code call;
+  // Effects of one group write elements that no other effect of the group reads: loads may move across them.
+  std::optional<int> group = std::nullopt;
 };
 struct For {
   SymbolId index;

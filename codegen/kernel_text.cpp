@@ -58,9 +58,10 @@ class Printer {
           },
           [&](const Effect& effect) { out_.line("$", {text(effect.call)}); },
           [&](const For& loop) {
-            const auto body = out_.block("for $ in [$, $) step $$",
-                                         {name(loop.index), text(loop.first), text(loop.last), loop.step,
-                                          loop.axis.empty() ? "" : ", axis " + loop.axis});
+            const std::string step = std::to_string(loop.step);
+            const std::string walk = loop.axis.empty() ? step : step + ", axis " + loop.axis;
+            const auto body = out_.block("for $ in [$, $) step $",
+                                         {name(loop.index), text(loop.first), text(loop.last), walk});
             block(loop.body);
           },
           [&](const If& branch) {
@@ -74,7 +75,7 @@ class Printer {
   void var(const Var& var) {
     const std::string count = var.count > 1 ? fill_in("[$]", {std::to_string(var.count)}) : "";
     const std::string initial = var.initial ? " = " + text(*var.initial) : "";
-    out_.line("var $$: $$", {name(var.symbol), count, type(var.symbol), initial});
+    out_.line("var $: $", {name(var.symbol) + count, type(var.symbol) + initial});
   }
 
   std::string text(const Code& code) const { return spell(code, kernel_, kText); }

@@ -195,8 +195,14 @@ class LaunchLowering {
   Code buffer_pointer(BufferId buffer);
   Code plain_load(const Address& address, bool is_vector);
   void emit_store(const TileStore& store, const Computed& value);
-  void store_at(const Address& address, const Computed& value, DType dtype, bool streamed,
-                const std::string& note);
+  struct StoreStyle {
+    DType dtype = DType::F32;
+    bool streamed = false;
+    std::string note = {};
+    std::optional<int> group = std::nullopt;  // see Effect
+  };
+  void store_at(const Address& address, const Computed& value, const StoreStyle& style);
+  TileValueId stored_value(const TileStore& store) const;
   // Guards that the ranges of the loops do not settle, at the current copies; nullopt: one of them never
   // holds.
   std::optional<std::vector<Expr>> open_guards(const std::vector<Expr>& guard) const;

@@ -261,14 +261,24 @@ void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
                         schedule_.streamed.end();
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};
-  store_at(address(place, {}), value, buffer.dtype, streamed, "%" + graph_[store.value].name);
+  const int group = static_cast<int>(&store - graph_.stores.data());
+  store_at(address(place, {}), value, {buffer.dtype, streamed, "%" + graph_[store.value].name, group});
 }
 
-void LaunchLowering::store_at(const Address& address, const Computed& value, DType dtype, bool streamed,
-                              const std::string& note) {
+// A store to a 16-bit float rounds: the cast before it need not.
+TileValueId LaunchLowering::stored_value(const TileStore& store) const {
+  const TileValue& v = graph_[store.value];
+  const auto* map = std::get_if<TileMap>(&v.op);
+  const bool is_narrow = v.dtype == DType::BF16 || v.dtype == DType::F16;
+  if (map == nullptr || map->fn != MapFn::Cast || !is_narrow || is_kept(store.value)) return store.value;
+  return info(graph_[v.operands[0]].dtype).compute == DType::F32 ? v.operands[0] : store.value;
+}
+
+void LaunchLowering::store_at(const Address& address, const Computed& value, const StoreStyle& style) {
+  const auto& [dtype, streamed, note, group] = style;
   if (!address.varies_along_lanes()) {
     TILEFUSE_CHECK(!value.is_vector, "a vector is stored to one element: " + note);
-    scopes_.add({Effect{call("store_one", {address.pointer, value.code})}, note});
+    scopes_.add({Effect{call("store_one", {address.pointer, value.code}), group}, note});
     return;
   }
   const Code vector = value.is_vector ? value.code : call("splat", {value.code}, {dtype});
@@ -276,7 +286,7 @@ void LaunchLowering::store_at(const Address& address, const Computed& value, DTy
   if (address.offsets) {
     arguments.insert(arguments.end(), {*address.offsets, vector});
     arguments.push_back(copies_.left ? mask_of({}, true) : call("mask_splat", {literal(true, DType::Bool)}));
-    scopes_.add({Effect{call("scatter", std::move(arguments))}, note});
+    scopes_.add({Effect{call("scatter", std::move(arguments)), group}, note});
     return;
   }
   const bool is_contiguous = address.stride->is_constant(1);
@@ -285,7 +295,7 @@ void LaunchLowering::store_at(const Address& address, const Computed& value, DTy
   if (copies_.left) arguments.push_back(*copies_.left);
   streams_ |= streamed && is_contiguous && !copies_.left;
   const char* function = !is_contiguous ? "store_strided" : streamed && !copies_.left ? "stream" : "store";
-  scopes_.add({Effect{call(function, std::move(arguments))}, note});
+  scopes_.add({Effect{call(function, std::move(arguments)), group}, note});
 }
 
 }  // namespace tilefuse

@@ -37,7 +37,7 @@ std::set<TileValueId> LaunchLowering::needed_by(const std::vector<Root>& roots) 
   std::vector<TileValueId> open;
   for (const Root& root : roots) {
     if (root.store != nullptr) {
-      open.push_back(root.value);
+      open.push_back(stored_value(*root.store));
     } else {
       open.insert(open.end(), graph_[root.value].operands.begin(), graph_[root.value].operands.end());
     }
@@ -142,7 +142,7 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   std::vector<Ready> ready;
   const Copies outside = copies_;
   for (const Root& root : roots) {
-    const TileValueId id = root.store != nullptr ? root.value : graph_[root.value].operands[0];
+    const TileValueId id = root.store != nullptr ? stored_value(*root.store) : graph_[root.value].operands[0];
     for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
       for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) {
         Computed computed = value(id);

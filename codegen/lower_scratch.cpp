@@ -78,7 +78,7 @@ void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row
   const TileValue& v = graph_[reduction];
   const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
   const Address at = scratch_address(row, scopes_.depth());
-  store_at(at, {combined(spelling, plain_load(at, true), element.code), 0, true}, row.dtype, false, "");
+  store_at(at, {combined(spelling, plain_load(at, true), element.code), 0, true}, {.dtype = row.dtype});
 }
 
 void LaunchLowering::for_each_lane_copy(const Body& body) {
@@ -104,7 +104,7 @@ void LaunchLowering::clear_rows(const std::map<TileValueId, ScratchRow>& rows) {
       const TileValue& v = graph_[id];
       const Code identity = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]).identity;
       for_each_lane_copy([&] {
-        store_at(scratch_address(row, scopes_.depth()), {identity, 0, false}, row.dtype, false, "");
+        store_at(scratch_address(row, scopes_.depth()), {identity, 0, false}, {.dtype = row.dtype});
       });
     }
   });

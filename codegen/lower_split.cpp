@@ -36,7 +36,7 @@ void LaunchLowering::store_partials() {
     for (copies_.row = 0; copies_.row < outside.rows; ++copies_.row) {
       for (copies_.lane = 0; copies_.lane < outside.lanes; ++copies_.lane) {
         const Computed partial = value(structure_.reductions[i]);
-        store_at(workspace_address(i), partial, facts_.workspaces[i].dtype, false, "");
+        store_at(workspace_address(i), partial, {.dtype = facts_.workspaces[i].dtype});
       }
     }
   }

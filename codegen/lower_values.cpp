@@ -169,7 +169,7 @@ void LaunchLowering::store_kept() {
   for (const KeptValue& kept : to_keep_) {
     copies_ = kept.copies;
     const ScratchRow& row = kept_row(kept.id);
-    store_at(scratch_address(row, scopes_.depth()), kept.value, row.dtype, false, "");
+    store_at(scratch_address(row, scopes_.depth()), kept.value, {.dtype = row.dtype});
   }
   to_keep_.clear();
   copies_ = copies;

@@ -93,7 +93,7 @@ class Drawer {
 bool make_legal(const TileGraph& graph, Schedule& schedule) {
   const std::vector<void (*)(Schedule&)> repairs = {
       [](Schedule& s) { s.streamed.clear(); }, [](Schedule& s) { s.staged.clear(); },
-      [](Schedule& s) { s.rows = 1; },         [](Schedule& s) { s.split = 1; },
+      [](Schedule& s) { s.rows = 1; }, [](Schedule& s) { s.split = 1; },
       [](Schedule& s) { s.accumulate_in_scratch = false; }};
   for (size_t i = 0; i <= repairs.size(); ++i) {
     if (check_schedule(graph, schedule).empty()) return true;

@@ -1,5 +1,5 @@
-// Random legal schedules of a tile graph, for law tests: drawn decision by decision, kept if check_schedule has
-// nothing against them.
+// Random legal schedules of a tile graph, for law tests: drawn decision by decision, kept if check_schedule
+// has nothing against them.
 #pragma once
 #include <cstdint>
 #include <vector>
