@@ -17,7 +17,8 @@ constexpr double kFewestTasks = 64;           // enough for any number of thread
 constexpr double kLeastPartElements = 16384;  // of a split reduction
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
-constexpr double kLongRowBytes = 256;  // from memory, longer rows side by side defeat the prefetcher
+// Longer rows side by side defeat the prefetcher from memory, and were slower than one row from cache, too.
+constexpr double kLongRowMemory = 256, kLongRowCache = 1024;  // bytes
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -152,11 +153,11 @@ void PreferenceWriter::prefer_walk() {
 }
 
 void PreferenceWriter::prefer_rows() {
+  const double longest = from_memory() ? kLongRowMemory : kLongRowCache;
   for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
-    if (!structure_.is_reduced(AxisId{a})) continue;
-    if (!from_memory() || extent(AxisId{a}) * 4 <= kLongRowBytes) continue;
+    if (!structure_.is_reduced(AxisId{a}) || extent(AxisId{a}) * 4 <= longest) continue;
     require({lane_axis_is_not(AxisId{a}), is(system_.rows, 1)},
-            "rows of " + graph_.axes[a].name + " from memory are walked one at a time");
+            "rows of " + graph_.axes[a].name + " are long enough alone");
   }
 }
 
@@ -198,6 +199,8 @@ void PreferenceWriter::prefer_task_count() {
   }
   const auto inverse = [](int64_t parts) { return 1 / double(parts); };
   few.sum[0].factors.push_back(number_of(system_.split));
+  // Turned tiles are as small as they are for the caches' sake; the host hands several to a thread at a time.
+  for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
   many.sum[0].factors.push_back(factor(system_.split, inverse));
   const double fewest = std::min({kFewestTasks, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
