@@ -209,6 +209,7 @@ Rewritten constant_map(const Candidate& node) {
     values.back().set(0, *value);
   }
   std::vector<const Tensor*> operands;
+  operands.reserve(values.size());
   for (const Tensor& value : values) operands.push_back(&value);
   const SymbolValues no_symbols;
   const Tensor result = reference_map({no_symbols, {}}, *fn, operands, {node.type.dtype, {}});

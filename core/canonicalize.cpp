@@ -79,6 +79,7 @@ class Rewriter {
  private:
   void rewrite(const Node& node) {
     std::vector<ValueId> operands;
+    operands.reserve(node.operands.size());
     for (const ValueId operand : node.operands) operands.push_back(renamed_[operand.index]);
     if (std::holds_alternative<Call>(node.op) || std::holds_alternative<Input>(node.op)) {
       return append(node, node.op, std::move(operands));

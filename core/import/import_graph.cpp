@@ -164,10 +164,10 @@ class Importer {
     const bool is_symbolic = !has_tensors && node["outputs"].size() > 0;
     const std::string overload = target.substr(kOperatorPrefix.size());
     if (is_symbolic || contains(kStatements, overload)) return;
-    import_operator(node, overload, results);
+    import_operator(node, name, overload, results);
   }
 
-  void import_operator(const Field& node, const std::string& overload,
+  void import_operator(const Field& node, const std::string& name, const std::string& overload,
                        const std::vector<ResultRecord>& results) {
     if (overload.rfind("higher_order.", 0) == 0) {
       refuse("cannot take a graph with " + overload + ": higher-order operators hold graphs of their own");
@@ -176,7 +176,7 @@ class Importer {
     const std::vector<Argument> arguments = reader_.arguments(node["inputs"]);
     if (overload == kMutation) return import_mutation(node, results);
     if (const auto outputs = expand_operator(overload, arguments, results)) {
-      return record(overload, *outputs, results);
+      return record(name, *outputs, results);
     }
     if (writes_in_place(overload)) {
       refuse("cannot take a graph with " + overload +
@@ -188,7 +188,7 @@ class Importer {
     for (const ResultRecord& result : results) {
       outputs.push_back(result ? std::optional(Tensor(builder_, values[next++])) : std::nullopt);
     }
-    record(overload, outputs, results);
+    record(name, outputs, results);
   }
 
   // nullopt: no row, or the row's builder does not take this form.
@@ -200,7 +200,7 @@ class Importer {
     try {
       CapturedOp op(builder_, overload, arguments, results);
       Outputs outputs = row->build(op);
-      if (!op.unread().empty() || !are_as_recorded(overload, outputs, results)) return std::nullopt;
+      if (!op.unread().empty() || !adopt_recorded_sizes(overload, outputs, results)) return std::nullopt;
       return outputs;
     } catch (const Declined&) {
       return std::nullopt;
@@ -221,23 +221,40 @@ class Importer {
     return outputs;
   }
 
-  // Sizes that are equal only under the capture's guards may be written in two ways; then the expansion is
-  // dropped.
-  static bool are_as_recorded(const std::string& overload, const Outputs& outputs,
-                              const std::vector<ResultRecord>& results) {
+  // Puts the recorded sizes on the outputs: sizes that are equal by the guards of the capture may be spelled
+  // in two ways. False: something else differs, and the expansion is dropped.
+  static bool adopt_recorded_sizes(const std::string& overload, Outputs& outputs,
+                                   const std::vector<ResultRecord>& results) {
     TILEFUSE_CHECK(outputs.size() <= results.size(), overload + ": more results than recorded");
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) continue;
       if (i >= outputs.size() || !outputs[i]) return false;
-      TILEFUSE_CHECK(outputs[i]->dtype() == results[i]->type.dtype,
+      const TensorType& type = results[i]->type;
+      TILEFUSE_CHECK(outputs[i]->dtype() == type.dtype,
                      overload + ": result " + std::to_string(i) + " has another dtype than recorded");
-      if (outputs[i]->shape() != results[i]->type.shape) return false;
+      const Shape shape = outputs[i]->shape();
+      if (shape == type.shape) continue;
+      if (!std::equal(shape.begin(), shape.end(), type.shape.begin(), type.shape.end(), is_same_size))
+        return false;
+      outputs[i] = expand(*outputs[i], type.shape);
     }
     return true;
   }
 
-  void record(const std::string& overload, const Outputs& outputs, const std::vector<ResultRecord>& results) {
-    TILEFUSE_CHECK(outputs.size() <= results.size(), overload + ": more results than recorded");
+  static bool is_same_size(const Expr& a, const Expr& b) {
+    return a == b || (may_be_equal(a, b) && !a.is_constant(1) && !b.is_constant(1));
+  }
+
+  // Results of one node among several are called after the node, not "getitem_7"; unused ones after what
+  // makes them.
+  static std::string shown_name(const std::string& node_name, const std::string& result_name, size_t i) {
+    if (result_name.find("_unused_") != std::string::npos) return "";
+    if (result_name.rfind("getitem", 0) != 0) return result_name;
+    return i == 0 ? node_name : node_name + "_" + std::to_string(i);
+  }
+
+  void record(const std::string& node_name, const Outputs& outputs,
+              const std::vector<ResultRecord>& results) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) continue;
       const TensorRecord& result = *results[i];
@@ -248,7 +265,9 @@ class Importer {
         continue;
       }
       if (known) value = builder_.map(MapFn::Copy, {value});
-      builder_.rename(value, result.name);
+      if (const std::string name = shown_name(node_name, result.name, i); !name.empty()) {
+        builder_.rename(value, name);
+      }
       builder_.set_strides(value, result.strides);
       values_[result.name] = value;
     }

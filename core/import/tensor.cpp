@@ -165,19 +165,32 @@ Tensor reshape(const Tensor& a, const Shape& shape) {
 Tensor expand(const Tensor& a, const Shape& shape) {
   const Shape from = a.shape();
   if (from == shape) return a;
-  if (broadcast_shapes(from, shape) != shape) decline("the operand does not broadcast to the result");
-  return view(a, expand_map(from, shape));
+  if (from.size() > shape.size()) decline("the operand has more dims than the result");
+  const size_t added = shape.size() - from.size();
+  IndexMap map{shape, {}, {}, 0.0};
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    const Expr& extent = shape[added + dim];
+    if (!from[dim].is_constant(1) && !may_be_equal(from[dim], extent)) {
+      decline("the sizes " + to_text(from[dim]) + " and " + to_text(extent) + " do not broadcast");
+    }
+    map.coordinates.push_back(from[dim].is_constant(1) ? Expr(0)
+                                                       : Expr::index(static_cast<int>(added + dim)));
+  }
+  return view(a, simplify(map));
 }
 
 Tensor unsqueeze(const Tensor& a, int dim) { return view(a, insert_dim_map(a.shape(), dim)); }
 Tensor squeeze(const Tensor& a, int dim) { return view(a, remove_dim_map(a.shape(), dim)); }
+
+// Two sizes that stand at the same place are equal by the guards of the capture, however they are spelled.
+bool may_be_equal(const Expr& a, const Expr& b) { return a == b || !a.constant() || !b.constant(); }
 
 Shape broadcast_shapes(const Shape& a, const Shape& b) {
   Shape result(std::max(a.size(), b.size()));
   for (size_t from_end = 1; from_end <= result.size(); ++from_end) {
     const Expr left = from_end <= a.size() ? a[a.size() - from_end] : Expr(1);
     const Expr right = from_end <= b.size() ? b[b.size() - from_end] : Expr(1);
-    if (left != right && !left.is_constant(1) && !right.is_constant(1)) {
+    if (!may_be_equal(left, right) && !left.is_constant(1) && !right.is_constant(1)) {
       decline("the sizes " + to_text(left) + " and " + to_text(right) + " do not broadcast");
     }
     result[result.size() - from_end] = left.is_constant(1) ? right : left;

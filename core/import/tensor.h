@@ -98,6 +98,7 @@ Tensor reshape(const Tensor& a, const Shape& shape);
 Tensor expand(const Tensor& a, const Shape& shape);  // declines where the shapes do not broadcast
 Tensor unsqueeze(const Tensor& a, int dim);
 Tensor squeeze(const Tensor& a, int dim);
+bool may_be_equal(const Expr& a, const Expr& b);  // not two different literals
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 Dims all_dims(const Tensor& a);
 

@@ -325,5 +325,4 @@ def test_exported_composites_evaluate_as_in_eager(tmp_path):
 
 def test_zz_report_rows_without_a_sample():
     missing = sorted(set(TABLE) - expanded_rows)
-    print("\n".join(missing))
-    assert not missing
+    assert not missing, "\n".join(missing)
