@@ -5,8 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "codegen/calibrate.h"
 #include "codegen/compile_options.h"
 #include "codegen/kernel_cache.h"
+#include "core/import/operator_table.h"
 #include "core/result.h"
 #include "fusion/target.h"
 #include "torch_ext/pool.h"
@@ -58,11 +60,34 @@ std::string cache_clear(const std::string& options_json) {
   return translated([&] { return Json{{"removed", open_cache(options_json).clear().entries}}.dump(); });
 }
 
+std::string measured_profile() {
+  return translated([] {
+    const CompileOptions options = parse_compile_options("{}", read_environment());
+    KernelCache cache = open_cache("{}");
+    const auto toolchain = find_toolchain({options.cxx, options.search_path, ""}, cache);
+    if (!toolchain) throw UserError("cannot measure this machine: " + toolchain.unsupported().reason);
+    auto profile = calibrate(*toolchain, cache);
+    if (!profile) throw UserError("cannot measure this machine: " + profile.unsupported().reason);
+    return *std::move(profile);
+  });
+}
+
 std::string host_target() {
   return translated([] {
     return Json{{"name", host_target_name()}, {"known", target_names()}, {"threads", at::get_num_threads()}}
         .dump();
   });
+}
+
+// The overloads that the importer expands, one a line; everything else runs as a Call.
+std::string imported_operators() {
+  std::string names;
+  for (const aten::OperatorFamily& family : aten::operator_families()) {
+    for (const aten::OperatorRow& row : family) {
+      names += (names.empty() ? "" : "\n") + std::string(row.overload);
+    }
+  }
+  return names;
 }
 
 std::string pool_statistics() {
@@ -91,7 +116,9 @@ TORCH_LIBRARY(tilefuse, library) {
   library.def("explain_only(str graph_json, str options_json) -> str", &explain_only);
   library.def("cache_stats(str options_json) -> str", &cache_stats);
   library.def("cache_clear(str options_json) -> str", &cache_clear);
+  library.def("calibrate() -> str", &measured_profile);
   library.def("host_target() -> str", &host_target);
+  library.def("imported_operators() -> str", &imported_operators);
   library.def("pool_stats() -> str", &pool_statistics);
   library.def("pool_trim() -> int", &trim_pool);
   library.def("set_options(str options_json) -> ()", &set_options);

@@ -25,6 +25,7 @@
 //   cache_clear(str options_json) -> str  {"removed": 12}
 //   calibrate() -> str                   a hardware profile of this machine, as configs/targets/*.json
 //   host_target() -> str                 {"name": "x86-zen4", "known": ["x86-avx2", ...], "threads": 2}
+//   imported_operators() -> str          the overloads that the importer expands, one a line
 //   pool_stats() -> str                  {"held_bytes": ..., "used_bytes": ..., "bound_bytes": ...}
 //   pool_trim() -> int                   bytes given back to the system
 //   set_options(str options_json) -> ()  process-wide ones: {"pool_bound_mb": 2048}
