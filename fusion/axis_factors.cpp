@@ -67,6 +67,15 @@ bool AxisFactors::split(int factor, const Expr& outer, const Expr& inner) {
   return true;
 }
 
+// Splits the larger of two different leaves so that its inner part has the extent of the other.
+bool AxisFactors::split_larger(int x, int y) {
+  const Expr extent_x = factors_[x].extent;
+  const Expr extent_y = factors_[y].extent;
+  if (const auto outer = exact_divide(extent_x, extent_y)) return split(x, *outer, extent_y);
+  if (const auto outer = exact_divide(extent_y, extent_x)) return split(y, *outer, extent_x);
+  return false;
+}
+
 bool AxisFactors::link_leaves(std::vector<int> a, std::vector<int> b) {
   // An entry may have been united or split through another entry since the lists were made.
   auto innermost = [this](std::vector<int>& list) {
@@ -79,21 +88,11 @@ bool AxisFactors::link_leaves(std::vector<int> a, std::vector<int> b) {
   while (!a.empty() && !b.empty()) {
     const int x = innermost(a);
     const int y = innermost(b);
-    if (x != y) {
-      const Expr extent_x = factors_[x].extent;
-      const Expr extent_y = factors_[y].extent;
-      if (extent_x != extent_y) {
-        if (const auto outer = exact_divide(extent_x, extent_y)) {
-          if (!split(x, *outer, extent_y)) return false;
-        } else if (const auto other = exact_divide(extent_y, extent_x)) {
-          if (!split(y, *other, extent_x)) return false;
-        } else {
-          return false;
-        }
-        continue;
-      }
-      if (!unite(x, y)) return false;
+    if (factors_[x].extent != factors_[y].extent) {
+      if (!split_larger(x, y)) return false;
+      continue;
     }
+    if (x != y && !unite(x, y)) return false;
     a.pop_back();
     b.pop_back();
   }

@@ -36,6 +36,7 @@ class AxisFactors {
   int root(int factor) const;
   void append_leaves(int factor, std::vector<int>& list) const;
   bool link_leaves(std::vector<int> a, std::vector<int> b);
+  bool split_larger(int x, int y);
   bool unite(int a, int b);
   bool split(int factor, const Expr& outer, const Expr& inner);
 

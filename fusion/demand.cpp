@@ -9,6 +9,7 @@ Result<TileGraph> demand_tiles(const Graph& graph, const RegionNodes& region, co
   DemandBuilder builder(graph, region, values, assignment, options);
   for (const ValueId input : region.inputs) builder.add_buffer(input, Buffer::Role::Input);
   std::vector<BufferId> buffers;
+  buffers.reserve(region.outputs.size());
   for (const ValueId output : region.outputs) {
     buffers.push_back(builder.add_buffer(output, Buffer::Role::Output));
   }

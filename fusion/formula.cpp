@@ -60,6 +60,7 @@ FormulaId Formulas::import(const TileGraph& graph, TileValueId id) {
   const TileMap* map = std::get_if<TileMap>(&value.op);
   if (map != nullptr && is_looked_through(graph, value)) {
     std::vector<FormulaId> args;
+    args.reserve(value.operands.size());
     for (const TileValueId operand : value.operands) args.push_back(of(operand));
     if (map->fn == MapFn::Copy || (map->fn == MapFn::Cast && is_widening(graph, value))) return args[0];
     if (map->fn == MapFn::Fma) {

@@ -45,6 +45,26 @@ OnlinePass derive_pass(const TileGraph& graph, OnlineReductions& derived,
   return pass;
 }
 
+std::string anchor_line(const OnlineReductions& derived, const TileGraph& graph, const OnlinePass& pass,
+                        size_t number) {
+  const OnlineAnchor& anchor = pass.anchors[number];
+  const bool is_exp = anchor.kind == AnchorKind::Exp;
+  const char* kind = is_exp ? "exp" : anchor.kind == AnchorKind::Shift ? "shift" : "scale";
+  return "  anchor a" + std::to_string(number) + " ~ " + derived.formulas.to_text(graph, anchor.target) +
+         "    " + kind + " of " + derived.formulas.to_text(graph, anchor.k) +
+         (anchor.bounded ? ", bounded\n" : "\n");
+}
+
+std::string state_line(const OnlineReductions& derived, const TileGraph& graph, const OnlinePass& pass,
+                       size_t number) {
+  const OnlineState& state = pass.states[number];
+  std::string text = "  state s" + std::to_string(number) + " = " + info(state.kind).name + " " +
+                     derived.formulas.to_text(graph, state.element);
+  const bool is_moved = derived.formulas[state.moved].op != FormulaOp::State;
+  if (is_moved) text += "    moved " + derived.formulas.to_text(graph, state.moved);
+  return text + "\n";
+}
+
 }  // namespace
 
 OnlineReductions derive_online(const TileGraph& graph, const Structure& structure,
@@ -96,27 +116,15 @@ const char* name_of(OnlineRefusalReason reason) {
 
 std::string to_text(const OnlineReductions& derived, const TileGraph& graph) {
   std::string text;
-  auto spelled = [&](FormulaId id) { return derived.formulas.to_text(graph, id); };
   for (size_t number = 0; number < derived.passes.size(); ++number) {
     const OnlinePass& pass = derived.passes[number];
     text += "pass " + std::to_string(number) + "\n";
     size_t state = 0, anchor = 0;
     for (const OnlineStage& stage : pass.stages) {
-      for (; anchor < stage.anchors; ++anchor) {
-        const OnlineAnchor& a = pass.anchors[anchor];
-        const char* kind = a.kind == AnchorKind::Exp     ? "exp"
-                           : a.kind == AnchorKind::Shift ? "shift"
-                                                         : "scale";
-        text += "  anchor a" + std::to_string(anchor) + " ~ " + spelled(a.target) + "    " + kind + " of " +
-                spelled(a.k) + (a.bounded ? ", bounded\n" : "\n");
-      }
-      for (; state < stage.states; ++state) {
-        const OnlineState& s = pass.states[state];
-        text += "  state s" + std::to_string(state) + " = " + info(s.kind).name + " " + spelled(s.element);
-        const bool moves = derived.formulas[s.moved].op != FormulaOp::State;
-        text += moves ? "    moved " + spelled(s.moved) + "\n" : "\n";
-      }
-      text += "  value %" + graph[stage.reduction].name + " = " + spelled(stage.final) + "\n";
+      for (; anchor < stage.anchors; ++anchor) text += anchor_line(derived, graph, pass, anchor);
+      for (; state < stage.states; ++state) text += state_line(derived, graph, pass, state);
+      text += "  value %" + graph[stage.reduction].name + " = " +
+              derived.formulas.to_text(graph, stage.final) + "\n";
     }
     for (const OnlineRefusal& refusal : pass.refused) {
       text += "  refused %" + graph[refusal.reduction].name + ": " + name_of(refusal.reason) + ": " +

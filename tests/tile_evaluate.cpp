@@ -59,6 +59,7 @@ class Evaluator {
  private:
   std::vector<int64_t> sizes(const std::vector<Expr>& exprs) const {
     std::vector<int64_t> result;
+    result.reserve(exprs.size());
     for (const Expr& e : exprs) result.push_back(context_.size(e));
     return result;
   }
@@ -87,6 +88,7 @@ class Evaluator {
 
   std::vector<int64_t> shape_of(const std::vector<AxisId>& axes) const {
     std::vector<int64_t> shape;
+    shape.reserve(axes.size());
     for (const AxisId axis : axes) shape.push_back(ranges_[axis.index].end - ranges_[axis.index].begin);
     return shape;
   }
@@ -153,6 +155,8 @@ class Evaluator {
   Tensor make_map(const TileValue& value, const TileMap& map) const {
     std::vector<Tensor> operands;
     std::vector<const Tensor*> pointers;
+    operands.reserve(value.operands.size());
+    pointers.reserve(value.operands.size());
     for (size_t i = 0; i < value.operands.size(); ++i) operands.push_back(operand(value, i, value.axes));
     for (const Tensor& tensor : operands) pointers.push_back(&tensor);
     return reference_map(context_, map.fn, pointers, type_of(value, map.fn == MapFn::Cast));
@@ -236,6 +240,7 @@ Tensor spread(const Tensor& tensor, const std::vector<AxisId>& from, const std::
               const std::vector<int64_t>& shape) {
   if (from == to) return tensor;
   std::vector<size_t> source;  // position in `to` of every axis of `from`
+  source.reserve(from.size());
   for (const AxisId axis : from) {
     source.push_back(static_cast<size_t>(std::find(to.begin(), to.end(), axis) - to.begin()));
   }
