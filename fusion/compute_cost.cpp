@@ -8,6 +8,8 @@ namespace {
 
 // Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
 constexpr double kExposedLatency = 0.5;
+// Of counting and branching, once an iteration: what unrolling saves beside the chains.
+constexpr double kIterationCycles = 0.5;
 
 std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
   std::vector<bool> mask(count, false);
@@ -163,7 +165,9 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
     cycles.load += times / rates_.load;
     cycles.store += times / rates_.store;
   }
-  return std::max(cycles.total(), chain) + horizontal;
+  const std::vector<bool> everything(graph_.axes.size(), true);
+  const double iterations = executions(nest, schedule, everything) / schedule.unroll / schedule.rows;
+  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
 }
 
 double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {

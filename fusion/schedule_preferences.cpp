@@ -12,7 +12,7 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLeastTaskUs = 2;            // below, handing a task to a thread costs as much as the task
-constexpr double kMostTaskUs = 50;            // above, the last thread to finish keeps the others waiting
+constexpr double kMostTaskUs = 20;            // above, the last thread to finish keeps the others waiting
 constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
 constexpr double kLeastPartElements = 16384;  // of a split reduction
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again

@@ -76,7 +76,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
   for (Schedule& schedule : sweep(region.graph, target, sweep_size)) {
     if (known.insert(decisions_text(schedule, region.graph)).second) schedules.push_back(std::move(schedule));
   }
-  const TimingOptions options{.threads = threads, .rounds = 9, .most_ms = 60};
+  const TimingOptions options{.threads = threads, .rounds = 25, .most_ms = 60, .fastest = true};
   const auto times = time_schedules(region.graph, schedules, toolchain, cache, options);
   double best = 1e300, best_ranked = 1e300;
   size_t winner = 0;
