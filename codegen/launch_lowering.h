@@ -5,11 +5,17 @@
 // computes is written once, in emit_roots; main loop, remainder and masked tail differ only in `copies_`.
 //
 //   loops        lower_loops.cpp      grid, tasks, lanes, rows, breakpoints
+//   passes       lower_passes.cpp     walks over the reduced axes, the innermost iteration
 //   values       lower_values.cpp     placement, maps, splats, kept values
-//   accesses     lower_access.cpp     addresses, loads, stores, gathers;  lower_index.cpp: integer
-//   expressions reductions   lower_reduce.cpp     accumulators, passes, partial results staging
-//   lower_stage.cpp      blocks turned in registers
+//   accesses     lower_access.cpp     addresses, loads, stores, gathers
+//   expressions  lower_index.cpp      integer expressions
+//   reductions   lower_reduce.cpp     accumulators, scans
+//   scratch      lower_scratch.cpp    kept values, accumulators that are rows
+//   parts        lower_split.cpp      partial results and their combination
+//   pairs        lower_pairs.cpp      two vectors by one load
+//   staging      lower_stage.cpp      blocks turned in registers
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -209,6 +215,13 @@ class LaunchLowering {
   Code condition(const std::vector<Expr>& guards);
   Code mask_of(const std::vector<Expr>& lane_guards, bool with_tail);
 
+  // ---- pairs
+  bool value_can_pair(TileValueId id) const;
+  bool lanes_can_pair() const;
+  bool in_pairs() const;
+  Computed load_pair(TileValueId id, const TileLoad& load, int depth);
+  void emit_pair_store(const TileStore& store, const Computed& first, const Computed& second);
+
   // ---- integer expressions
   Code index_code(const Expr& e);
   Code index_vector(const Expr& e);
@@ -253,7 +266,7 @@ class LaunchLowering {
   int pass_ = 0;
   std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a partial launch
   Expr tiles_ = 1, scratch_bytes_ = 64;
-  bool checks_indices_ = false, streams_ = false;
+  bool checks_indices_ = false, streams_ = false, pairs_lanes_ = false;
 };
 
 }  // namespace tilefuse

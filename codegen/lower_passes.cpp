@@ -152,9 +152,12 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   }
   copies_ = outside;
   scopes_.blank();
-  for (const Ready& item : ready) {
+  for (size_t i = 0; i < ready.size(); ++i) {
+    const Ready& item = ready[i];
     copies_ = item.copies;
-    if (item.root->store != nullptr) {
+    if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
+      if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);
+    } else if (item.root->store != nullptr) {
       emit_store(*item.root->store, item.value);
     } else {
       accumulate(item.root->value, item.value);

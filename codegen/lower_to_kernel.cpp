@@ -124,6 +124,7 @@ LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std:
 
 void LaunchLowering::run() {
   TILEFUSE_CHECK(schedule_.walk != Walk::Online, "an online walk of " + graph_.name + " is not derived");
+  pairs_lanes_ = lanes_can_pair();
   bind_grid();
   if (streams_) scopes_.add({Effect{call("stream_fence", {})}, ""});
   kernel_.body = scopes_.close();

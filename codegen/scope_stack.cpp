@@ -37,6 +37,9 @@ Code ScopeStack::var(const std::string& name, CodeType type, Code initial) {
 }
 
 void ScopeStack::add(Stmt stmt) { scopes_.back().block.push_back(std::move(stmt)); }
+void ScopeStack::add_at(int depth, Stmt stmt) {
+  scopes_.at(static_cast<size_t>(depth)).block.push_back(std::move(stmt));
+}
 void ScopeStack::blank() { add({Blank{}, ""}); }
 
 const Computed* ScopeStack::find(const std::string& key) const {

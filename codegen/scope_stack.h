@@ -29,7 +29,8 @@ class ScopeStack {
   // Defines a constant at that depth; names and literals are handed back as they are.
   Code let(int depth, const std::string& name, CodeType type, Code value, const std::string& note = "");
   Code var(const std::string& name, CodeType type, Code initial);  // in the innermost block
-  void add(Stmt stmt);                                             // to the innermost block
+  void add_at(int depth, Stmt stmt);
+  void add(Stmt stmt);  // to the innermost block
   void blank();
 
   const Computed* find(const std::string& key) const;  // from the innermost block outwards

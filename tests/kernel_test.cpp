@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <regex>
 
@@ -449,6 +452,65 @@ TEST_F(KernelTest, propagates_nan_and_infinity) {
     inputs[0].set_float(1 * 83 + 82, -INFINITY);
     expect_same(graph, schedule, inputs, {{"s0", 4}, {"s1", 83}});
   }
+}
+
+// Even and odd elements apart: lanes stand in another order between loads and stores.
+TEST_F(KernelTest, reads_bf16_in_pairs) {
+  const char* const graph = R"(tile_graph norm_0 {
+  axes row: s0, col: s1
+  buffers %x: bf16[s0, s1] in, %w: bf16[s1] in, %y: bf16[s0, s1] out, %h: bf16[s0, s1] out
+  %0 = load %x[row*s1 + col]             : bf16[row, col]
+  %f = cast(%0)                          : f32[row, col]
+  %m = reduce.max(%f) over col           : f32[row]
+  %d = sub(%f, %m)                       : f32[row, col]
+  %e = exp(%d)                           : f32[row, col]
+  %s = reduce.sum(%e) over col           : f32[row]
+  %w0 = load %w[col]                     : bf16[col]
+  %t = div(%e, %s)                       : f32[row, col]
+  %q = mul(%t, %w0)                      : f32[row, col]
+  %y0 = cast(%q)                         : bf16[row, col]
+  %h0 = cast(%d)                         : bf16[row, col]
+  store %y0 -> %y[row*s1 + col]
+  store %h0 -> %h[row*s1 + col]
+}
+)";
+  for (const char* decisions :
+       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass; keep %e\n rows 1\n split 1\n stage none\n"
+        " stores cached",
+        "lanes col = 16, unroll 4\n grid row = 2\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "cached"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, decisions, {{"s0", 5}, {"s1", 151}});
+    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
+    EXPECT_THAT(runner_.source(), HasSubstr("store_pair("));
+  }
+  // Two launches that meet in a workspace do not.
+  expect_same(kColumnSum,
+              "lanes col = 16, unroll 2\n grid col = all\n walk multi_pass\n rows 1\n split 3\n stage none\n"
+              " stores cached",
+              {{"s0", 70}, {"s1", 83}});
+}
+
+// What the golden files show is what the compiler gets: no warning in any of it.
+TEST(EmittedSource, compiles_without_warnings) {
+  namespace fs = std::filesystem;
+  const fs::path root(TILEFUSE_SOURCE_DIR), work = fs::path(testing::TempDir()) / "tilefuse_emitted";
+  fs::create_directories(work);
+  int compiled = 0;
+  for (const auto& entry : fs::directory_iterator(root / "tests/golden/70-source")) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string source = text.substr(text.find("\n---\n") + 5);
+    for (size_t start = 0, end = 0; (end = source.find('\n', start)) != std::string::npos; start = end + 1) {
+      EXPECT_LE(end - start, 110U) << entry.path() << ": " << source.substr(start, end - start);
+    }
+    std::ofstream(work / "kernel.cpp") << source;
+    const std::string command = "c++ -std=c++20 -fsyntax-only -march=native -Wall -Wextra -Werror -I" +
+                                (root / "codegen/runtime").string() + " " + (work / "kernel.cpp").string();
+    EXPECT_EQ(std::system(command.c_str()), 0) << entry.path();  // NOLINT(concurrency-mt-unsafe)
+    ++compiled;
+  }
+  EXPECT_GE(compiled, 5);
 }
 
 }  // namespace
