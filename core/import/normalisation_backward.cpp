@@ -40,25 +40,6 @@ Outputs layer_norm_backward(CapturedOp& op) {
   return outputs;
 }
 
-Outputs rms_norm_backward(CapturedOp& op) {
-  op.ignore("output_mask");
-  const Tensor dy = widened(op.tensor("grad_out")), x = widened(op.tensor("input"));
-  const DType dtype = x.dtype();
-  const int first = x.rank() - static_cast<int>(op.sizes("normalized_shape").size());
-  const Tensor rstd = cast(op.tensor("rstd"), dtype);
-  const std::optional<Tensor> weight = op.optional_tensor("weight");
-  const Tensor xhat = x * rstd;
-  const Tensor g = weight ? dy * cast(*weight, dtype) : dy;
-  Dims outer;
-  for (int dim = 0; dim < first; ++dim) outer.push_back(dim);
-  Outputs outputs(2);
-  if (op.has_result(0)) {
-    outputs[0] = as_result(op, rstd * (g - xhat * mean(g * xhat, trailing_dims(x.rank(), first))));
-  }
-  if (op.has_result(1)) outputs[1] = recorded(op, sum(dy * xhat, outer), 1);
-  return outputs;
-}
-
 Outputs group_norm_backward(CapturedOp& op) {
   for (const auto* name : {"output_mask", "N", "C", "HxW"}) op.ignore(name);
   const Tensor dy = widened(op.tensor("grad_out")), x = widened(op.tensor("input"));
@@ -113,7 +94,6 @@ Outputs batch_norm_backward(CapturedOp& op) {
 
 // clang-format off
 constexpr OperatorRow kRows[] = {
-    {"aten._fused_rms_norm_backward.default", rms_norm_backward},
     {"aten.native_batch_norm_backward.default", batch_norm_backward},
     {"aten.native_group_norm_backward.default", group_norm_backward},
     {"aten.native_layer_norm_backward.default", layer_norm_backward},

@@ -251,7 +251,6 @@ Outputs strided(CapturedOp& op) {
 
 // clang-format off
 constexpr OperatorRow kRows[] = {
-    {"aten._reshape_alias.default", reshape_row},
     {"aten._reshape_copy.default", reshape_row},
     {"aten._unsafe_view.default", reshape_row},
     {"aten.alias.default", same},
