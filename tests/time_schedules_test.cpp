@@ -14,7 +14,7 @@ TEST(TimeSchedules, times_every_candidate_of_a_softmax) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph softmax_0 {
   axes row: s0, col: 256
   buffers %x: bf16[s0, 256] in, %y: f32[s0, 256] out
-  %0 = load %x[row*256 + col] : f32[row, col]
+  %0 = load %x[row*256 + col] : bf16[row, col]
   %m = reduce.max(%0) over col : f32[row]
   %1 = sub(%0, %m) : f32[row, col]
   %e = exp(%1) : f32[row, col]
