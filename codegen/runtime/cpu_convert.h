@@ -99,8 +99,13 @@ TILE_INLINE V f16_to_float(VecN<unsigned short, Facts<V>::kCount> bits) {
   if constexpr (is_wide<V>) {
     using Half = decltype(low_half(V{}));
     return {f16_to_float<Half>(low_half(bits)), f16_to_float<Half>(high_half(bits))};
+#if defined(__clang__) && __clang_major__ >= 15  // clang 22 has no vcvtph2ps256 any more
+  } else if constexpr (sizeof(V) >= 32) {
+    return __builtin_convertvector((VecN<_Float16, Facts<V>::kCount>)bits, V);
+#else
   } else if constexpr (sizeof(V) == 32) {
     return __builtin_ia32_vcvtph2ps256((VecN<short, 8>)bits);
+#endif
 #if defined(TILE_AVX512)
   } else if constexpr (sizeof(V) == 64) {
     return __builtin_ia32_vcvtph2ps512_mask((VecN<short, 16>)bits, V{}, (unsigned short)-1, 4);
