@@ -25,6 +25,7 @@ struct CompileOptions {
   std::string cxx;                   // empty: found
   std::string search_path;           // where
   std::map<std::string, Pins> pins;  // by region name
+  SizeHints hints;                   // not an option of the caller's: the sizes of the capture
   std::set<DumpStage> dump;
   std::string dump_dir;
 };

@@ -44,7 +44,9 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
     refuse(lowered, graph, region, solution.unsupported().reason);
     return;
   }
-  const Schedule& schedule = solution->ranked.front();
+  const size_t chosen =
+      options.choose ? times.measure("tune", [&] { return options.choose(*tiles, solution->ranked); }) : 0;
+  const Schedule& schedule = solution->ranked[chosen];
   lowered.schedule = to_text(schedule, *tiles);
   lowered.cost = schedule.cost;
   lowered.predicted_us = schedule.cost_us;

@@ -2,7 +2,9 @@
 //
 // What a stage refuses ends here with its sentence; the texts of the stages before it are kept for explain.
 #pragma once
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "codegen/executable.h"
 #include "codegen/stage_times.h"
@@ -13,8 +15,12 @@
 
 namespace tilefuse {
 
+// Which of the ranked schedules to take; absent: the first.
+using ChooseSchedule = std::function<size_t(const TileGraph&, const std::vector<Schedule>&)>;
+
 struct LoweringOptions {
   Pins pins;
+  ChooseSchedule choose;
   SolveOptions solve;
   SizeHints hints;
   bool eager_numerics = false;

@@ -8,8 +8,10 @@
 #include "codegen/plan_cache.h"
 #include "codegen/region_graph.h"
 #include "codegen/report.h"
+#include "codegen/tune.h"
 #include "core/canonicalize.h"
 #include "core/import/import_graph.h"
+#include "core/import/size_hints.h"
 #include "core/structural_hash.h"
 
 namespace tilefuse {
@@ -31,6 +33,7 @@ Target target_of(const CompileOptions& options) {
 
 PartitionOptions partition_options(const CompileOptions& options) {
   PartitionOptions result;
+  result.hints = options.hints;
   result.threads = options.threads;
   result.fuse_limit = options.fuse_limit;
   result.eager_numerics = options.eager_numerics;
@@ -39,13 +42,16 @@ PartitionOptions partition_options(const CompileOptions& options) {
 
 LoweringOptions lowering_options(const CompileOptions& options, const std::string& region) {
   LoweringOptions result;
+  result.hints = options.hints;
   if (const auto pins = options.pins.find(region); pins != options.pins.end()) result.pins = pins->second;
   result.solve.threads = options.threads;
+  result.solve.candidates = std::max(result.solve.candidates, options.tune);
   result.eager_numerics = options.eager_numerics;
   return result;
 }
 
-Planned plan_regions(const Graph& captured, const CompileOptions& options, StageTimes times) {
+Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,
+                     StageTimes times) {
   Planned planned;
   planned.target = target_of(options);
   planned.times = std::move(times);
@@ -62,8 +68,9 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, Stage
 
   for (size_t r = 0; r < planned.distinct.representative.size(); ++r) {
     const Region& region = planned.partition.regions[size_t(planned.distinct.representative[r])];
-    planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target,
-                                           lowering_options(options, region.name),
+    LoweringOptions lowering = lowering_options(options, region.name);
+    lowering.choose = choose;
+    planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target, lowering,
                                            trace.within("region_" + std::to_string(r)), planned.times));
   }
   return planned;
@@ -164,7 +171,11 @@ std::string plan_key(std::string_view graph_json, const CompileOptions& options,
 CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
                             const Toolchain& toolchain, KernelCache& cache, const BuildProgress& progress,
                             StageTimes times) {
-  Planned planned = plan_regions(graph, options, std::move(times));
+  ChooseSchedule choose;
+  if (options.tune > 1) {
+    choose = choose_by_timing({options.tune, options.threads, options.hints}, toolchain, cache);
+  }
+  Planned planned = plan_regions(graph, options, choose, std::move(times));
   CompiledGraph compiled;
   compiled.modules = build_regions(planned, options, toolchain, cache, progress);
   compiled.executable = plan_executable(planned, framework);
@@ -173,7 +184,7 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
   return compiled;
 }
 
-Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
+Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptions options,
                                        const Framework& framework, const BuildProgress& progress) {
   KernelCache cache(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
                     options.cache_limit_mb << 20);
@@ -186,6 +197,7 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, const Compil
   StageTimes times;
   auto graph = times.measure("import", [&] { return import_graph(graph_json); });
   if (!graph) return graph.unsupported();
+  options.hints = captured_size_hints(graph_json);
   CompiledGraph compiled =
       compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
   compiled.key = key;
@@ -193,11 +205,12 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, const Compil
   return compiled;
 }
 
-Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,
+Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,
                                      const Framework& framework) {
+  options.hints = captured_size_hints(graph_json);
   auto graph = import_graph(graph_json);
   if (!graph) return graph.unsupported();
-  Planned planned = plan_regions(*graph, options, {});
+  Planned planned = plan_regions(*graph, options, {}, {});
   const Executable executable = plan_executable(planned, framework);
   return report_of(planned, executable, options);
 }

@@ -33,7 +33,7 @@ struct CompiledGraph {
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework);
 
-Result<CompiledGraph> compile_captured(std::string_view graph_json, const CompileOptions& options,
+Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptions options,
                                        const Framework& framework, const BuildProgress& progress = {});
 
 // The stages behind import, with no plan cache: what tests run from a graph's text.
@@ -42,7 +42,7 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
                             const BuildProgress& progress = {}, StageTimes times = {});
 
 // Stages up to source, planned as if everything had been built: the report alone.
-Result<std::string> explain_captured(std::string_view graph_json, const CompileOptions& options,
+Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,
                                      const Framework& framework);
 
 }  // namespace tilefuse

@@ -154,6 +154,7 @@ void Planner::emit_unit(const Unit& unit) {
 
 SlotId Planner::copied(SlotId source, std::vector<Expr> strides) {
   TensorSpec spec = plan_[source].spec;
+  spec.name += "_copy";
   spec.strides = std::move(strides);
   const SlotId target = add_slot(std::move(spec), BlockHome{});
   plan_.instructions.emplace_back(CopySlot{source, target});

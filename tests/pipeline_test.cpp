@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/import/size_hints.h"
 #include "core/reference.h"
 #include "tests/host_run.h"
 #include "tests/print_to.h"
@@ -80,6 +81,33 @@ TEST_F(Pipeline, softmax_of_text_runs_as_the_reference_says) {
 })");
   expect_as_reference(graph, 1, {{"s0", 7}});
   EXPECT_EQ(compile(graph).executable.regions.size(), 1U);
+}
+
+TEST_F(Pipeline, a_tuned_region_runs_as_the_reference_says) {
+  options_.tune = 3;
+  const Graph graph = parse_graph(R"(graph g(%x: f32[64, 48]) {
+  %s = reduce.sum(%x) {dims = [0]} : f32[48]
+  %sb = view(%s) {map = (i0, i1) -> (i1) : [64, 48]} : f32[64, 48]
+  %y = sub(%x, %sb) : f32[64, 48]
+  return %y
+})");
+  expect_as_reference(graph, 3, {});
+  EXPECT_THAT(compile(graph).report, HasSubstr("\"name\":\"tune\""));
+}
+
+TEST(SizeHints, are_the_sizes_of_lone_symbols) {
+  const auto size = [](const std::string& expr, int hint) {
+    return R"({"as_expr": {"expr_str": ")" + expr + R"(", "hint": {"as_int": )" + std::to_string(hint) +
+           "}}}";
+  };
+  const std::string json = R"({"graph_module": {"graph": {"sym_int_values": {"a": )" +
+                           size("Symbol('s0', positive=True, integer=True)", 6) + R"(, "b": )" +
+                           size("Mul(Integer(2), Symbol('s1', integer=True))", 9) +
+                           R"(}, "tensor_values": {"x": {"sizes": [)" +
+                           size("Symbol('s2', integer=True)", 4) + R"(, {"as_int": 3}]}}}}})";
+  const SymbolValues expected = {{"s0", 6}, {"s2", 4}};
+  EXPECT_EQ(captured_size_hints(json), expected);
+  EXPECT_THAT(captured_size_hints("as_expr, but no JSON"), testing::IsEmpty());
 }
 
 TEST_F(Pipeline, random_graphs_run_as_the_reference_says) {

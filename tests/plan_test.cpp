@@ -202,7 +202,7 @@ TEST(Plan, an_output_with_other_strides_than_its_memory_is_copied) {
   Graph graph = b.finish();
   Partition none;
   const Executable executable = plan(graph, none, {}, {}, [](const Call&) { return CallFacts{}; });
-  EXPECT_THAT(to_text(executable), HasSubstr("copy %t -> %t"));
+  EXPECT_THAT(to_text(executable), HasSubstr("copy %t -> %t_copy"));
 }
 
 TEST(Plan, what_a_write_back_changes_is_returned_as_it_was) {
@@ -211,7 +211,7 @@ TEST(Plan, what_a_write_back_changes_is_returned_as_it_was) {
   b.mutation(0, b.map(MapFn::Exp, {x}, "e"));
   b.output(x);
   const std::string text = Case(b.finish()).text();
-  EXPECT_THAT(text, HasSubstr("copy %x -> %x\n"));
+  EXPECT_THAT(text, HasSubstr("copy %x -> %x_copy\n"));
   EXPECT_LT(text.find("copy %x"), text.find("write back %e -> input 0"));
 }
 

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <sstream>
 
+#include "codegen/distinct_regions.h"
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
+#include "codegen/plan.h"
 #include "core/canonicalize.h"
 #include "core/graph.h"
 #include "core/import/import_graph.h"
@@ -131,6 +133,32 @@ const Item& named(const std::vector<Item>& items, const std::string& name, const
                   (nearest ? "; did you mean '" + *nearest + "'?" : std::string()));
 }
 
+Partition partition_of(const Graph& graph, const StageOptions& options) {
+  PartitionOptions partition_options;
+  partition_options.threads = number_option(options, "threads", 1);
+  if (options.contains("fuse-limit")) partition_options.fuse_limit = number_option(options, "fuse-limit", 0);
+  return partition(graph, load_target(option(options, "target", "portable-cpu")), partition_options);
+}
+
+std::string run_partition(const StageOptions& options, const std::string& input) {
+  const Graph graph = parse_graph(input);
+  return to_text(partition_of(graph, options), graph);
+}
+
+// Regions without programs; every Call can write into given memory.
+std::string run_plan(const StageOptions& options, const std::string& input) {
+  const Graph graph = parse_graph(input);
+  const Partition partition = partition_of(graph, options);
+  const DistinctRegions distinct = find_distinct_regions(graph, partition, {});
+  std::vector<CompiledRegion> regions;
+  for (int r : distinct.representative) {
+    CompiledRegion& region = regions.emplace_back();
+    region.name = partition.regions[size_t(r)].name;
+  }
+  const auto facts = [](const Call&) { return CallFacts{false, true, false}; };
+  return to_text(plan(graph, partition, std::move(regions), distinct.region_of, facts));
+}
+
 }  // namespace
 
 const std::vector<Stage>& stages() {
@@ -139,6 +167,12 @@ const std::vector<Stage>& stages() {
       {"import", "the graph of a captured graph in JSON", {}, run_import},
       {"canonicalize", "a graph without what is dead, equal or known", {}, run_canonicalize},
       {"hash", "the structural hash of a graph", {}, run_hash},
+      {"partition",
+       "the regions of a graph, and why the rest was not fused",
+       {{"target", "name of a target, or its profile"},
+        {"threads", "of the process"},
+        {"fuse-limit", "stop after so many merges"}},
+       run_partition},
       {"tiles", "the tile graph of a graph taken as one region", {}, run_tiles},
       {"structure", "the loop nest that a tile graph needs", {}, run_structure},
       {"constraints",
@@ -154,6 +188,12 @@ const std::vector<Stage>& stages() {
        run_schedule},
       {"kernel", "the kernels of a tile graph with its schedule", {}, run_kernel},
       {"source", "the source of a tile graph with its schedule", {}, run_source},
+      {"plan",
+       "the slots and instructions of a graph",
+       {{"target", "name of a target, or its profile"},
+        {"threads", "of the process"},
+        {"fuse-limit", "stop after so many merges"}},
+       run_plan},
   };
   return table;
 }
