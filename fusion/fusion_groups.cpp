@@ -86,9 +86,7 @@ void FusionGroups::link() {
   std::vector<bool> seen(graph.nodes.size(), false);
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     if (group_of_[NodeId{i}] == kNone && !is_call(NodeId{i})) continue;
-    std::vector<NodeId> transparent;
-    visit_reads(NodeId{i}, seen, transparent, reads_[i]);
-    for (NodeId node : transparent) seen[node.index] = false;
+    collect_reads(NodeId{i}, seen);
     for (ValueId value : reads_[i]) {
       const NodeId producer = graph[value].producer;
       if (!std::holds_alternative<Input>(graph[producer].op)) readers_[producer.index].push_back(NodeId{i});
@@ -97,21 +95,24 @@ void FusionGroups::link() {
   for (auto& nodes : readers_) sort_unique(nodes);
 }
 
-// Leaves (values in memory) below `node`; the transparent nodes between are appended and marked in `seen`.
-void FusionGroups::visit_reads(NodeId node, std::vector<bool>& seen, std::vector<NodeId>& transparent,
-                               std::vector<ValueId>& reads) const {
+// A constant or iota that a Call needs in memory is still computed again by whoever reads it: that is
+// cheaper.
+bool FusionGroups::lies_in_memory(NodeId node) const {
+  const Op& op = (*graph_)[node].op;
+  return !is_transparent_kind(op) || (std::holds_alternative<View>(op) && is_computing(node));
+}
+
+// The values in memory that `node` reads through transparent nodes, in the order of operands.
+void FusionGroups::collect_reads(NodeId node, std::vector<bool>& seen) {
   const Graph& graph = *graph_;
-  std::vector<NodeId> stack{node};
+  std::vector<ValueId>& reads = reads_[node.index];
+  std::vector<NodeId> transparent, stack{node};
   while (!stack.empty()) {
     const NodeId current = stack.back();
     stack.pop_back();
     for (ValueId operand : graph[current].operands) {
       const NodeId producer = graph[operand].producer;
-      // A constant or iota that lives in memory for a Call is still computed again here: that is cheaper.
-      const Op& op = graph[producer].op;
-      const bool in_memory =
-          is_transparent_kind(op) ? std::holds_alternative<View>(op) && is_computing(producer) : true;
-      if (in_memory) {
+      if (lies_in_memory(producer)) {
         if (std::find(reads.begin(), reads.end(), operand) == reads.end()) reads.push_back(operand);
       } else if (!seen[producer.index]) {
         seen[producer.index] = true;
@@ -120,6 +121,7 @@ void FusionGroups::visit_reads(NodeId node, std::vector<bool>& seen, std::vector
       }
     }
   }
+  for (NodeId visited : transparent) seen[visited.index] = false;
 }
 
 std::vector<GroupId> FusionGroups::live_groups() const {
@@ -190,31 +192,49 @@ RegionNodes FusionGroups::region(GroupId first, GroupId second) const {
   return close(std::move(nodes));
 }
 
-RegionNodes FusionGroups::close(std::vector<NodeId> nodes) const {
+// Appends `root` behind the transparent nodes that it reads through and that are not there yet. The order
+// follows operands, not the graph, so that equal regions list equal nodes alike whoever shares their
+// constants.
+void FusionGroups::append_with_transparent(NodeId root, std::vector<bool>& seen,
+                                           std::vector<NodeId>& nodes) const {
   const Graph& graph = *graph_;
-  sort_unique(nodes);
-  const std::vector<NodeId> computing = nodes;
+  std::vector<std::pair<NodeId, size_t>> stack{{root, 0}};
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    const auto& operands = graph[node].operands;
+    if (next == operands.size()) {
+      nodes.push_back(node);
+      stack.pop_back();
+      continue;
+    }
+    const NodeId producer = graph[operands[next++]].producer;
+    if (lies_in_memory(producer) || seen[producer.index]) continue;
+    seen[producer.index] = true;
+    stack.emplace_back(producer, 0);
+  }
+}
+
+RegionNodes FusionGroups::close(std::vector<NodeId> computing) const {
+  const Graph& graph = *graph_;
+  sort_unique(computing);
   auto inside = [&](NodeId node) { return std::binary_search(computing.begin(), computing.end(), node); };
 
   RegionNodes region;
   std::vector<bool> seen(graph.nodes.size(), false);
   for (NodeId node : computing) {
-    std::vector<ValueId> reads;
-    visit_reads(node, seen, nodes, reads);
-    for (ValueId value : reads) {
+    for (ValueId value : reads(node)) {
       if (inside(graph[value].producer)) continue;
       if (std::find(region.inputs.begin(), region.inputs.end(), value) == region.inputs.end()) {
         region.inputs.push_back(value);
       }
     }
+    append_with_transparent(node, seen, region.nodes);
     const ValueId result = graph[node].results[0];
     const auto& users = readers(node);
     const bool read_outside =
         std::any_of(users.begin(), users.end(), [&](NodeId user) { return !inside(user); });
     if (read_outside || seen_outside_[result]) region.outputs.push_back(result);
   }
-  sort_unique(nodes);
-  region.nodes = std::move(nodes);
   return region;
 }
 

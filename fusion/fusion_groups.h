@@ -47,9 +47,10 @@ class FusionGroups {
   bool reaches(GroupId from, GroupId to, std::optional<NodeId>& through) const;
   void classify();
   void link();
-  RegionNodes close(std::vector<NodeId> nodes) const;
-  void visit_reads(NodeId node, std::vector<bool>& seen, std::vector<NodeId>& transparent,
-                   std::vector<ValueId>& reads) const;
+  bool lies_in_memory(NodeId node) const;
+  void collect_reads(NodeId node, std::vector<bool>& seen);
+  void append_with_transparent(NodeId root, std::vector<bool>& seen, std::vector<NodeId>& nodes) const;
+  RegionNodes close(std::vector<NodeId> computing) const;
 
   const Graph* graph_;
   IdMap<NodeId, uint32_t> group_of_;

@@ -19,7 +19,7 @@ namespace tilefuse {
 
 struct RegionNodes {
   std::string name;
-  std::vector<NodeId> nodes;     // in graph order
+  std::vector<NodeId> nodes;     // in topological order
   std::vector<ValueId> inputs;   // values read from memory
   std::vector<ValueId> outputs;  // values written to memory
 };

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "core/structural_hash.h"
 #include "fusion/fusion_groups.h"
 #include "fusion/target.h"
 
@@ -124,6 +125,22 @@ TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operato
   const ValueId t = builder.view(x, permute_map({512, 512}, {1, 0}));
   builder.output(opaque(builder, {t, x}));
   EXPECT_TRUE(partition(builder.finish(), target()).regions.empty());
+}
+
+TEST(Partition, equal_regions_hash_alike_when_they_share_constants) {
+  GraphBuilder builder("twice");
+  const ValueId x = builder.input("x", matrix());
+  const ValueId half = builder.constant(0.5, matrix());
+  const ValueId a = builder.map(MapFn::Mul, {builder.map(MapFn::Exp, {x}), half});
+  const ValueId b = opaque(builder, {a, x});
+  builder.output(builder.map(MapFn::Mul, {builder.map(MapFn::Exp, {b}), half}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.regions.size(), 2U);
+  const auto hash = [&](const Region& region) {
+    return structural_hash(graph, region.nodes, region.outputs);
+  };
+  EXPECT_EQ(hash(result.regions[0]), hash(result.regions[1]));
 }
 
 TEST(Partition, fuse_limit_stops_merging_and_is_the_reason) {

@@ -74,10 +74,17 @@ def test_corrupt_cache_entries_are_rebuilt(tmp_path):
     assert run(TILEFUSE_CACHE_DIR=str(tmp_path)) == []
 
 
-def test_second_process_uses_the_cache(tmp_path):
-    run(TILEFUSE_CACHE_DIR=str(tmp_path))
-    # With everything cached no compiler is needed any more.
-    assert run("{'cxx': ''}", TILEFUSE_CACHE_DIR=str(tmp_path), PATH="/nonexistent") == []
+def test_second_process_compiles_nothing(tmp_path):
+    log = tmp_path / "log"
+    compiler = tmp_path / "cxx"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec c++ "$@"\n')
+    compiler.chmod(stat.S_IRWXU)
+    environment = {"TILEFUSE_CXX": str(compiler), "TILEFUSE_CACHE_DIR": str(tmp_path / "cache")}
+    run(**environment)
+    assert "-shared" in log.read_text()
+    log.write_text("")
+    assert run(**environment) == []
+    assert "-shared" not in log.read_text()
 
 
 @pytest.mark.parametrize(
