@@ -111,6 +111,48 @@ TEST(LowerToTiles, keeps_the_values_of_single_outputs) {
   EXPECT_GT(schedulable, counts.lowered / 3);
 }
 
+// A transposed input and an output that somebody wants with its channels last.
+TEST(LowerToTiles, reads_and_writes_through_recorded_strides) {
+  GraphBuilder b("strided");
+  const ValueId x = b.input("x", {DType::F32, {6, 4}}, false, std::vector<Expr>{1, 6});
+  const ValueId w = b.input("w", {DType::F32, {4}}, false, std::vector<Expr>{0});
+  const ValueId y = b.map(MapFn::Mul, {b.map(MapFn::Exp, {x}), b.expand(w, {6, 4})}, "y");
+  b.set_strides(y, {1, 8});
+  b.output(y);
+  const Graph graph = b.finish();
+  const auto tiles = lower_to_tiles(graph, whole_graph_region(graph));
+  ASSERT_TRUE(bool(tiles));
+  EXPECT_THAT(to_text(*tiles), HasSubstr("load %x["));
+  const TileStore& store = tiles->stores[0];
+  ASSERT_EQ(tiles->axes.size(), 2u);
+  EXPECT_EQ(stride_along(store, {1}), Expr(1)) << to_text(*tiles);
+  EXPECT_EQ(stride_along(store, {0}), Expr(8)) << to_text(*tiles);
+  EXPECT_EQ(tiles->values[0].axes.size() + tiles->values[1].axes.size(), 4u);
+  const std::vector<Tensor> inputs = random_inputs(graph, 1, {});
+  std::vector<double> splat(4, inputs[1].float_at(0));
+  const std::vector<Tensor> broadcast = {inputs[0], Tensor::floats(DType::F32, {4}, splat)};
+  const auto expected = evaluate_values(graph, broadcast, {}, {.rounds_floats = false});
+  const auto outputs = evaluate(*tiles, broadcast, {{}, {.rounds_floats = false}});
+  EXPECT_TRUE(close(outputs[0], (*expected)[y.index], 1e-12));
+}
+
+TEST(LowerToTiles, a_region_of_scalars_has_no_axes) {
+  const Graph graph = parse_graph(R"(graph scalars(%x: f32[], %w: f32[1, 1]) {
+  %e = exp(%x)                                          : f32[]
+  %v = view(%w) {map = () -> (0, 0) : []}               : f32[]
+  %s = reduce.sum(%w) {dims = [0, 1]}                   : f32[]
+  %a = add(%e, %v)                                      : f32[]
+  %y = mul(%a, %s)                                      : f32[]
+  return %y
+})");
+  const auto tiles = lower_to_tiles(graph, whole_graph_region(graph));
+  ASSERT_TRUE(bool(tiles));
+  EXPECT_TRUE(tiles->axes.empty()) << to_text(*tiles);
+  EXPECT_TRUE(bool(analyze_structure(*tiles)));
+  LawCounts counts;
+  expect_same_values(graph, 1, {}, counts);
+}
+
 // x + roll(x, 1), then + roll(x, 2), 4, 8, ...: every link doubles the places that x is read at.
 TEST(LowerToTiles, refuses_to_compute_a_value_at_too_many_places) {
   GraphBuilder b("doubling");

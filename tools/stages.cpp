@@ -14,6 +14,7 @@
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/structural_hash.h"
+#include "fusion/online_reductions.h"
 #include "fusion/schedule_system.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
@@ -51,6 +52,13 @@ std::string run_structure(const StageOptions&, const std::string& input) {
   const TileGraph tiles = parse_tile_graph(input);
   const Result<Structure> structure = analyze_structure(tiles);
   return structure ? to_text(*structure, tiles) : "unsupported: " + structure.unsupported().reason + "\n";
+}
+
+std::string run_online(const StageOptions&, const std::string& input) {
+  const TileGraph tiles = parse_tile_graph(input);
+  const Result<Structure> structure = analyze_structure(tiles);
+  if (!structure) return "unsupported: " + structure.unsupported().reason + "\n";
+  return to_text(derive_online(tiles, *structure), tiles);
 }
 
 std::string option(const StageOptions& options, const std::string& name, const std::string& otherwise) {
@@ -175,6 +183,7 @@ const std::vector<Stage>& stages() {
        run_partition},
       {"tiles", "the tile graph of a graph taken as one region", {}, run_tiles},
       {"structure", "the loop nest that a tile graph needs", {}, run_structure},
+      {"online", "the reductions of a tile graph carried in one pass", {}, run_online},
       {"constraints",
        "what a schedule of a tile graph may be",
        {{"target", "name of a target, or its profile"}, {"pins", "lanes=8,grid.row=4"}},
