@@ -111,6 +111,19 @@ TEST(LowerToTiles, keeps_the_values_of_single_outputs) {
   EXPECT_GT(schedulable, counts.lowered / 3);
 }
 
+// The row maxima are needed along the columns: the reduction must not walk the very axis it is read at.
+TEST(LowerToTiles, a_reduction_read_along_its_own_axis_walks_another) {
+  const Graph graph = parse_graph(R"(graph cross(%x: f32[5, 5]) {
+  %m = reduce.max(%x) {dims = [1]}                        : f32[5]
+  %t = view(%m) {map = (i0, i1) -> (i1) : [5, 5]}         : f32[5, 5]
+  %y = sub(%x, %t)                                        : f32[5, 5]
+  return %y
+})");
+  LawCounts counts;
+  expect_same_values(graph, 1, {}, counts);
+  EXPECT_EQ(counts.lowered, 1);
+}
+
 // A transposed input and an output that somebody wants with its channels last.
 TEST(LowerToTiles, reads_and_writes_through_recorded_strides) {
   GraphBuilder b("strided");
