@@ -26,6 +26,7 @@
 #include "codegen/kernel_ir.h"
 #include "codegen/region_program.h"
 #include "codegen/scope_stack.h"
+#include "codegen/spell_reduce.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
 
@@ -152,7 +153,11 @@ class LaunchLowering {
   std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
 
   // ---- reductions
-  Accumulator declare_accumulator(TileValueId reduction, const std::string& suffix);
+  enum class AccumulatorRole : uint8_t { Total, Block };
+  ReduceSpelling spelling_of(TileValueId reduction) const;
+  Accumulator declare_accumulator(TileValueId reduction, AccumulatorRole role);
+  std::vector<Code> declare_part(const std::string& name, const ReduceSpelling& spelling,
+                                 const std::vector<DType>& types);
   void accumulate(TileValueId reduction, const Computed& element);
   void add_block(const Accumulator& block);
   void finish(const Accumulator& accumulator);
@@ -167,7 +172,7 @@ class LaunchLowering {
   void combine_partials();
   Address workspace_address(size_t workspace);
   void accumulate_in_scratch();
-  ScratchRow accumulator_row(TileValueId id, const std::string& suffix);
+  ScratchRow accumulator_row(TileValueId id, AccumulatorRole role);
   void clear_rows(const std::map<TileValueId, ScratchRow>& rows);
   void add_block_rows(const std::map<TileValueId, ScratchRow>& rows);
   void for_each_lane_copy(const Body& body);
@@ -196,6 +201,8 @@ class LaunchLowering {
   Code guarded_lanes(const TileLoad& load, DType dtype, const Address& address,
                      const std::vector<Expr>& lane_guards);
   Address address(const Place& place, const std::vector<Expr>& guards);
+  Expr split_lanes(const Expr& offset, Address& address);
+  std::vector<Computed> add_indices(const Place& place, const std::vector<Expr>& guards, Address& address);
   Code pointer_at(const Place& place, const Expr& offset, const std::vector<Computed>& indices);
   Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
   Code buffer_pointer(BufferId buffer);
@@ -240,6 +247,9 @@ class LaunchLowering {
   void stage_loads(AxisId opening);
   void fill_staged(const StagedLoad& staged);
   void fill_blocks(const StagedLoad& staged, const ScratchRow& row);
+  void fill_block(const StagedLoad& staged, const ScratchRow& row);
+  void for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement);
+  std::optional<Code> columns_left(const StagedLoad& staged);
 
   const LoweringFacts& facts_;
   const TileGraph& graph_;

@@ -145,37 +145,47 @@ Code LaunchLowering::pointer_at(const Place& place, const Expr& offset,
   return add(pointer, rest);
 }
 
+// The lane-varying part of an offset goes into the address; what is left stays even.
+Expr LaunchLowering::split_lanes(const Expr& offset, Address& address) {
+  if (!uses_lanes(offset)) return offset;
+  if (const auto affine = affine_in(offset, static_cast<int>(schedule_.lane_axis->index))) {
+    address.stride = affine->coefficient;
+    return offset;  // of lane 0
+  }
+  Expr uneven;
+  for (const Expr::Term& term : offset.terms()) {
+    const Expr whole = make_expr({term});
+    if (uses_lanes(whole)) uneven = uneven + whole;
+  }
+  address.offsets = index_vector(uneven);
+  return offset - uneven;
+}
+
+// Vectors of indices go into the address; the others are handed back.
+std::vector<Computed> LaunchLowering::add_indices(const Place& place, const std::vector<Expr>& guards,
+                                                  Address& address) {
+  std::vector<Computed> even;
+  if (place.gathered == nullptr) return even;
+  for (const IndexTerm& term : *place.gathered) {
+    Computed index = wrapped_index(term, guards);
+    if (!term.stride.is_constant(1)) {
+      index.code = operate(CodeOperator::Mul, {index.code, index_code(term.stride)});
+    }
+    if (!index.is_vector) {
+      even.push_back(index);
+    } else if (address.offsets) {
+      address.offsets = operate(CodeOperator::Add, {*address.offsets, index.code});
+    } else {
+      address.offsets = index.code;
+    }
+  }
+  return even;
+}
+
 LaunchLowering::Address LaunchLowering::address(const Place& place, const std::vector<Expr>& guards) {
   Address result;
-  Expr even = place.offset, uneven;
-  if (uses_lanes(place.offset)) {
-    const auto affine = affine_in(place.offset, static_cast<int>(schedule_.lane_axis->index));
-    if (affine) {
-      result.stride = affine->coefficient;
-    } else {
-      for (const Expr::Term& term : place.offset.terms()) {
-        const Expr whole = make_expr({term});
-        if (uses_lanes(whole)) uneven = uneven + whole;
-      }
-      even = place.offset - uneven;
-      result.offsets = index_vector(uneven);
-    }
-  }
-  std::vector<Computed> indices;
-  if (place.gathered != nullptr) {
-    for (const IndexTerm& term : *place.gathered) {
-      Computed index = wrapped_index(term, guards);
-      if (!term.stride.is_constant(1)) {
-        index.code = operate(CodeOperator::Mul, {index.code, index_code(term.stride)});
-      }
-      if (!index.is_vector) {
-        indices.push_back(index);
-      } else {
-        result.offsets =
-            result.offsets ? operate(CodeOperator::Add, {*result.offsets, index.code}) : index.code;
-      }
-    }
-  }
+  const Expr even = split_lanes(place.offset, result);
+  const std::vector<Computed> indices = add_indices(place, guards, result);
   if (result.offsets && result.stride) {
     const Code steps =
         operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(*result.stride)});
@@ -207,7 +217,7 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
     const auto affine = affine_in(lane_guards[0], static_cast<int>(schedule_.lane_axis->index));
     if (affine && affine->coefficient.is_constant(-1)) {
       const Code count = index_code(lane_guards[0] + 1);
-      const Code loaded = call("load", {address.pointer, count});
+      Code loaded = call("load", {address.pointer, count});
       if (is_zero(load.fill)) return loaded;
       return call("select", {call("first_lanes", {count}), loaded, fill});
     }
@@ -222,7 +232,7 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
       offsets = operate(CodeOperator::Mul, {offsets, index_code(*address.stride)});
     }
   }
-  const Code loaded = call("gather", {address.pointer, offsets, mask});
+  Code loaded = call("gather", {address.pointer, offsets, mask});
   return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
 }
 

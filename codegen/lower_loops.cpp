@@ -83,7 +83,7 @@ void LaunchLowering::bind_part(const Code& part) {
   const int depth = scopes_.depth();
   LoopRange range = whole_range(axis);
   const Code code = named(depth, "part", part);
-  scopes_.remember("size part", {code, depth, false});
+  scopes_.remember("size part number", {code, depth, false});
   const auto bounded = [&](const Code& end) {
     return operate(CodeOperator::Choose, {operate(CodeOperator::Less, {end, range.last}), end, range.last});
   };

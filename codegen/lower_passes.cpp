@@ -74,14 +74,15 @@ void LaunchLowering::run_pass(const std::vector<Root>& roots) {
   declare_scans(needed_by(roots));
   std::vector<TileValueId> blocked;
   for (const TileValueId id : reductions_of_pass(pass_)) {
-    accumulators_.insert_or_assign(id, declare_accumulator(id, ""));
+    accumulators_.insert_or_assign(id, declare_accumulator(id, AccumulatorRole::Total));
     if (needs_blocks(id)) blocked.push_back(id);
   }
   ReducedWalk walk;
   walk.leaf = [&] { emit_roots(roots); };
   walk.in_blocks = !blocked.empty();
   walk.begin_block = [&] {
-    for (const TileValueId id : blocked) blocks_.insert_or_assign(id, declare_accumulator(id, "_block"));
+    for (const TileValueId id : blocked)
+      blocks_.insert_or_assign(id, declare_accumulator(id, AccumulatorRole::Block));
   };
   walk.end_block = [&] {
     for (const TileValueId id : blocked) add_block(blocks_.at(id));

@@ -11,40 +11,49 @@ namespace {
 constexpr int64_t kLongestChain = 128;  // additions of f32 into one accumulator before it joins a sum in f64
 constexpr int64_t kBlockSteps = 128;
 
+std::string numbered(int copy, int copies) { return copies > 1 ? "_" + std::to_string(copy) : ""; }
+
 }  // namespace
 
-LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId reduction,
-                                                                const std::string& suffix) {
+ReduceSpelling LaunchLowering::spelling_of(TileValueId reduction) const {
   const TileValue& v = graph_[reduction];
-  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
-  const bool is_total = suffix.empty() && needs_blocks(reduction);
+  return spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+}
+
+// The variables of one copy: the value, and the position where there is one.
+std::vector<Code> LaunchLowering::declare_part(const std::string& name, const ReduceSpelling& spelling,
+                                               const std::vector<DType>& types) {
+  std::vector<Code> variables;
+  const bool is_vector = schedule_.lanes > 1;
+  for (size_t i = 0; i < types.size(); ++i) {
+    Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
+    if (types[i] == DType::F64 && i == 0 && spelling.types[0] != DType::F64)
+      initial = literal(0.0, DType::F64);
+    if (is_vector) initial = call("splat", {initial}, {types[i]});
+    const CodeType type{types[i], is_vector ? CodeShape::Vector : CodeShape::Scalar};
+    variables.push_back(scopes_.var(i == 0 ? name : name + "_at", type, initial));
+  }
+  return variables;
+}
+
+LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId reduction, AccumulatorRole role) {
+  const ReduceSpelling spelling = spelling_of(reduction);
+  const bool is_total = role == AccumulatorRole::Total && needs_blocks(reduction);
   Accumulator accumulator{reduction, spelling.types, {}};
   if (is_total) accumulator.types = {DType::F64};
-  const bool is_vector = schedule_.lanes > 1;
   // Positions keep the first of equal values: one accumulator that sees all copies in order.
-  const bool is_shared = lanes_are_reduced() && spelling.types.size() > 1;
-  const bool is_single = lanes_are_reduced() && (is_shared || is_total);
+  const bool is_single = lanes_are_reduced() && (is_total || spelling.types.size() > 1);
   const int lane_copies = is_single ? 1 : lanes_are_reduced() ? schedule_.unroll : copies_.lanes;
-  const Copies outside = copies_;
+  std::string kind = lanes_are_reduced() ? "_lanes" : "";
+  if (is_total) kind = "_total";
+  if (role == AccumulatorRole::Block) kind = "_block";
   for (int row = 0; row < copies_.rows; ++row) {
     auto& parts = accumulator.parts.emplace_back();
     for (int lane = 0; lane < lane_copies; ++lane) {
-      const std::string kind = is_total ? "_total" : lanes_are_reduced() ? "_lanes" : "";
-      std::string name = name_of(reduction) + (suffix.empty() ? kind : suffix);
-      if (outside.rows > 1) name += "_" + std::to_string(row);
-      if (lane_copies > 1) name += "_" + std::to_string(lane);
-      auto& components = parts.emplace_back();
-      for (size_t i = 0; i < spelling.types.size(); ++i) {
-        const DType dtype = accumulator.types[i];
-        Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
-        if (is_total) initial = literal(0.0, DType::F64);
-        if (is_vector) initial = call("splat", {initial}, {dtype});
-        const CodeType type{dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar};
-        components.push_back(scopes_.var(i == 0 ? name : name + "_at", type, initial));
-      }
+      const std::string copy = numbered(row, copies_.rows) + numbered(lane, lane_copies);
+      parts.push_back(declare_part(name_of(reduction) + kind + copy, spelling, accumulator.types));
     }
   }
-  copies_ = outside;
   return accumulator;
 }
 
@@ -62,9 +71,8 @@ Code LaunchLowering::position(TileValueId reduction) {
 }
 
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
-  const TileValue& v = graph_[reduction];
-  const TileValue& operand = graph_[v.operands[0]];
-  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, operand);
+  const ReduceSpelling spelling = spelling_of(reduction);
+  const TileValue& operand = graph_[graph_[reduction].operands[0]];
   Code code = converted_element(spelling, operand.dtype, element.code);
   if (schedule_.lanes > 1 && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
   if (const auto row = block_rows_.find(reduction); row != block_rows_.end()) {
@@ -113,8 +121,7 @@ void LaunchLowering::add_block(const Accumulator& block) {
 
 // One number from the lanes and copies of a row.
 Code LaunchLowering::over_lanes(const Accumulator& accumulator, int row) {
-  const TileValue& v = graph_[accumulator.reduction];
-  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+  const ReduceSpelling spelling = spelling_of(accumulator.reduction);
   const auto& lanes = accumulator.parts[static_cast<size_t>(row)];
   if (accumulator.types.size() > 1) {
     return {Member{{call(spelling.across, {lanes[0][0], lanes[0][1]})}, "index"}};
@@ -187,9 +194,8 @@ void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
     for (int row = 0; row < copies_.rows; ++row) {
       auto& parts = carried.parts.emplace_back();
       for (int lane = 0; lane < copies_.lanes; ++lane) {
-        std::string name = name_of(id) + "_so_far";
-        if (copies_.rows > 1) name += "_" + std::to_string(row);
-        if (copies_.lanes > 1) name += "_" + std::to_string(lane);
+        const std::string copy = numbered(row, copies_.rows) + numbered(lane, copies_.lanes);
+        const std::string name = name_of(id) + "_so_far" + copy;
         const Code initial =
             is_vector ? call("splat", {spelling.identity}, {spelling.types[0]}) : spelling.identity;
         parts.push_back({scopes_.var(name, type_of(id, is_vector), initial)});

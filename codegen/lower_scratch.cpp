@@ -62,7 +62,7 @@ const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
 Expr LaunchLowering::task_coordinate(AxisId axis) const {
   const Expr index = Expr::index(static_cast<int>(axis.index));
   if (!task_.contains(axis)) return index;
-  return index - Expr::symbol("first " + graph_[axis].name);
+  return index - Expr::symbol("first " + graph_[axis].name, {.low = 0});
 }
 
 // Coordinates a task covers at most, rounded up.
@@ -75,8 +75,7 @@ Expr LaunchLowering::task_length(AxisId axis, int64_t multiple) const {
 }
 
 void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row, const Computed& element) {
-  const TileValue& v = graph_[reduction];
-  const ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+  const ReduceSpelling spelling = spelling_of(reduction);
   const Address at = scratch_address(row, scopes_.depth());
   store_at(at, {combined(spelling, plain_load(at, true), element.code), 0, true}, {.dtype = row.dtype});
 }
@@ -86,12 +85,12 @@ void LaunchLowering::for_each_lane_copy(const Body& body) {
   copies_.lane = 0;
 }
 
-LaunchLowering::ScratchRow LaunchLowering::accumulator_row(TileValueId id, const std::string& suffix) {
+LaunchLowering::ScratchRow LaunchLowering::accumulator_row(TileValueId id, AccumulatorRole role) {
   const AxisId lane_axis = *schedule_.lane_axis;
   ScratchRow row;
   row.dtype = info(graph_[id].dtype).compute;
-  if (suffix == "_total" && needs_blocks(id)) row.dtype = DType::F64;
-  row.name = name_of(id) + suffix;
+  if (role == AccumulatorRole::Total && needs_blocks(id)) row.dtype = DType::F64;
+  row.name = name_of(id) + (role == AccumulatorRole::Total ? "_total" : "_block");
   row.pointer = scratch_pointer(row.name, row.dtype,
                                 task_length(lane_axis, int64_t{schedule_.lanes} * schedule_.unroll));
   row.offset = task_coordinate(lane_axis);
@@ -101,8 +100,7 @@ LaunchLowering::ScratchRow LaunchLowering::accumulator_row(TileValueId id, const
 void LaunchLowering::clear_rows(const std::map<TileValueId, ScratchRow>& rows) {
   open_lanes(*schedule_.lane_axis, task_range(*schedule_.lane_axis), [&] {
     for (const auto& [id, row] : rows) {
-      const TileValue& v = graph_[id];
-      const Code identity = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]).identity;
+      const Code identity = spelling_of(id).identity;
       for_each_lane_copy([&] {
         store_at(scratch_address(row, scopes_.depth()), {identity, 0, false}, {.dtype = row.dtype});
       });
@@ -130,8 +128,8 @@ void LaunchLowering::accumulate_in_scratch() {
   const std::vector<Root> roots = roots_of_pass(0);
   std::map<TileValueId, ScratchRow> block_rows;
   for (const TileValueId id : reductions_of_pass(0)) {
-    if (!total_rows_.contains(id)) total_rows_.emplace(id, accumulator_row(id, "_total"));
-    if (needs_blocks(id)) block_rows.emplace(id, accumulator_row(id, "_block"));
+    if (!total_rows_.contains(id)) total_rows_.emplace(id, accumulator_row(id, AccumulatorRole::Total));
+    if (needs_blocks(id)) block_rows.emplace(id, accumulator_row(id, AccumulatorRole::Block));
   }
   clear_rows(total_rows_);
   ReducedWalk walk;

@@ -22,7 +22,7 @@ LaunchLowering::Address LaunchLowering::workspace_address(size_t workspace) {
     const Code base = subscript(reference(kBuffers), integer(static_cast<int64_t>(slot)));
     scopes_.remember(key, {scopes_.let(0, name, type, {PointerCast{type, {base, integer(0)}}}), 0, false});
   }
-  Expr offset = Expr::symbol("part");
+  Expr offset = Expr::symbol("part number", {.low = 0});
   for (const AxisId axis : structure_.parallel) {
     offset = offset * facts_.extents[axis.index] + Expr::index(static_cast<int>(axis.index));
   }
@@ -56,10 +56,9 @@ void LaunchLowering::combine_partials() {
   const bool is_vector = facts_.lanes_are_parallel;
   for (size_t i = 0; i < structure_.reductions.size(); ++i) {
     const TileValueId id = structure_.reductions[i];
-    const TileValue& v = graph_[id];
     for (copies_.row = 0; copies_.row < outside.rows; ++copies_.row) {
       for (copies_.lane = 0; copies_.lane < outside.lanes; ++copies_.lane) {
-        ReduceSpelling spelling = spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
+        ReduceSpelling spelling = spelling_of(id);
         Code initial = spelling.identity;
         if (is_vector) initial = call("splat", {initial}, {spelling.types[0]});
         const Code variable = scopes_.var(name_of(id) + copy_suffix(id), type_of(id, is_vector), initial);
@@ -70,7 +69,7 @@ void LaunchLowering::combine_partials() {
   }
   const SymbolId part = scopes_.symbol("part", kIndexType);
   scopes_.open();
-  scopes_.remember("size part", {reference(part), scopes_.depth(), false});
+  scopes_.remember("size part number", {reference(part), scopes_.depth(), false});
   for (const Sum& sum : sums) {
     copies_ = sum.copies;
     const Code element = plain_load(workspace_address(sum.workspace), is_vector);

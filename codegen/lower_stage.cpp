@@ -50,68 +50,71 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
   staged_rows_.emplace(staged.load, std::move(row));
 }
 
-// Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
-// and columns outside are not read; the tile has room for whole blocks.
 void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row) {
-  const TileValue& v = graph_[staged.load];
-  const TileLoad& load = std::get<TileLoad>(v.op);
   const AxisId across = *schedule_.lane_axis, along = staged.contiguous;
+  open_plain(along, task_range(along), schedule_.lanes, graph_[along].name, [&] {
+    open_plain(across, task_range(across), schedule_.lanes, graph_[across].name,
+               [&] { fill_block(staged, row); });
+  });
+}
+
+// How many elements of the current row of a block are there; absent: always all of them.
+std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
   const int lanes = schedule_.lanes;
-  const Buffer& buffer = graph_[load.buffer];
-  // Bools are turned as bytes.
-  const DType element = buffer.dtype == DType::Bool ? DType::U8 : buffer.dtype;
-  const CodeType vector{info(element).compute, CodeShape::Vector};
-  Code source_base = buffer_pointer(load.buffer), tile_base = row.pointer;
-  if (buffer.dtype == DType::Bool) {
-    const CodeType from{element, CodeShape::ConstPointer}, to{element, CodeShape::Pointer};
-    source_base =
-        scopes_.let(0, buffer.name + "_bytes", from, {PointerCast{from, {source_base, integer(0)}}});
-    tile_base = scopes_.let(0, row.name + "_bytes", to, {PointerCast{to, {tile_base, integer(0)}}});
-  }
-  const LoopRange across_range = task_range(across), along_range = task_range(along);
-  const auto body = [&] {
-    const SymbolId block = scopes_.symbol("block", vector);
-    scopes_.add({Var{block, std::nullopt, lanes}, ""});
-    const auto left = [&](AxisId axis, const LoopRange& range) -> std::optional<Code> {
-      if (range.granule % lanes == 0) return std::nullopt;
-      return named(scopes_.depth(), graph_[axis].name + "_left",
-                   operate(CodeOperator::Sub, {range.last, bound_.at(axis).index}));
-    };
-    const std::optional<Code> rows_left = left(across, across_range), columns_left = left(along, along_range);
-    const auto each_row = [&](const std::function<void(const Code&)>& statement) {
-      const SymbolId number = scopes_.symbol("row", kIndexType);
-      scopes_.open();
-      scopes_.remember("size row", {reference(number), scopes_.depth(), false});
-      statement(subscript(reference(block), reference(number)));
-      scopes_.add({For{number, integer(0), integer(lanes), 1, "", scopes_.close(), lanes}, ""});
-    };
-    const Expr number = Expr::symbol("row", {.low = 0});
-    const auto shifted = [&](const Expr& e, AxisId axis) {
-      const int index = static_cast<int>(axis.index);
-      return substitute_index(e, index, Expr::index(index) + number);
-    };
-    each_row([&](const Code& target) {
-      const Place place{source_base, buffer.name + " rows", shifted(load.offset, across), nullptr,
-                        scopes_.depth()};
-      std::vector<Code> arguments = {pointer_at(place, place.offset, {})};
-      if (columns_left || rows_left) {
-        Code count = columns_left ? *columns_left : integer(lanes);
-        if (rows_left) {
-          const Code is_inside = operate(CodeOperator::Less, {size_symbol("row"), *rows_left});
-          count = operate(CodeOperator::Choose, {is_inside, count, integer(0)});
-        }
-        arguments.push_back(count);
-      }
-      scopes_.add({Assign{target, std::nullopt, call("load", std::move(arguments))}, ""});
-    });
-    scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
-    each_row([&](const Code& source) {
-      const Place place{tile_base, row.name + " rows", shifted(row.offset, along), nullptr, scopes_.depth()};
-      scopes_.add({Effect{call("store", {pointer_at(place, place.offset, {}), source})}, ""});
-    });
+  const auto left = [&](AxisId axis) -> std::optional<Code> {
+    const LoopRange range = task_range(axis);
+    if (range.granule % lanes == 0) return std::nullopt;
+    const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
+    return named(bound_.at(axis).depth, graph_[axis].name + "_left", rest);
   };
-  open_plain(along, along_range, lanes, graph_[along].name,
-             [&] { open_plain(across, across_range, lanes, graph_[across].name, body); });
+  const std::optional<Code> columns = left(staged.contiguous), rows = left(*schedule_.lane_axis);
+  if (!rows) return columns;
+  const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *rows});
+  return operate(CodeOperator::Choose, {is_inside, columns ? *columns : integer(lanes), integer(0)});
+}
+
+// "row" is bound to the number of the row.
+void LaunchLowering::for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement) {
+  const SymbolId number = scopes_.symbol("row", kIndexType);
+  const int lanes = schedule_.lanes;
+  scopes_.open();
+  scopes_.remember("size block row", {reference(number), scopes_.depth(), false});
+  statement(subscript(reference(block), reference(number)));
+  scopes_.add({For{number, integer(0), integer(lanes), 1, "", scopes_.close(), lanes}, ""});
+}
+
+// Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
+// and columns outside are not read; the tile has room for whole blocks. Bools are turned as bytes.
+void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row) {
+  const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
+  const Buffer& buffer = graph_[load.buffer];
+  Code source = buffer_pointer(load.buffer), target = row.pointer;
+  DType element = row.dtype;
+  if (buffer.dtype == DType::Bool) {
+    element = DType::U8;
+    const CodeType from{element, CodeShape::ConstPointer}, to{element, CodeShape::Pointer};
+    source = scopes_.let(0, buffer.name + "_bytes", from, {PointerCast{from, {source, integer(0)}}});
+    target = scopes_.let(0, row.name + "_bytes", to, {PointerCast{to, {target, integer(0)}}});
+  }
+  const SymbolId block = scopes_.symbol("block", {element, CodeShape::Vector});
+  scopes_.add({Var{block, std::nullopt, schedule_.lanes}, ""});
+  const auto at_row = [&](const Expr& e, AxisId axis) {
+    const int index = static_cast<int>(axis.index);
+    return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}));
+  };
+  for_each_block_row(block, [&](const Code& vector) {
+    const Expr offset = at_row(load.offset, *schedule_.lane_axis);
+    std::vector<Code> arguments = {
+        pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
+    if (const auto count = columns_left(staged)) arguments.push_back(*count);
+    scopes_.add({Assign{vector, std::nullopt, call("load", std::move(arguments))}, ""});
+  });
+  scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
+  for_each_block_row(block, [&](const Code& vector) {
+    const Expr offset = at_row(row.offset, staged.contiguous);
+    const Code to = pointer_at({target, row.name + " rows", offset, nullptr, scopes_.depth()}, offset, {});
+    scopes_.add({Effect{call("store", {to, vector})}, ""});
+  });
 }
 
 }  // namespace tilefuse

@@ -168,7 +168,7 @@ std::string spell(const Code& code, const Kernel& kernel, const Dialect& dialect
 }
 
 std::string spell(CodeType type, const Dialect& dialect) {
-  const std::string scalar = dialect.scalar_types.at(static_cast<size_t>(type.dtype));
+  std::string scalar = dialect.scalar_types.at(static_cast<size_t>(type.dtype));
   switch (type.shape) {
     case CodeShape::Vector:
       return type.dtype == DType::Bool ? dialect.mask_type : fill_in(dialect.vector_type, {scalar});

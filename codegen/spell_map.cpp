@@ -119,6 +119,7 @@ Code spell_map(MapFn fn, const std::vector<MapOperand>& operands, DType result) 
   const bool is_vector = std::any_of(operands.begin(), operands.end(),
                                      [](const MapOperand& operand) { return operand.is_vector; });
   std::vector<Code> codes;
+  codes.reserve(operands.size());
   for (const MapOperand& operand : operands) codes.push_back(operand.code);
   if (const auto comparison = comparison_of(fn); comparison && !is_vector) return operate(*comparison, codes);
   if (fn == MapFn::Where && !is_vector) return operate(CodeOperator::Choose, codes);
