@@ -116,7 +116,9 @@ TEST(LowerToTiles, a_reduction_read_along_its_own_axis_walks_another) {
   const Graph graph = parse_graph(R"(graph cross(%x: f32[5, 5]) {
   %m = reduce.max(%x) {dims = [1]}                        : f32[5]
   %t = view(%m) {map = (i0, i1) -> (i1) : [5, 5]}         : f32[5, 5]
-  %y = sub(%x, %t)                                        : f32[5, 5]
+  %r = view(%m) {map = (i0, i1) -> (i0) : [5, 5]}         : f32[5, 5]
+  %d = sub(%x, %r)                                        : f32[5, 5]
+  %y = sub(%d, %t)                                        : f32[5, 5]
   return %y
 })");
   LawCounts counts;
