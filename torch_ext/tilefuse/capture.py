@@ -12,13 +12,14 @@ do with them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import math
 import operator
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -33,17 +34,26 @@ Json = dict[str, Any]
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 17
 
 # Numbers of the export schema, which are not those of c10::ScalarType.
-_DTYPES = {
+_DTYPE_NAMES = {
     "uint8": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
     "complex32": 9, "complex64": 10, "complex128": 11, "bool": 12, "bfloat16": 13, "uint16": 28,
     "float8_e4m3fn": 29, "float8_e5m2": 30, "float8_e4m3fnuz": 31, "float8_e5m2fnuz": 32, "float8_e8m0fnu": 33,
     "uint32": 34, "uint64": 35,
 }  # fmt: skip
-_LAYOUTS = {
+_LAYOUT_NAMES = {
     "sparse_coo": 1, "sparse_csr": 2, "sparse_csc": 3, "sparse_bsr": 4, "sparse_bsc": 5, "_mkldnn": 6, "strided": 7,
 }  # fmt: skip
-_MEMORY_FORMATS = {"contiguous_format": 1, "channels_last": 2, "channels_last_3d": 3, "preserve_format": 4}
+_MEMORY_FORMAT_NAMES = {"contiguous_format": 1, "channels_last": 2, "channels_last_3d": 3, "preserve_format": 4}
 _UNKNOWN = 0
+
+
+def _by_object(names: dict[str, int]) -> dict[Any, int]:
+    """Keyed by torch's objects; a version of torch that lacks one has no use for its number."""
+    return {getattr(torch, name): number for name, number in names.items() if hasattr(torch, name)}
+
+
+_DTYPES, _LAYOUTS = _by_object(_DTYPE_NAMES), _by_object(_LAYOUT_NAMES)
+_MEMORY_FORMATS = _by_object(_MEMORY_FORMAT_NAMES)
 
 _POSITIONAL, _KEYWORD = 1, 2
 _SOURCE_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s*(?P<code>[^\n]+))?')
@@ -74,43 +84,17 @@ def capture(graph_module: torch.fx.GraphModule, *, name: str = "graph") -> Captu
             "metadata": {"name": name},
         },
         "opset_version": {"aten": 10},
-        "range_constraints": _range_constraints(graph_module),
+        "range_constraints": dict(sorted(writer.numbers.ranges.items())),
         "schema_version": {"major": SCHEMA_MAJOR, "minor": SCHEMA_MINOR},
         "torch_version": torch.__version__,
     }
     return Capture(json.dumps(document, allow_nan=False), writer.constants)
 
 
-def _short_name(value: Any) -> str:
-    return str(value).removeprefix("torch.")
-
-
 # ---------------------------------------------------------------- symbolic values
-def _hint(node: Any) -> Any:
-    return node.hint if node.has_hint() else None
-
-
-def _size(value: int | torch.SymInt) -> Json:
-    """A size: ``as_int``, or ``as_expr`` with the text of the sympy expression."""
-    if not isinstance(value, torch.SymInt):
-        return {"as_int": int(value)}
-    expression = value.node.expr
-    if expression.is_number:
-        return {"as_int": int(expression)}
-    hint = _hint(value.node)
-    return {"as_expr": {"expr_str": sympy.srepr(expression), "hint": None if hint is None else {"as_int": int(hint)}}}
-
-
-def _sym_bool(value: bool | torch.SymBool) -> Json:
-    if isinstance(value, bool):
-        return {"as_bool": value}
-    return {"as_expr": {"expr_str": sympy.srepr(value.node.expr), "hint": None}}
-
-
-def _sym_float(value: float | torch.SymFloat) -> Json:
-    if isinstance(value, float):
-        return {"as_float": _float(value)}
-    return {"as_expr": {"expr_str": sympy.srepr(value.node.expr), "hint": None}}
+@functools.lru_cache(maxsize=4096)
+def _expression_text(expression: sympy.Expr) -> str:
+    return sympy.srepr(expression)  # slow, and a graph has few different sizes
 
 
 def _float(value: float) -> float | str:
@@ -120,33 +104,42 @@ def _float(value: float) -> float | str:
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _values(graph_module: torch.fx.GraphModule) -> Iterator[Any]:
-    for node in graph_module.graph.nodes:
-        value = node.meta.get("val")
-        yield from value if isinstance(value, (list, tuple)) else [value]
+class _Numbers:
+    """Writes numbers that may be symbolic, and notes the bounds of the integer symbols in them."""
 
+    def __init__(self) -> None:
+        self._seen: set[sympy.Expr] = set()
+        self.ranges: Json = {}  # null where there is no bound
 
-def _symbolic_numbers(value: Any) -> list[Any]:
-    candidates = [value]
-    if isinstance(value, torch.Tensor) and value.layout == torch.strided:
-        candidates = [*value.shape, *value.stride(), value.storage_offset()]
-    return [c for c in candidates if isinstance(c, (torch.SymInt, torch.SymFloat, torch.SymBool))]
+    def size(self, value: int | torch.SymInt) -> Json:
+        """``as_int``, or ``as_expr`` with the text of the sympy expression."""
+        if not isinstance(value, torch.SymInt):
+            return {"as_int": int(value)}
+        node = value.node
+        if node.expr.is_number:
+            return {"as_int": int(node.expr)}
+        hint = node.hint if node.has_hint() else None
+        return self._expression(node, None if hint is None else {"as_int": int(hint)})
 
+    def truth(self, value: bool | torch.SymBool) -> Json:
+        return {"as_bool": value} if isinstance(value, bool) else self._expression(value.node, None)
 
-def _range_constraints(graph_module: torch.fx.GraphModule) -> Json:
-    """The bounds of the integer symbols that the graph uses; null where there is none."""
+    def real(self, value: float | torch.SymFloat) -> Json:
+        return {"as_float": _float(value)} if isinstance(value, float) else self._expression(value.node, None)
 
-    def bound(limit: sympy.Basic) -> int | None:
-        return int(limit) if limit.is_Integer else None
+    def _expression(self, node: Any, hint: Json | None) -> Json:
+        expression = node.expr
+        if expression not in self._seen:
+            self._seen.add(expression)
+            self._note_ranges(expression, node.shape_env.var_to_range)
+        return {"as_expr": {"expr_str": _expression_text(expression), "hint": hint}}
 
-    ranges: Json = {}
-    for value in _values(graph_module):
-        for number in _symbolic_numbers(value):
-            for symbol in number.node.expr.free_symbols:
-                limits = number.node.shape_env.var_to_range.get(symbol)
-                if limits is not None and limits.is_int:
-                    ranges[str(symbol)] = {"min_val": bound(limits.lower), "max_val": bound(limits.upper)}
-    return dict(sorted(ranges.items()))
+    def _note_ranges(self, expression: sympy.Expr, known: Any) -> None:
+        for symbol in expression.free_symbols:
+            limits = known.get(symbol)
+            if limits is not None and limits.is_int:
+                low, high = (int(b) if b.is_Integer else None for b in (limits.lower, limits.upper))
+                self.ranges[symbol.name] = {"min_val": low, "max_val": high}
 
 
 # ---------------------------------------------------------------- facts about inputs and nodes
@@ -174,24 +167,12 @@ def _source(node: torch.fx.Node) -> str:
     return f"{place}: {last['code'].strip()}" if last["code"] else place
 
 
-def _tensor_meta(value: torch.Tensor) -> Json:
-    strided = value.layout == torch.strided
-    return {
-        "dtype": _DTYPES.get(_short_name(value.dtype), _UNKNOWN),
-        "sizes": [_size(s) for s in value.shape],
-        "requires_grad": value.requires_grad,
-        "device": {"type": value.device.type, "index": value.device.index},
-        "strides": [_size(s) for s in value.stride()] if strided else [],
-        "storage_offset": _size(value.storage_offset()) if strided else {"as_int": 0},
-        "layout": _LAYOUTS.get(_short_name(value.layout), _UNKNOWN),
-    }
-
-
 class _Writer:
     """Walks the nodes once; every method returns plain dicts of the schema."""
 
     def __init__(self, graph_module: torch.fx.GraphModule) -> None:
         self.module = graph_module
+        self.numbers = _Numbers()
         self.graph: Json = {
             "inputs": [],
             "outputs": [],
@@ -264,20 +245,33 @@ class _Writer:
         self._append(node, "torch.ops.aten.full.default", inputs, [self._define(node.name, value)])
 
     # ------------------------------------------------------------ values
+    def _tensor_meta(self, value: torch.Tensor) -> Json:
+        layout, size = value.layout, self.numbers.size
+        strided = layout == torch.strided
+        return {
+            "dtype": _DTYPES.get(value.dtype, _UNKNOWN),
+            "sizes": [size(s) for s in value.shape],
+            "requires_grad": value.requires_grad,
+            "device": {"type": value.device.type, "index": value.device.index},
+            "strides": [size(s) for s in value.stride()] if strided else [],
+            "storage_offset": size(value.storage_offset()) if strided else {"as_int": 0},
+            "layout": _LAYOUTS.get(layout, _UNKNOWN),
+        }
+
     def _define(self, name: str, value: Any) -> Json:
         if value is None:
             return {"as_none": True}
         if isinstance(value, torch.Tensor):
-            self.graph["tensor_values"][name] = _tensor_meta(value)
+            self.graph["tensor_values"][name] = self._tensor_meta(value)
             return {"as_tensor": {"name": name}}
         if isinstance(value, (bool, torch.SymBool)):
-            self.graph["sym_bool_values"][name] = _sym_bool(value)
+            self.graph["sym_bool_values"][name] = self.numbers.truth(value)
             return {"as_sym_bool": {"as_name": name}}
         if isinstance(value, (int, torch.SymInt)):
-            self.graph["sym_int_values"][name] = _size(value)
+            self.graph["sym_int_values"][name] = self.numbers.size(value)
             return {"as_sym_int": {"as_name": name}}
         if isinstance(value, (float, torch.SymFloat)):
-            self.graph["sym_float_values"][name] = _sym_float(value)
+            self.graph["sym_float_values"][name] = self.numbers.real(value)
             return {"as_sym_float": {"as_name": name}}
         class_name = type(value).__name__
         self.graph["custom_obj_values"][name] = {"name": name, "class_fqn": class_name}
@@ -308,7 +302,7 @@ class _Writer:
         if isinstance(value, bool):
             return {"as_bool": value}
         if isinstance(value, (int, torch.SymInt)):
-            return _size(value)
+            return self.numbers.size(value)
         if isinstance(value, float):
             return {"as_float": _float(value)}
         if isinstance(value, complex):
@@ -319,13 +313,13 @@ class _Writer:
 
     def _enumeration(self, value: Any) -> Json:
         if isinstance(value, torch.dtype):
-            return {"as_scalar_type": _DTYPES.get(_short_name(value), _UNKNOWN)}
+            return {"as_scalar_type": _DTYPES.get(value, _UNKNOWN)}
         if isinstance(value, torch.device):
             return {"as_device": {"type": value.type, "index": value.index}}
         if isinstance(value, torch.layout):
-            return {"as_layout": _LAYOUTS.get(_short_name(value), _UNKNOWN)}
+            return {"as_layout": _LAYOUTS.get(value, _UNKNOWN)}
         if isinstance(value, torch.memory_format):
-            return {"as_memory_format": _MEMORY_FORMATS.get(_short_name(value), _UNKNOWN)}
+            return {"as_memory_format": _MEMORY_FORMATS.get(value, _UNKNOWN)}
         if isinstance(value, torch._ops.OpOverload):
             return {"as_operator": self._target(value)}
         raise CaptureError(f"{self._here}: an argument of type {type(value).__name__} has no form in the schema")
