@@ -144,10 +144,11 @@ Rewritten concat_of_one(const Candidate& node) {
   return Replacement{*concat, std::move(kept)};
 }
 
-// Over extents of 1 there is nothing to combine.
+// Over extents of 1 there is nothing to combine, but for sums of floats: 0 + -0.0 is 0.
 Rewritten reduce_of_one(const Candidate& node) {
   const Reduce* reduce = as<Reduce>(node);
   if (reduce == nullptr || info(reduce->kind).is_index) return std::nullopt;
+  if (reduce->kind == ReduceKind::Sum && is_float(node.type.dtype)) return std::nullopt;
   const std::vector<Expr>& shape = type_of(node, 0).shape;
   IndexMap map{node.type.shape, {}, {}, 0.0};
   int next = 0;
