@@ -36,7 +36,9 @@ std::string pins_text(const std::map<std::string, Pins>& pins, const std::string
   std::string text;
   const auto found = pins.find(region);
   if (found == pins.end()) return text;
-  for (const auto& [decision, value] : found->second.decisions) text += ";" + decision + "=" + value;
+  for (const auto& [decision, value] : found->second.decisions) {
+    text.append(";").append(decision).append("=").append(value);
+  }
   return text;
 }
 

@@ -13,12 +13,14 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string joined(const std::vector<Expr>& exprs) {
   std::vector<std::string> parts;
+  parts.reserve(exprs.size());
   for (const Expr& expr : exprs) parts.push_back(to_text(expr));
   return joined(parts);
 }
 
 std::string joined(const Executable& executable, const std::vector<SlotId>& slots) {
   std::vector<std::string> parts;
+  parts.reserve(slots.size());
   for (SlotId id : slots) parts.push_back("%" + executable[id].spec.name);
   return joined(parts);
 }
@@ -91,6 +93,7 @@ std::string to_text(const Executable& executable) {
     text += "  " + text_of(executable, instruction) + "\n";
   }
   std::vector<std::string> outputs;
+  outputs.reserve(executable.outputs.size());
   for (const ExecutableOutput& output : executable.outputs) outputs.push_back(text_of(executable, output));
   return text + "  return " + joined(outputs) + "\n}\n";
 }

@@ -11,6 +11,7 @@ namespace {
 
 std::vector<TensorSpec> specs_of(const Graph& graph, const std::vector<ValueId>& values) {
   std::vector<TensorSpec> specs;
+  specs.reserve(values.size());
   for (ValueId value : values) specs.push_back(spec_of(graph, value));
   return specs;
 }

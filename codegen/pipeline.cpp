@@ -107,6 +107,7 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
 
 Executable plan_executable(Planned& planned, const Framework& framework) {
   std::vector<CompiledRegion> regions;
+  regions.reserve(planned.regions.size());
   for (const LoweredRegion& lowered : planned.regions) regions.push_back(lowered.compiled);
   return planned.times.measure("plan", [&] {
     return plan(planned.graph, planned.partition, std::move(regions), planned.distinct.region_of,

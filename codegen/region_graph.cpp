@@ -15,6 +15,7 @@ Graph region_graph(const Graph& graph, const RegionNodes& region) {
     const Node& node = graph[id];
     if (copies.contains(node.results[0])) continue;
     std::vector<ValueId> operands;
+    operands.reserve(node.operands.size());
     for (ValueId operand : node.operands) operands.push_back(copies.at(operand));
     builder.set_source(node.source, node.origin);
     const Value& value = graph[node.results[0]];

@@ -82,6 +82,7 @@ int SizeProgram::add(const Expr& expr) {
 
 int SizeProgram::add_list(const std::vector<Expr>& exprs) {
   std::vector<int> parts;
+  parts.reserve(exprs.size());
   for (const Expr& expr : exprs) parts.push_back(expr.constant() ? -1 : add(expr));
   const int first = int(constants_.size());
   for (size_t i = 0; i < exprs.size(); ++i) {
