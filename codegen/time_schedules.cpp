@@ -139,6 +139,7 @@ class Variant {  // one schedule, loaded
  private:
   static std::vector<std::string> symbols_of_program(const RegionProgram& program) {
     std::vector<std::string> names;
+    names.reserve(program.sizes.size());
     for (const Expr& size : program.sizes) names.push_back(to_text(size));
     return names;
   }
@@ -210,6 +211,7 @@ std::vector<Result<double>> time_schedules(const TileGraph& graph, const std::ve
   }
   const std::vector<double> times = take_turns(variants, memory, options);
   std::vector<Result<double>> results;
+  results.reserve(variants.size());
   for (size_t v = 0; v < variants.size(); ++v) {
     results.push_back(built[v] ? Result<double>(times[v]) : Result<double>(built[v].unsupported()));
   }

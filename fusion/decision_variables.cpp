@@ -145,10 +145,14 @@ ScheduleSystem VariableMaker::make() {
   return std::move(system_);
 }
 
-std::string nearest_hint(const std::string& wanted, const std::vector<std::string>& known) {
-  const std::vector<std::string_view> words(known.begin(), known.end());
-  const std::optional<std::string> nearest = nearest_name(wanted, words);
-  return nearest ? "; did you mean " + *nearest + "?" : "";
+// "pin lane = 8: softmax_0 has no decision lane; did you mean lanes?"
+[[noreturn]] void refuse_pin(const std::string& pin, const std::string& owner, const std::string& kind,
+                             const std::string& wanted, const std::vector<std::string_view>& known) {
+  std::string text = pin;
+  text.append(": ").append(owner).append(" has no ").append(kind).append(" ").append(wanted);
+  if (const auto nearest = nearest_name(wanted, known))
+    text.append("; did you mean ").append(*nearest).append("?");
+  throw UserError(text);
 }
 
 }  // namespace
@@ -160,26 +164,21 @@ ScheduleSystem make_decision_variables(const TileGraph& graph, const Target& tar
 
 void add_pins(const Pins& pins, ConstraintSystem& system) {
   for (const auto& [name, text] : pins.decisions) {
+    const std::string pin = std::string(name).append(" = ").append(text);
     const std::optional<VariableId> variable = system.find(name);
+    std::vector<std::string_view> known;
     if (!variable) {
-      std::vector<std::string> known;
-      for (const Variable& candidate : system.variables) known.push_back(candidate.name);
-      throw UserError("pin " + name + " = " + text + ": " + system.tile_graph + " has no decision " + name +
-                      nearest_hint(name, known));
+      for (const Variable& candidate : system.variables) known.emplace_back(candidate.name);
+      refuse_pin("pin " + pin, system.tile_graph, "decision", name, known);
     }
-    const std::vector<DecisionValue>& domain = system.variables[variable->index].domain;
-    ValueSet value = 0;
-    std::vector<std::string> known;
-    for (size_t i = 0; i < domain.size(); ++i) {
-      if (domain[i].text == text) value = ValueSet{1} << i;
-      known.push_back(domain[i].text);
+    ValueSet value = 0, bit = 1;
+    for (const DecisionValue& candidate : system.variables[variable->index].domain) {
+      if (candidate.text == text) value = bit;
+      bit <<= 1U;
+      known.emplace_back(candidate.text);
     }
-    if (value == 0) {
-      throw UserError("pin " + name + " = " + text + ": " + name + " has no value " + text +
-                      nearest_hint(text, known));
-    }
-    system.constraints.push_back(
-        {AnyOf{{{*variable, value}}}, "pinned: " + name + " = " + text, ConstraintKind::Pin});
+    if (value == 0) refuse_pin("pin " + pin, name, "value", text, known);
+    system.constraints.push_back({AnyOf{{{*variable, value}}}, "pinned: " + pin, ConstraintKind::Pin});
   }
 }
 

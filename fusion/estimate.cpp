@@ -80,6 +80,7 @@ double memory_us(const Bytes& bytes, const Target& target, int threads) {
 
 double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
   std::vector<double> extent;
+  extent.reserve(graph.axes.size());
   for (const Axis& axis : graph.axes)
     extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
   const Bytes bytes = compulsory_bytes(graph, extent, hints);

@@ -84,8 +84,9 @@ DramTables::Grid DramTables::read_grid(const Target& target, const std::string& 
   Grid grid{std::move(rows), std::move(runs), {}};
   for (double row : grid.rows) {
     for (double run : grid.runs) {
-      const auto found = target.rates.find(key + "." + std::to_string(static_cast<int>(row)) + "." +
-                                           std::to_string(static_cast<int>(run)) + "." + threads);
+      std::string name = key;
+      for (double number : {row, run}) name.append(".").append(std::to_string(static_cast<int>(number)));
+      const auto found = target.rates.find(name.append(".").append(threads));
       if (found == target.rates.end()) return Grid{};
       grid.cells.push_back(found->second);
     }

@@ -147,7 +147,7 @@ void LimitWriter::add_kept_bytes(TileValueId value, VariableId keep, AtMost& fit
 
 void LimitWriter::add_keep() {
   if (system_.keep.empty()) return;
-  AtMost fits{{}, double(target_.l2_bytes / 2), "B"};
+  AtMost fits{{}, double(target_.l2_bytes) / 2, "B"};
   for (const auto& [value, keep] : system_.keep) {
     double elements = 1;
     std::string axes;
@@ -227,7 +227,7 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   const Choice here = is(stage, contiguous.index);
   require(MultipleOf{{here}, *tile_variable(contiguous), {system_.lanes}},
           "the tile of " + name(contiguous) + " is whole blocks of " + what);
-  AtMost fits{{{4, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes / 2), "B"};
+  AtMost fits{{{4, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes) / 2, "B"};
   for (const auto& [axis, tile] : system_.grid) {
     if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis)) continue;
     const double all = largest_extent(graph_, axis);

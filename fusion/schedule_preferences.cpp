@@ -85,7 +85,7 @@ void PreferenceWriter::prefer_lanes() {
       continue;
     }
     int enough = full;
-    while (enough > 4 && enough / 2 >= extent(axis)) enough /= 2;
+    while (enough > 4 && enough >= 2 * extent(axis)) enough /= 2;
     require({lane_axis_is_not(axis), is(system_.lanes, enough)},
             "lanes that " + graph_[axis].name + " fills: " + std::to_string(enough));
   }

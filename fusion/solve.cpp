@@ -110,6 +110,7 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   if (found.ranked.empty()) return Unsupported{explain_conflict(limits.constraints)};
 
   std::vector<Schedule> schedules;
+  schedules.reserve(found.ranked.size());
   for (const RankedAssignment& ranked : found.ranked) {
     schedules.push_back(schedule_of(limits, graph, ranked.assignment));
   }

@@ -155,40 +155,60 @@ double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const 
          (moved.written - copied) * tables_.write_ns(false);
 }
 
+// What misses a cache above the level where the data live moves; a streamed store goes to memory from
+// anywhere.
+bool TrafficCost::moves(const Access& access, size_t level, const Schedule& schedule) const {
+  if (is_streamed(access, schedule)) return level == 2;
+  return static_cast<MemoryLevel>(level) < home_;
+}
+
+Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                                  const std::vector<NestLoop>& nest, const Schedule& schedule,
+                                  double window) const {
+  std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
+  if (schedule.rows > 1) single_rows.pop_back();
+  std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
+  Traffic traffic;
+  Moved moved;
+  std::erase_if(accesses, [&](const Access* access) {
+    const bool turned = is_turned(*access, schedule);
+    if (turned) add_turned(*access, schedule, traffic, moved);
+    return turned;
+  });
+  for (size_t level = 0; level < 3; ++level) {
+    const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      if (!moves(*accesses[i], level, schedule)) continue;
+      if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
+      if (level == 0) traffic.l2_bytes += missed[i];
+      if (level == 1) traffic.l3_bytes += missed[i];
+      if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
+    }
+  }
+  traffic.dram_ns = dram_ns(moved, schedule);
+  return traffic;
+}
+
+// In each pass, when it does not stay in L1.
+double TrafficCost::spilled_bytes(const Schedule& schedule) const {
+  double bytes = 0;
+  for (TileValueId kept : schedule.keep) {
+    double elements = 1;
+    for (AxisId axis : graph_[kept].axes) elements *= facts_.extent[axis.index];
+    bytes += elements * held_bytes(graph_[kept].dtype);
+  }
+  return bytes;
+}
+
 std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValueId>>& passes,
                                          const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   const double window = window_bytes(schedule);
-  std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
-  if (schedule.rows > 1) single_rows.pop_back();
-  std::vector<Traffic> result(passes.size());
+  const double spilled = window <= usable_[0] ? 0 : spilled_bytes(schedule);
+  std::vector<Traffic> result;
+  result.reserve(passes.size());
   for (size_t pass = 0; pass < passes.size(); ++pass) {
-    std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
-    Moved moved;
-    std::erase_if(accesses, [&](const Access* access) {
-      const bool turned = is_turned(*access, schedule);
-      if (turned) add_turned(*access, schedule, result[pass], moved);
-      return turned;
-    });
-    for (size_t level = 0; level < 3; ++level) {
-      if (static_cast<MemoryLevel>(level) >= home_ && schedule.streamed.empty()) break;
-      const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
-      for (size_t i = 0; i < accesses.size(); ++i) {
-        const bool streamed = is_streamed(*accesses[i], schedule);
-        if (static_cast<MemoryLevel>(level) >= home_ && !(streamed && level == 2)) continue;
-        if (streamed && level != 2) continue;
-        if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
-        if (level == 0) result[pass].l2_bytes += missed[i];
-        if (level == 1) result[pass].l3_bytes += missed[i];
-        if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
-      }
-    }
-    result[pass].dram_ns = dram_ns(moved, schedule);
-    if (window <= usable_[0]) continue;
-    for (TileValueId kept : schedule.keep) {  // scratch that does not stay in L1
-      double times = 1;
-      for (AxisId axis : graph_[kept].axes) times *= facts_.extent[axis.index];
-      result[pass].l2_bytes += times * held_bytes(graph_[kept].dtype);
-    }
+    result.push_back(pass_traffic(pass, passes, nest, schedule, window));
+    result.back().l2_bytes += spilled;
   }
   return result;
 }

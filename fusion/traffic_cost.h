@@ -37,6 +37,10 @@ class TrafficCost {
   bool read_before(const Access& access, size_t pass,
                    const std::vector<std::vector<TileValueId>>& passes) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;
+  bool moves(const Access& access, size_t level, const Schedule& schedule) const;
+  Traffic pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                       const std::vector<NestLoop>& nest, const Schedule& schedule, double window) const;
+  double spilled_bytes(const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
   void add_turned(const Access& access, const Schedule& schedule, Traffic& traffic, Moved& moved) const;

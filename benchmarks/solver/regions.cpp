@@ -91,7 +91,9 @@ std::vector<BenchmarkRegion> benchmark_regions() {
     const std::string name = std::string(region.family) + "_" + std::to_string(region.rows) + "_" +
                              std::to_string(region.cols) + "_" + region.dtype;
     const std::string body = filled(families().at(region.family), region.rows, region.cols, region.dtype);
-    regions.push_back({region.family, parse_tile_graph("tile_graph " + name + " {\n" + body + "}\n")});
+    std::string text = "tile_graph ";
+    text.append(name).append(" {\n").append(body).append("}\n");
+    regions.push_back({region.family, parse_tile_graph(text)});
   }
   return regions;
 }
