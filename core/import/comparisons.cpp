@@ -24,7 +24,7 @@ Outputs shift(CapturedOp& op) {
   const DType dtype = op.dtype();
   if (op.is_tensor("other")) decline("shifts by a tensor");
   const int64_t count = op.integer("other");
-  if (count < 0 || count >= 8 * info(dtype).bytes) decline("a shift outside the type's width");
+  if (count < 0 || count >= int64_t{8} * info(dtype).bytes) decline("a shift outside the type's width");
   return {map(fn, operand(op, "self", dtype), operand(op, "other", dtype))};
 }
 
