@@ -36,8 +36,9 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view nam
 
 bool writes_in_place(std::string_view overload) {
   const std::string_view name = overload.substr(0, overload.rfind('.'));
-  const bool is_dunder = name.size() > 1 && name.substr(name.size() - 2) == "__";
-  return (name.back() == '_' && !is_dunder) || overload.find(".out") != std::string_view::npos ||
+  const std::string_view variant = overload.substr(overload.rfind('.') + 1);
+  const bool is_dunder = name.ends_with("__");
+  return (name.ends_with('_') && !is_dunder) || variant == "out" || variant.ends_with("_out") ||
          contains(kHiddenMutations, overload);
 }
 
