@@ -153,12 +153,10 @@ void PreferenceWriter::prefer_walk() {
 }
 
 void PreferenceWriter::prefer_rows() {
-  const double longest = from_memory() ? kLongRowMemory : kLongRowCache;
-  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
-    if (!structure_.is_reduced(AxisId{a}) || extent(AxisId{a}) * 4 <= longest) continue;
-    require({lane_axis_is_not(AxisId{a}), is(system_.rows, 1)},
-            "rows of " + graph_.axes[a].name + " are long enough alone");
-  }
+  double row_bytes = sizeof(float);
+  for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
+  if (row_bytes <= (from_memory() ? kLongRowMemory : kLongRowCache)) return;
+  require({is(system_.rows, 1)}, "the rows are long enough alone");
 }
 
 void PreferenceWriter::prefer_split() {
