@@ -60,7 +60,7 @@ asan-test: $(STAMPS)/python
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 1200
 
 python-test: build
-	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml . $(PYTEST_ARGS)
+	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . $(PYTEST_ARGS)
 
 ## make check         formatting, include directions, clang-tidy
 check: $(STAMPS)/cpp
