@@ -144,6 +144,7 @@ const Dialect& cpu_dialect() {
                        "float", "double"},
       .vector_type = "Vec<$>",
       .mask_type = "Mask",
+      .four_type = "Four<$>",
       .function = "extern \"C\" void $",
       .parameters = {"const void* const*", "const int64_t*", "int64_t", "int64_t", "void*"},
       .unroll = "#pragma GCC unroll $",

@@ -24,6 +24,7 @@ struct Dialect {
   std::array<const char*, 10> scalar_types;  // by DType
   const char* vector_type;                   // $ is the scalar type
   const char* mask_type;
+  const char* four_type;                  // $ is the scalar type
   const char* function;                   // $ is the kernel's name; the parameter list follows
   std::array<const char*, 5> parameters;  // types of buffers, sizes, first_tile, last_tile, scratch
   const char* unroll;                     // $ is the number

@@ -19,6 +19,7 @@ constexpr Dialect kText = {
     .scalar_types = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"},
     .vector_type = "vector $",
     .mask_type = "mask",
+    .four_type = "four $",
     .function = "",
     .parameters = {},
     .unroll = "",

@@ -161,7 +161,8 @@ class LaunchLowering {
   void accumulate(TileValueId reduction, const Computed& element);
   void add_block(const Accumulator& block);
   void finish(const Accumulator& accumulator);
-  Code over_lanes(const Accumulator& accumulator, int row);
+  Code over_copies(const Accumulator& accumulator, int row);
+  std::vector<Code> over_lanes(const Accumulator& accumulator);
   bool needs_blocks(TileValueId reduction) const;
   int64_t block_length(AxisId axis) const;
   bool lanes_are_reduced() const { return schedule_.lane_axis && !facts_.lanes_are_parallel; }

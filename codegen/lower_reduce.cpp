@@ -119,44 +119,69 @@ void LaunchLowering::add_block(const Accumulator& block) {
   }
 }
 
-// One number from the lanes and copies of a row.
-Code LaunchLowering::over_lanes(const Accumulator& accumulator, int row) {
+// The copies of a row come together lane by lane.
+Code LaunchLowering::over_copies(const Accumulator& accumulator, int row) {
   const ReduceSpelling spelling = spelling_of(accumulator.reduction);
-  const auto& lanes = accumulator.parts[static_cast<size_t>(row)];
-  if (accumulator.types.size() > 1) {
-    return {Member{{call(spelling.across, {lanes[0][0], lanes[0][1]})}, "index"}};
-  }
   std::vector<Code> codes;
-  for (const auto& components : lanes) codes.push_back(components[0]);
+  for (const auto& components : accumulator.parts[static_cast<size_t>(row)]) codes.push_back(components[0]);
   while (codes.size() > 1) {
     std::vector<Code> halves;
-    for (size_t i = 0; i + 1 < codes.size(); i += 2)
+    for (size_t i = 0; i + 1 < codes.size(); i += 2) {
       halves.push_back(combined(spelling, codes[i], codes[i + 1]));
+    }
     if (codes.size() % 2 == 1) halves.push_back(codes.back());
     codes = std::move(halves);
   }
-  const Code sum = call(spelling.across, {codes[0]});
-  return accumulator.types[0] == spelling.types[0] ? sum : call("convert", {sum}, {spelling.types[0]});
+  return codes[0];
+}
+
+// The lanes of a row come together to one number; those of four rows in the time of one.
+std::vector<Code> LaunchLowering::over_lanes(const Accumulator& accumulator) {
+  const TileValueId id = accumulator.reduction;
+  const ReduceSpelling spelling = spelling_of(id);
+  std::vector<Code> rows, numbers;
+  for (int row = 0; row < copies_.rows; ++row) {
+    const auto& first = accumulator.parts[static_cast<size_t>(row)][0];
+    if (accumulator.types.size() > 1) {
+      numbers.push_back({Member{{call(spelling.across, {first[0], first[1]})}, "index"}});
+    } else {
+      rows.push_back(over_copies(accumulator, row));
+    }
+  }
+  const bool takes_four = rows.size() == 4 && spelling.across_4[0] != '\0';
+  if (takes_four) {
+    const CodeType type{accumulator.types[0], CodeShape::Four};
+    const Code four =
+        scopes_.let(scopes_.depth(), name_of(id) + "_rows", type, call(spelling.across_4, rows));
+    for (int row = 0; row < 4; ++row) numbers.push_back(subscript({Member{{four}, "r"}}, integer(row)));
+  } else {
+    for (const Code& row : rows) numbers.push_back(call(spelling.across, {row}));
+  }
+  if (accumulator.types.back() == type_of(id, false).dtype) return numbers;
+  for (Code& number : numbers) number = call("convert", {number}, {spelling.types[0]});
+  return numbers;
 }
 
 void LaunchLowering::finish(const Accumulator& accumulator) {
   const TileValueId id = accumulator.reduction;
   const Copies outside = copies_;
   const int depth = scopes_.depth();
+  const std::string note = "%" + graph_[id].name;
+  const std::vector<Code> numbers = lanes_are_reduced() ? over_lanes(accumulator) : std::vector<Code>();
   for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
-    const auto& lanes = accumulator.parts[static_cast<size_t>(copies_.row)];
+    const auto row = static_cast<size_t>(copies_.row);
     if (lanes_are_reduced()) {
-      const std::string name = name_of(id) + copy_suffix(id);
-      const Code code = scopes_.let(depth, name, type_of(id, false), over_lanes(accumulator, copies_.row),
-                                    "%" + graph_[id].name);
+      const Code code =
+          scopes_.let(depth, name_of(id) + copy_suffix(id), type_of(id, false), numbers[row], note);
       scopes_.remember(value_key(id), {code, depth, false});
       continue;
     }
+    const auto& lanes = accumulator.parts[row];
     for (copies_.lane = 0; copies_.lane < static_cast<int>(lanes.size()); ++copies_.lane) {
       Code code = lanes[static_cast<size_t>(copies_.lane)].back();
       const CodeType type = type_of(id, schedule_.lanes > 1);
       if (accumulator.types.back() != type.dtype) code = call("convert", {code}, {type.dtype});
-      code = scopes_.let(depth, name_of(id) + copy_suffix(id), type, std::move(code), "%" + graph_[id].name);
+      code = scopes_.let(depth, name_of(id) + copy_suffix(id), type, std::move(code), note);
       scopes_.remember(value_key(id), {code, depth, schedule_.lanes > 1});
     }
     copies_.lane = outside.lane;

@@ -20,9 +20,9 @@ constexpr std::array kReserved = {
     "if",       "inline",    "int",       "int64_t",   "kInfinity", "kLanes",   "long",         "main",
     "mutable",  "namespace", "new",       "noexcept",  "not",       "nullptr",  "operator",     "or",
     "private",  "protected", "public",    "register",  "requires",  "return",   "short",        "signed",
-    "sizeof",   "static",    "struct",    "switch",    "template",  "this",     "thread_local", "throw",      "true",      "try",       "typedef",   "typeid",    "typename", "union",        "unsigned",
-    "using",    "virtual",   "void",      "volatile",  "wchar_t",   "while",    "xor",          "Vec",
-    "Mask",
+    "sizeof",   "static",    "struct",    "switch",    "template",  "this",     "thread_local", "throw",
+    "true",     "try",       "typedef",   "typeid",    "typename",  "union",    "unsigned",     "using",
+    "virtual",  "void",      "volatile",  "wchar_t",   "while",     "xor",      "Vec",          "Mask",
 };
 
 void collect_functions(const Code& code, std::set<std::string>& functions) {

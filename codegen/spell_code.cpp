@@ -172,6 +172,8 @@ std::string spell(CodeType type, const Dialect& dialect) {
   switch (type.shape) {
     case CodeShape::Vector:
       return type.dtype == DType::Bool ? dialect.mask_type : fill_in(dialect.vector_type, {scalar});
+    case CodeShape::Four:
+      return fill_in(dialect.four_type, {scalar});
     case CodeShape::Pointer:
       return scalar + "*";
     case CodeShape::ConstPointer:

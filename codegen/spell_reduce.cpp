@@ -20,7 +20,8 @@ ReduceSpelling logical(bool is_any) {
           .op = std::nullopt,
           .combine = is_any ? "mask_or" : "mask_and",
           .update = "",
-          .across = is_any ? "reduce_any" : "reduce_all"};
+          .across = is_any ? "reduce_any" : "reduce_all",
+          .across_4 = ""};
 }
 
 }  // namespace
@@ -34,20 +35,22 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
               CodeOperator::Add,
               "",
               "",
-              "reduce_add"};
+              "reduce_add",
+              "reduce_add_4"};
     case ReduceKind::Prod:
       return {{to},
               literal(is_float(to) ? Scalar(1.0) : Scalar(int64_t{1}), to),
               CodeOperator::Mul,
               "",
               "",
-              "reduce_mul"};
+              "reduce_mul",
+              ""};
     case ReduceKind::Max:
       if (to == DType::Bool) return logical(true);
-      return {{to}, end_of_range(to, true), std::nullopt, "max_nan", "", "reduce_max"};
+      return {{to}, end_of_range(to, true), std::nullopt, "max_nan", "", "reduce_max", "reduce_max_4"};
     case ReduceKind::Min:
       if (to == DType::Bool) return logical(false);
-      return {{to}, end_of_range(to, false), std::nullopt, "min_nan", "", "reduce_min"};
+      return {{to}, end_of_range(to, false), std::nullopt, "min_nan", "", "reduce_min", "reduce_min_4"};
     case ReduceKind::Any:
       return logical(true);
     case ReduceKind::All:
@@ -61,7 +64,8 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
               std::nullopt,
               "",
               is_max ? "update_max_index" : "update_min_index",
-              is_max ? "reduce_max_index" : "reduce_min_index"};
+              is_max ? "reduce_max_index" : "reduce_min_index",
+              ""};
     }
   }
   TILEFUSE_CHECK(false, "a ReduceKind outside its enum");

@@ -15,6 +15,7 @@ struct ReduceSpelling {
   const char* combine = "";        // ... otherwise accumulator = combine(accumulator, element)
   const char* update = "";         // positions: update(best, index, element, position)
   const char* across = "";         // lanes to one number
+  const char* across_4 = "";       // of four vectors at once; empty: there is none
 };
 ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const TileValue& operand);
 

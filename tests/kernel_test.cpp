@@ -191,6 +191,8 @@ TEST_F(KernelTest, works_on_several_rows_side_by_side) {
               "lanes col = 16, unroll 2\n grid row = 8\n walk multi_pass; keep %e\n rows 4\n split 1\n"
               " stage none\n stores cached",
               {{"s1", 83}});
+  EXPECT_THAT(runner_.source(), HasSubstr("reduce_max_4("));
+  EXPECT_THAT(runner_.source(), HasSubstr("reduce_add_4("));
 }
 
 const char* const kColumnSum = R"(tile_graph column_sum_0 {
