@@ -51,7 +51,9 @@ LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId redu
     auto& parts = accumulator.parts.emplace_back();
     for (int lane = 0; lane < lane_copies; ++lane) {
       const std::string copy = numbered(row, copies_.rows) + numbered(lane, lane_copies);
-      parts.push_back(declare_part(name_of(reduction) + kind + copy, spelling, accumulator.types));
+      std::string name = name_of(reduction);
+      name.append(kind).append(copy);
+      parts.push_back(declare_part(name, spelling, accumulator.types));
     }
   }
   return accumulator;

@@ -67,7 +67,8 @@ std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
     const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
     return named(bound_.at(axis).depth, graph_[axis].name + "_left", rest);
   };
-  const std::optional<Code> columns = left(staged.contiguous), rows = left(*schedule_.lane_axis);
+  std::optional<Code> columns = left(staged.contiguous);
+  const std::optional<Code> rows = left(*schedule_.lane_axis);
   if (!rows) return columns;
   const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *rows});
   return operate(CodeOperator::Choose, {is_inside, columns ? *columns : integer(lanes), integer(0)});
