@@ -11,7 +11,6 @@
 #include "core/import/import_graph.h"
 #include "core/import/operator_table.h"
 #include "core/import/sympy_text.h"
-#include "core/import/tensor.h"
 
 namespace tilefuse {
 namespace {
@@ -86,17 +85,6 @@ TEST(SympyText, other_functions_are_refused_by_name) {
   const Result<Expr> result = aten::parse_sympy("TruncToInt(Symbol('s0', integer=True))", unknown);
   ASSERT_FALSE(result);
   EXPECT_NE(result.unsupported().reason.find("TruncToInt"), std::string::npos);
-}
-
-// ---------------------------------------------------------------- literals
-TEST(RoundedTo, bf16_and_f16_round_to_even) {
-  EXPECT_EQ(aten::rounded_to(0.1, DType::BF16), 0.10009765625);
-  EXPECT_EQ(aten::rounded_to(1.00390625, DType::BF16), 1.0);       // halfway, down to even
-  EXPECT_EQ(aten::rounded_to(1.01171875, DType::BF16), 1.015625);  // halfway, up to even
-  EXPECT_EQ(aten::rounded_to(65519.0, DType::F16), 65504.0);
-  EXPECT_EQ(aten::rounded_to(65520.0, DType::F16), HUGE_VAL);
-  EXPECT_EQ(aten::rounded_to(0x1p-24, DType::F16), 0x1p-24);  // the smallest subnormal
-  EXPECT_EQ(aten::rounded_to(0x1p-26, DType::F16), 0.0);
 }
 
 // ---------------------------------------------------------------- captured modules

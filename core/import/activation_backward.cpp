@@ -5,6 +5,7 @@
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
+#include "core/rounding.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -72,7 +73,7 @@ Outputs log_sigmoid_backward(CapturedOp& op) {
 // A selection: nothing is rounded, so nothing is widened.
 Outputs threshold_backward(CapturedOp& op) {
   const double limit = op.number("threshold");
-  const DType dtype = rounded_to(limit, op.dtype()) == limit ? op.dtype() : info(op.dtype()).compute;
+  const DType dtype = round_to(op.dtype(), limit) == limit ? op.dtype() : info(op.dtype()).compute;
   const Tensor g = operand(op, "grad_output", dtype), x = operand(op, "self", dtype);
   return {as_result(op, where(compare(MapFn::Le, x, limit), 0.0, g))};
 }

@@ -3,6 +3,7 @@
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
 #include "core/import/view_maps.h"
+#include "core/rounding.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -82,7 +83,7 @@ Outputs linspace(CapturedOp& op) {
   const double start = op.number("start"), end = op.number("end");
   const int64_t steps = op.integer("steps");
   if (steps < 2) return {constant(op.builder(), start, op.dtype(), op.shape())};
-  const double step = rounded_to((end - start) / static_cast<double>(steps - 1), dtype);
+  const double step = round_to(dtype, (end - start) / static_cast<double>(steps - 1));
   const Tensor place = positions(op.builder(), op.shape(), 0);
   const Tensor from_start = cast(place, dtype) * step + start;
   const Tensor from_end = end - cast(like(place, steps - 1) - place, dtype) * step;

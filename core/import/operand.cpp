@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/import/refusal.h"
+#include "core/rounding.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -33,7 +34,7 @@ bool fits(const Number& number, DType dtype) {
   const Scalar* literal = std::get_if<Scalar>(&number);
   if (literal == nullptr) return false;
   const double value = to_double(*literal);
-  return value != value || rounded_to(value, dtype) == value;
+  return value != value || round_to(dtype, value) == value;
 }
 
 bool operand_fits(CapturedOp& op, std::string_view name, DType dtype) {

@@ -1,11 +1,11 @@
 #include "core/import/tensor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "core/import/refusal.h"
 #include "core/result.h"
+#include "core/rounding.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -19,40 +19,12 @@ Tensor broadcast_map(MapFn fn, const Tensor& a, const Tensor& b) {
   return {a.builder(), a.builder().map(fn, {left.id(), right.id()})};
 }
 
-// Nearest multiple of the spacing that a float with `mantissa_bits` has at this magnitude, ties to even.
-double rounded_mantissa(double value, int mantissa_bits, int smallest_exponent) {
-  if (value == 0.0 || !std::isfinite(value)) return value;
-  const int exponent = std::max(std::ilogb(value), smallest_exponent);
-  const double spacing = std::ldexp(1.0, exponent - mantissa_bits);
-  return std::nearbyint(value / spacing) * spacing;
-}
-
 }  // namespace
 
 // ---------------------------------------------------------------- leaves
-double rounded_to(double value, DType dtype) {
-  constexpr double kLargestF16 = 65504.0;
-  constexpr double kF16Overflow = 65520.0;  // halfway to the next power of two: rounds to infinity
-  switch (dtype) {
-    case DType::F32:
-      return static_cast<double>(static_cast<float>(value));
-    case DType::BF16: {
-      const double rounded = rounded_mantissa(static_cast<double>(static_cast<float>(value)), 7, -126);
-      return static_cast<double>(static_cast<float>(rounded));
-    }
-    case DType::F16: {
-      if (std::abs(value) >= kF16Overflow) return std::copysign(HUGE_VAL, value);
-      const double rounded = rounded_mantissa(value, 10, -14);
-      return std::abs(rounded) > kLargestF16 ? std::copysign(HUGE_VAL, value) : rounded;
-    }
-    default:
-      return value;
-  }
-}
-
 Tensor constant(GraphBuilder& builder, const Scalar& value, DType dtype, const Shape& shape) {
   Scalar exact = value;
-  if (is_float(dtype)) exact = rounded_to(to_double(value), dtype);
+  if (is_float(dtype)) exact = round_to(dtype, to_double(value));
   return {builder, builder.constant(exact, {dtype, shape})};
 }
 

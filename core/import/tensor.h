@@ -34,7 +34,6 @@ using Dims = std::vector<int>;
 using Shape = std::vector<Expr>;
 
 // ---------------------------------------------------------------- leaves
-double rounded_to(double value, DType dtype);  // nearest value that the type can hold; floats only
 Tensor constant(GraphBuilder& builder, const Scalar& value, DType dtype, const Shape& shape);
 Tensor like(const Tensor& model, const Scalar& value);  // a constant of the model's type
 Tensor size_tensor(GraphBuilder& builder, const Expr& size, DType dtype, const Shape& shape);

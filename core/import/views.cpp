@@ -5,6 +5,7 @@
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
 #include "core/import/view_maps.h"
+#include "core/rounding.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -220,7 +221,7 @@ Outputs pad(CapturedOp& op) {
   const Scalar* fill = std::get_if<Scalar>(&value);
   if (fill == nullptr) decline("a symbolic fill");
   IndexMap map{op.shape(), identity_map(x.shape()).coordinates, {}, *fill};
-  if (is_float(x.dtype())) map.fill = rounded_to(to_double(*fill), x.dtype());
+  if (is_float(x.dtype())) map.fill = round_to(x.dtype(), to_double(*fill));
   for (size_t i = 0; i + 1 < pads.size(); i += 2) {
     const int dim = x.rank() - 1 - static_cast<int>(i / 2);
     const Expr place = Expr::index(dim) - pads[i];
