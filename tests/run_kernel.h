@@ -3,8 +3,8 @@
 //   KernelRunner runner;
 //   std::vector<Tensor> outputs = runner.run(graph, schedule, {x}, {{"s0", 3}});
 //
-// Inputs end at an unreadable page, outputs lie between bytes that must not change, and the second of two runs
-// goes through the tiles backwards and must give the same bits.
+// Inputs end at an unreadable page, outputs lie between bytes that must not change, and the second of two
+// runs goes through the tiles backwards and must give the same bits.
 #pragma once
 #include <string>
 #include <vector>
