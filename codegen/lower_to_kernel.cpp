@@ -137,7 +137,7 @@ KernelProgram lower_to_kernel(const TileGraph& graph, const Schedule& schedule) 
   program.launches.workspaces = facts.workspaces;
   for (const std::string& symbol : facts.symbols) program.launches.sizes.push_back(Expr::symbol(symbol));
   const auto add_launch = [&](LaunchPart part, const std::string& suffix) {
-    LaunchLowering lowering(facts, part, to_identifier(graph.name + suffix));
+    LaunchLowering lowering(facts, part, to_function_name(graph.name + suffix));
     lowering.run();
     Kernel kernel = lowering.take_kernel();
     kernel.header = {"fused     " + fused_ops(graph), "schedule  " + schedule_line(schedule, graph),

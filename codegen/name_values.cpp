@@ -1,5 +1,6 @@
 #include "codegen/name_values.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
@@ -12,17 +13,18 @@ namespace {
 
 // Keywords of C++, types and constants of the runtime header, C's names that g++ warns about.
 constexpr std::array kReserved = {
-    "alignas",  "alignof",   "and",       "asm",       "auto",      "bf16",     "bitand",       "bitor",
-    "bool",     "break",     "case",      "catch",     "char",      "class",    "compl",        "concept",
-    "const",    "consteval", "constexpr", "constinit", "continue",  "co_await", "co_return",    "co_yield",
-    "decltype", "default",   "delete",    "do",        "double",    "else",     "enum",         "explicit",
-    "export",   "extern",    "f16",       "false",     "float",     "for",      "friend",       "goto",
-    "if",       "inline",    "int",       "int64_t",   "kInfinity", "kLanes",   "long",         "main",
-    "mutable",  "namespace", "new",       "noexcept",  "not",       "nullptr",  "operator",     "or",
-    "private",  "protected", "public",    "register",  "requires",  "return",   "short",        "signed",
-    "sizeof",   "static",    "struct",    "switch",    "template",  "this",     "thread_local", "throw",
-    "true",     "try",       "typedef",   "typeid",    "typename",  "union",    "unsigned",     "using",
-    "virtual",  "void",      "volatile",  "wchar_t",   "while",     "xor",      "Vec",          "Mask",
+    "alignas",  "alignof",   "and",       "asm",       "auto",      "bf16",     "bitand",    "bitor",
+    "bool",     "break",     "case",      "catch",     "char",      "class",    "compl",     "concept",
+    "const",    "consteval", "constexpr", "constinit", "continue",  "co_await", "co_return", "co_yield",
+    "decltype", "default",   "delete",    "do",        "double",    "else",     "enum",      "explicit",
+    "export",   "extern",    "f16",       "false",     "float",     "for",      "friend",    "goto",
+    "if",       "inline",    "int",       "int64_t",   "kInfinity", "kLanes",   "long",      "main",
+    "mutable",  "namespace", "new",       "noexcept",  "not",       "nullptr",  "operator",  "or",
+    "private",  "protected", "public",    "register",  "requires",  "return",   "short",     "signed",
+    "sizeof",   "static",    "std",       "struct",    "switch",    "template", "this",      "thread_local",
+    "throw",    "true",      "try",       "typedef",   "typeid",    "typename", "union",     "unsigned",
+    "using",    "virtual",   "void",      "volatile",  "wchar_t",   "while",    "xor",       "Vec",
+    "Mask",
 };
 
 void collect_functions(const Code& code, std::set<std::string>& functions) {
@@ -93,6 +95,12 @@ std::string to_identifier(std::string_view text) {
   for (size_t at = name.find("__"); at != std::string::npos; at = name.find("__")) name.erase(at, 1);
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name.front())) != 0)
     name.insert(name.begin(), 'v');
+  return name;
+}
+
+std::string to_function_name(std::string_view text) {
+  std::string name = to_identifier(text);
+  if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) name += "_kernel";
   return name;
 }
 

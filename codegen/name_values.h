@@ -12,6 +12,7 @@ namespace tilefuse {
 
 Kernel name_values(Kernel kernel);
 
-std::string to_identifier(std::string_view text);  // "x.1" -> "x_1", "2d" -> "v2d"
+std::string to_identifier(std::string_view text);     // "x.1" -> "x_1", "2d" -> "v2d"
+std::string to_function_name(std::string_view text);  // the same, no reserved word
 
 }  // namespace tilefuse

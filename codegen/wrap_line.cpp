@@ -1,5 +1,7 @@
 #include "codegen/wrap_line.h"
 
+#include <algorithm>
+
 namespace tilefuse {
 namespace {
 
@@ -12,11 +14,12 @@ bool is_good_break(std::string_view text, size_t space) {
   return (space > 0 && text[space - 1] == ',') || before_operator;
 }
 
-// The last such space at the lowest depth of brackets, not in the first half.
+// The last such space at the lowest depth of brackets, not in the first half and not in a comment at the end.
 size_t break_position(std::string_view text, size_t room) {
   size_t best = std::string_view::npos;
   int depth = 0, best_depth = 1 << 20;
-  for (size_t i = 0; i < text.size() && i <= room; ++i) {
+  const size_t end = std::min({text.size(), room + 1, text.find("//")});
+  for (size_t i = 0; i < end; ++i) {
     if (text[i] == '(' || text[i] == '[') ++depth;
     if (text[i] == ')' || text[i] == ']') --depth;
     if (text[i] == ' ' && i > room / 2 && depth <= best_depth && is_good_break(text, i)) {
