@@ -93,7 +93,7 @@ def spread(samples):
     return samples[::step][:SAMPLES]
 
 
-@pytest.mark.parametrize(("op", "dtype"), cases())
+@pytest.mark.parametrize(("op", "dtype"), list(cases()))
 def test_samples(op, dtype):
     gradient = dtype.is_floating_point and dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
     for sample in spread(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
