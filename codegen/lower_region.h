@@ -31,6 +31,7 @@ struct LoweredRegion {
   std::string tiles, schedule;  // as text
   std::vector<CostTerm> cost;
   double predicted_us = 0;
+  bool is_fault = false;  // refused because something broke, not because of what it is
 };
 
 LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,

@@ -1,6 +1,7 @@
 #include "codegen/pipeline.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "codegen/distinct_regions.h"
@@ -93,14 +94,16 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
       "build", [&] { return build_all(sources, toolchain, build, cache, jobs, progress); });
   std::vector<std::optional<Module>> modules(planned.regions.size());
   for (size_t i = 0; i < built.size(); ++i) {
-    CompiledRegion& region = planned.regions[region_of[i]].compiled;
     if (built[i]) {
       modules[region_of[i]] = *built[i];
       continue;
     }
+    LoweredRegion& lowered = planned.regions[region_of[i]];
     const int representative = planned.distinct.representative[region_of[i]];
-    region.refusal = built[i].unsupported().reason;
-    region.fallback = to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
+    lowered.is_fault = true;
+    lowered.compiled.refusal = built[i].unsupported().reason;
+    lowered.compiled.fallback =
+        to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
   }
   return modules;
 }
@@ -116,28 +119,21 @@ Executable plan_executable(Planned& planned, const Framework& framework) {
 }
 
 std::string report_of(const Planned& planned, const Executable& executable, const CompileOptions& options) {
-  return report_json({planned.graph,
-                      planned.partition,
-                      planned.distinct,
-                      planned.regions,
-                      executable,
-                      planned.times,
-                      planned.target.name,
-                      options.threads,
-                      {}});
+  return report_json({planned.graph, planned.partition, planned.distinct, planned.regions, executable,
+                      planned.times, planned.target.name, options.threads, options.hints});
 }
 
-// One line for each reason; in strict mode an error.
-std::vector<std::string> refusals(const Executable& executable, bool strict) {
-  std::vector<std::string> lines;
-  for (const CompiledRegion& region : executable.regions) {
-    if (region.refusal.empty()) continue;
-    if (strict) throw UserError("region " + region.name + " cannot be compiled: " + region.refusal);
-    lines.push_back("a region runs with the framework's operators: " + region.refusal);
+// One line for each fault. In strict mode every refusal is an error.
+std::vector<std::string> warnings_of(const Planned& planned, bool strict) {
+  std::set<std::string> lines;
+  for (const LoweredRegion& region : planned.regions) {
+    const std::string& refusal = region.compiled.refusal;
+    if (strict && !refusal.empty()) {
+      throw UserError("region " + region.compiled.name + " cannot be compiled: " + refusal);
+    }
+    if (region.is_fault) lines.insert("a region runs with the framework's operators: " + refusal);
   }
-  std::sort(lines.begin(), lines.end());
-  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
-  return lines;
+  return {lines.begin(), lines.end()};
 }
 
 // A plan from the cache and its modules, if the cache still has, or the compiler still makes, all of them.
@@ -145,14 +141,14 @@ std::optional<CompiledGraph> load_compiled(const std::string& key, const Compile
                                            const Toolchain& toolchain, KernelCache& cache) {
   auto cached = load_plan(cache, key);
   if (!cached) return std::nullopt;
-  std::vector<std::string> sources;
-  for (const CompiledRegion& region : cached->executable.regions) sources.push_back(region.program.source);
-  const BuildOptions build{.eager_numerics = options.eager_numerics};
-  const auto built = build_all(sources, toolchain, build, cache, /*jobs=*/1);
   CompiledGraph compiled;
-  for (const auto& module : built) {
+  for (const CompiledRegion& region : cached->executable.regions) {
+    compiled.modules.emplace_back();
+    if (!region.refusal.empty() && options.strict) return std::nullopt;  // what is wrong is found anew
+    if (!region.refusal.empty()) continue;
+    auto module = build(region.program.source, toolchain, {.eager_numerics = options.eager_numerics}, cache);
     if (!module) return std::nullopt;
-    compiled.modules.emplace_back(*module);
+    compiled.modules.back() = *std::move(module);
   }
   compiled.key = key;
   compiled.executable = std::move(cached->executable);
@@ -181,7 +177,7 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
   compiled.modules = build_regions(planned, options, toolchain, cache, progress);
   compiled.executable = plan_executable(planned, framework);
   compiled.report = report_of(planned, compiled.executable, options);
-  compiled.warnings = refusals(compiled.executable, options.strict);
+  compiled.warnings = warnings_of(planned, options.strict);
   return compiled;
 }
 

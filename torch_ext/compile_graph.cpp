@@ -126,7 +126,8 @@ std::string compile_graph(const std::string& graph_json, const std::string& opti
     {
       const std::lock_guard lock(compiled().mutex);
       const auto known = compiled().answers.find(key);
-      if (known != compiled().answers.end() && options.dump.empty()) return known->second;
+      const bool reusable = options.dump.empty() && !options.strict;
+      if (known != compiled().answers.end() && reusable) return known->second;
     }
     return compile_new(graph_json, options);
   });
