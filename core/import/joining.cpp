@@ -9,6 +9,7 @@ namespace {
 Outputs joined(CapturedOp& op, const std::vector<Tensor>& pieces, int dim) {
   if (pieces.size() == 1) return {map(MapFn::Copy, pieces[0])};
   std::vector<ValueId> operands;
+  operands.reserve(pieces.size());
   for (const Tensor& piece : pieces) operands.push_back(piece.id());
   return {Tensor(op.builder(), op.builder().add(Concat{dim}, std::move(operands), op.result().type))};
 }

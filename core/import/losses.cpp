@@ -6,7 +6,7 @@
 namespace tilefuse::aten {
 namespace {
 
-enum Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };
+constexpr int64_t kNone = 0, kMean = 1;  // of the reductions
 
 // Drops the dims (of extent 1) that a full reduction kept.
 Tensor scalar_of(const Tensor& kept) { return reshape(kept, {}); }

@@ -149,6 +149,7 @@ Expr Metadata::expression(const Field& sym_expr) { return parsed(sym_expr["expr_
 
 std::vector<Expr> Metadata::sizes(const Field& list) {
   std::vector<Expr> result;
+  result.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i) result.push_back(size(list.at(i)));
   return result;
 }
