@@ -8,6 +8,7 @@ namespace {
 
 // Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
 constexpr double kExposedLatency = 0.5;
+constexpr double kScalarShare = 0.5;  // of a vector's cycles: more of the narrow instructions go side by side
 // Of counting and branching, once an iteration: what unrolling saves beside the chains.
 constexpr double kIterationCycles = 0.5;
 
@@ -80,7 +81,8 @@ PortCycles ComputeCost::value_cycles(TileValueId value, int lanes, std::optional
   const bool vector = lane_axis && axes_[value.index][lane_axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
-  cycles.add(cycles_[value.index], vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : 1);
+  cycles.add(cycles_[value.index],
+             vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : kScalarShare);
   if (access == nullptr || !vector || !scattered(*access, lane_axis)) return cycles;
   if (staged) {  // loaded, log2(lanes) exchanges, into scratch and back
     cycles.load *= 2;

@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace tilefuse {
+namespace {
+
+constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
+
+}  // namespace
 
 CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
     : graph_(graph),
@@ -33,9 +38,13 @@ const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueI
   return pass_values_.emplace(keep, std::move(passes)).first->second;
 }
 
-// Every loop but the innermost begins it anew; rows side by side are no loop in the code.
+// Every loop but the innermost begins it anew; rows side by side, and a few trips, are no loop in the code.
 double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  const size_t loops = nest.size() - (schedule.rows > 1 ? 1 : 0);
+  size_t loops = nest.size() - (schedule.rows > 1 ? 1 : 0);
+  const auto trips = [&](const NestLoop& loop) {
+    return loop.axis == schedule.lane_axis ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+  };
+  while (loops > 1 && trips(nest[loops - 1]) <= kUnrolledTrips) --loops;
   double starts = 1;
   for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
   return starts * rates_.loop_start;
