@@ -53,6 +53,7 @@ class HostRun {
       const CompiledRegion& region = executable_.regions[r];
       TILEFUSE_CHECK(region.refusal.empty(), "run_on_host: " + region.refusal);
       std::vector<std::string> names;
+      names.reserve(symbols.size());
       for (const auto& [name, value] : symbols) names.push_back(name);
       sizes_.emplace_back(names);
       regions_.push_back(load_region(region.program, sizes_.back(), [&](const std::string& name) {
@@ -73,6 +74,7 @@ class HostRun {
           [](const auto&) { throw InternalError("run_on_host: an instruction that needs the framework"); });
     }
     std::vector<Tensor> outputs;
+    outputs.reserve(executable_.outputs.size());
     for (const ExecutableOutput& output : executable_.outputs)
       outputs.push_back(read(std::get<SlotId>(output)));
     return outputs;
@@ -84,6 +86,7 @@ class HostRun {
   }
   std::vector<int64_t> at(const std::vector<Expr>& exprs) const {
     std::vector<int64_t> values;
+    values.reserve(exprs.size());
     for (const Expr& e : exprs) values.push_back(at(e));
     return values;
   }

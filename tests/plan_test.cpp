@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 
 #include "codegen/executable_json.h"
@@ -108,32 +109,40 @@ TEST(MemoryPlan, symbolic_values_share_where_one_size_is_provably_enough) {
   EXPECT_EQ(plan.bytes, s * 192);
 }
 
+using Draw = std::function<int(int low, int high)>;
+
+std::vector<ArenaRequest> random_requests(const Draw& draw, bool symbolic) {
+  const Expr s = Expr::symbol("s");
+  std::vector<ArenaRequest> requests(size_t(draw(1, 24)));
+  for (ArenaRequest& request : requests) {
+    request.bytes = symbolic && draw(0, 1) == 1 ? s * draw(1, 90) : Expr(draw(0, 900));
+    request.first = draw(0, 20);
+    request.last = request.first + draw(0, 6);
+  }
+  return requests;
+}
+
+bool meet(const ArenaRequest& a, const ArenaRequest& b) { return a.last >= b.first && b.last >= a.first; }
+
+void expect_apart(const std::vector<ArenaRequest>& requests, const ArenaPlan& plan, int64_t size) {
+  const auto at = [&](const Expr& e) { return evaluate(e, {}, [&](const std::string&) { return size; }); };
+  for (size_t a = 0; a < requests.size(); ++a) {
+    const int64_t start = at(plan.offsets[a]), end = start + at(requests[a].bytes);
+    EXPECT_EQ(start % 64, 0);
+    EXPECT_LE(end, at(plan.bytes));
+    for (size_t b = 0; b < a; ++b) {
+      const int64_t other = at(plan.offsets[b]), other_end = other + at(requests[b].bytes);
+      EXPECT_TRUE(!meet(requests[a], requests[b]) || end <= other || other_end <= start) << a << " and " << b;
+    }
+  }
+}
+
 TEST(MemoryPlan, never_lets_living_values_overlap) {
   std::mt19937 random(7);
-  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  const Expr s = Expr::symbol("s");
+  const Draw draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   for (int round = 0; round < 200; ++round) {
-    const bool symbolic = round % 2 == 1;
-    std::vector<ArenaRequest> requests;
-    for (int i = draw(1, 24); i > 0; --i) {
-      const int first = draw(0, 20);
-      const Expr bytes = symbolic && draw(0, 1) == 1 ? s * draw(1, 90) : Expr(draw(0, 900));
-      requests.push_back({bytes, first, first + draw(0, 6)});
-    }
-    const ArenaPlan plan = plan_arena(requests);
-    const int64_t size = draw(1, 50);
-    const auto at = [&](const Expr& e) { return evaluate(e, {}, [&](const std::string&) { return size; }); };
-    for (size_t a = 0; a < requests.size(); ++a) {
-      EXPECT_EQ(at(plan.offsets[a]) % 64, 0);
-      EXPECT_LE(at(plan.offsets[a]) + at(requests[a].bytes), at(plan.bytes));
-      for (size_t b = 0; b < a; ++b) {
-        if (requests[a].last < requests[b].first || requests[b].last < requests[a].first) continue;
-        const int64_t start_a = at(plan.offsets[a]), start_b = at(plan.offsets[b]);
-        const bool apart =
-            start_a + at(requests[a].bytes) <= start_b || start_b + at(requests[b].bytes) <= start_a;
-        EXPECT_TRUE(apart) << "requests " << a << " and " << b;
-      }
-    }
+    const std::vector<ArenaRequest> requests = random_requests(draw, round % 2 == 1);
+    expect_apart(requests, plan_arena(requests), draw(1, 50));
   }
 }
 

@@ -57,6 +57,7 @@ class Interpreter {
   }
   std::vector<int64_t> sizes(const std::vector<Expr>& exprs) const {
     std::vector<int64_t> result;
+    result.reserve(exprs.size());
     for (const Expr& expr : exprs) result.push_back(size(expr));
     return result;
   }
@@ -140,6 +141,7 @@ class Interpreter {
     const AtenMap* row = aten_map(map.fn);
     TILEFUSE_CHECK(row != nullptr, std::string("no operator stands for ") + info(map.fn).name);
     std::vector<IValue> arguments;
+    arguments.reserve(node.operands.size());
     for (size_t i = 0; i < node.operands.size(); ++i) arguments.emplace_back(operand(node, i));
     if (row->addend_first) std::rotate(arguments.begin(), arguments.end() - 1, arguments.end());
     if (row->rounding_mode != nullptr) arguments.emplace_back(std::string(row->rounding_mode));

@@ -189,7 +189,7 @@ PreparedCall::PreparedCall(const CallOperator& call, SizeProgram& sizes)
       arguments_.push_back(argument(*given, parameter, sizes));
       continue;
     }
-    const auto fallback = parameter.default_value();
+    const auto& fallback = parameter.default_value();
     if (!fallback) throw UserError(call.call.op + ": the argument " + parameter.name() + " is missing");
     arguments_.emplace_back().fixed = *fallback;
   }
@@ -248,6 +248,7 @@ PreparedCall::Argument PreparedCall::list(const ListArgument& given, const c10::
     return result;
   }
   std::vector<Expr> exprs;
+  exprs.reserve(given.items.size());
   for (const CallArgument& item : given.items) exprs.push_back(std::get<Expr>(item.value));
   result.kind = Argument::Kind::Sizes;
   result.size = sizes.add_list(exprs);

@@ -183,7 +183,7 @@ bool is_registered(const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({"tilefuse::" + name, ""}).has_value();
 }
 
-void register_executable(const std::string& name, Runner runner) {
+void register_executable(const std::string& name, const Runner& runner) {
   const std::lock_guard lock(registration_mutex());
   if (is_registered(name)) return;
   static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;

@@ -11,9 +11,10 @@
 
 namespace tilefuse {
 
-// Whether its operator takes (Tensor[] tensors, SymInt[] sizes): it has more inputs than an operator can have.
+// Whether its operator takes (Tensor[] tensors, SymInt[] sizes): it has more inputs than an operator can
+// have.
 bool takes_lists(const Executable& executable);
 bool is_registered(const std::string& name);
-void register_executable(const std::string& name, std::shared_ptr<const GraphRunner> runner);
+void register_executable(const std::string& name, const std::shared_ptr<const GraphRunner>& runner);
 
 }  // namespace tilefuse

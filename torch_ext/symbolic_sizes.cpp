@@ -42,6 +42,7 @@ c10::SymInt evaluate_symbolic(const Expr& expr, const SymbolicSizes& symbols) {
 
 std::vector<c10::SymInt> evaluate_symbolic(const std::vector<Expr>& exprs, const SymbolicSizes& symbols) {
   std::vector<c10::SymInt> result;
+  result.reserve(exprs.size());
   for (const Expr& expr : exprs) result.push_back(evaluate_symbolic(expr, symbols));
   return result;
 }
