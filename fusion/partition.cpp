@@ -107,9 +107,9 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   }
   const auto tiles = lower_to_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
-  if (const auto structure = analyze_structure(*tiles); !structure) {
-    return NotSchedulable{structure.unsupported().reason};
-  }
+  const auto structure = analyze_structure(*tiles);
+  if (!structure) return NotSchedulable{structure.unsupported().reason};
+  if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
   fused_us = estimate_us(*tiles, target_, options_.threads, options_.hints);
   const double apart_us = cost(first) + cost(second);
   if (fused_us > apart_us * (1 - kMarginShare) - kMarginUs) return NoGain{apart_us, fused_us};

@@ -56,14 +56,6 @@ std::optional<Unsupported> check_coverage(const TileGraph& graph, const Structur
                          ", which other outputs walk in parallel"};
     }
   }
-  for (const TileValueId reduction : structure.reductions) {
-    for (const AxisId axis : structure.parallel) {
-      if (contains(graph[reduction].axes, axis)) continue;
-      return Unsupported{"cannot schedule %" + graph[reduction].name +
-                         " in one nest: it does not vary along " + axes_text(graph, {axis}) +
-                         " and would be reduced again for each of its elements"};
-    }
-  }
   return std::nullopt;
 }
 
@@ -173,6 +165,18 @@ std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis) {
   const auto extent = graph[axis].extent.constant();
   std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
   return {points.begin(), points.end()};
+}
+
+std::optional<Unsupported> repeated_reduction(const TileGraph& graph, const Structure& structure) {
+  for (const TileValueId reduction : structure.reductions) {
+    for (const AxisId axis : structure.parallel) {
+      if (contains(graph[reduction].axes, axis)) continue;
+      return Unsupported{"cannot schedule %" + graph[reduction].name +
+                         " in one nest: it does not vary along " + axes_text(graph, {axis}) +
+                         " and would be reduced again for each of its elements"};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace tilefuse

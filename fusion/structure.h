@@ -26,6 +26,10 @@ struct Structure {
 
 Result<Structure> analyze_structure(const TileGraph& graph);
 
+// A reduction that does not vary along some parallel axis runs again for each element of it: right, and no
+// reason to refuse a region that was asked for, but one not to make it by fusion. nullopt: there is none.
+std::optional<Unsupported> repeated_reduction(const TileGraph& graph, const Structure& structure);
+
 // parallel i; reduced r; 3 passes
 //   pass 0: %m = reduce.max
 //   ...
