@@ -7,6 +7,7 @@
 namespace tilefuse {
 namespace {
 
+constexpr double kMaskedTailCycles = 40;
 constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
 
 }  // namespace
@@ -47,7 +48,16 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
   while (loops > 1 && trips(nest[loops - 1]) <= kUnrolledTrips) --loops;
   double starts = 1;
   for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
-  return starts * rates_.loop_start;
+  return starts * rates_.loop_start + tail_cycles(nest, schedule);
+}
+
+// A last vector that is not full is masked, in every run of the loop over lanes.
+double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  if (!schedule.lane_axis) return 0;
+  if (std::fmod(facts_.extent[schedule.lane_axis->index], schedule.lanes) == 0) return 0;
+  double runs = 1;
+  for (const NestLoop& loop : nest) runs *= loop.axis == schedule.lane_axis ? 1 : loop.trips;
+  return runs * kMaskedTailCycles;
 }
 
 // Partial results are written by the first launch and summed by a second one.

@@ -46,6 +46,7 @@ class CostModel {
   Parts parts_on(const Schedule& schedule, int threads);
   bool can_share(const Schedule& schedule) const;  // among threads
   double loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  double tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double combine_us(const Schedule& schedule, int threads) const;
 
   const TileGraph& graph_;
