@@ -65,7 +65,8 @@ class CaseParser {
     const AxisId axis = axes_.at(cursor_.identifier());
     cursor_.expect(")");
     if (op == "extent") return literal(static_cast<double>(*writer_.extents()[axis.index].constant()));
-    const TileValueId index = make(TileIndex{Expr::index(static_cast<int>(axis.index))}, {}, DType::I64, "position");
+    const TileValueId index =
+        make(TileIndex{Expr::index(static_cast<int>(axis.index))}, {}, DType::I64, "position");
     return make(TileMap{MapFn::Cast}, {index}, DType::F32, "iota");
   }
 
