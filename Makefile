@@ -7,7 +7,7 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml')
 
-.PHONY: help demo test bench bench-solver calibrate build setup check cpp-test asan-test python-test format tidy clean
+.PHONY: help demo test test-full bench bench-solver calibrate build setup check cpp-test asan-test python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -15,9 +15,13 @@ help:
 demo: build
 	$(VENV)/bin/tilefuse demo
 
-## make test          everything CI checks: style, C++ tests, sanitizers, Python tests, size table
-test: check cpp-test asan-test python-test
+## make test          everything CI checks: style, C++ tests, Python tests, size table
+test: check cpp-test python-test
 	$(PYTHON) tools/size_table.py
+
+## make test-full     the same with sanitizers and every OpInfo sample (an hour on two cores)
+test-full: test asan-test
+	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m slow
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases
 bench: build
@@ -60,7 +64,7 @@ asan-test: $(STAMPS)/python
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 1200
 
 python-test: build
-	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . $(PYTEST_ARGS)
+	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)
 
 ## make check         formatting, include directions, clang-tidy
 check: $(STAMPS)/cpp

@@ -39,7 +39,10 @@ def executable() -> str | None:
     return found[-1] if found else None
 
 
-pytestmark = pytest.mark.skipif(executable() is None, reason="import_eval is not built")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(executable() is None, reason="import_eval is not built"),
+]
 
 
 def rows() -> list[str]:

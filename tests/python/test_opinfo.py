@@ -19,6 +19,8 @@ from tilefuse.options import Options
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
+pytestmark = pytest.mark.slow
+
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.bool)
 SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "4"))  # of each operator and dtype, spread over all
 # Results that are not determined: random numbers, uninitialised memory; or that are no tensors of numbers.
