@@ -60,7 +60,7 @@ const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
 }
 
 Expr LaunchLowering::task_coordinate(AxisId axis) const {
-  const Expr index = Expr::index(static_cast<int>(axis.index));
+  Expr index = Expr::index(static_cast<int>(axis.index));
   if (!task_.contains(axis)) return index;
   return index - Expr::symbol("first " + graph_[axis].name, {.low = 0});
 }

@@ -62,6 +62,7 @@ std::string to_text(const Partition& partition, const Graph& graph) {
   for (size_t i = 0; i < partition.regions.size(); ++i) {
     const Region& region = partition.regions[i];
     std::vector<ValueId> computed;
+    computed.reserve(region.nodes.size());
     for (NodeId node : region.nodes) computed.push_back(graph[node].results[0]);
     text += "region " + std::to_string(i) + " " + region.name + ": " + names(graph, computed) + "\n";
     text += "  reads " + names(graph, region.inputs) + "; writes " + names(graph, region.outputs) + "\n";

@@ -19,6 +19,7 @@ void parallel_for(int64_t tiles, int64_t grain, void* context, TileBody body) {
 
 SizeProgram sizes_bound_by(const std::vector<SymbolBinding>& bindings) {
   std::vector<std::string> symbols;
+  symbols.reserve(bindings.size());
   for (const SymbolBinding& binding : bindings) symbols.push_back(binding.symbol);
   return SizeProgram(std::move(symbols));
 }
@@ -264,6 +265,7 @@ class GraphCall {
 
   void run_fallback(const LaunchRegion& launch, const AtenFallback& fallback) {
     std::vector<at::Tensor> inputs;
+    inputs.reserve(launch.inputs.size());
     for (const SlotId id : launch.inputs) inputs.push_back(tensor(id));
     std::map<std::string, int64_t> symbols;
     for (size_t s = 0; s < graph_.bindings_.size(); ++s) symbols[graph_.bindings_[s].symbol] = registers_[s];
