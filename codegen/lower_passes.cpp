@@ -24,8 +24,7 @@ std::vector<LaunchLowering::Root> LaunchLowering::roots_of_pass(int pass) const 
   std::vector<Root> roots;
   for (const TileValueId id : reductions_of_pass(pass)) roots.push_back({id, nullptr});
   for (const TileStore& store : graph_.stores) {
-    const bool is_here =
-        structure_.varies_along_reduced(graph_, store.value) && structure_.level[store.value.index] == pass;
+    const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass;
     if (is_here) roots.push_back({store.value, &store});
   }
   return roots;
@@ -171,7 +170,7 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
 void LaunchLowering::final_stores() {
   std::vector<Root> roots;
   for (const TileStore& store : graph_.stores) {
-    if (!structure_.varies_along_reduced(graph_, store.value)) roots.push_back({store.value, &store});
+    if (!structure_.stores_in_pass(store)) roots.push_back({store.value, &store});
   }
   if (!roots.empty()) {
     scopes_.blank();

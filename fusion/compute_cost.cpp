@@ -66,7 +66,9 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   }
   for (const TileStore& store : graph.stores) {
     store_cycles_.push_back(cycles_per_register(graph, store, target));
-    store_axes_.push_back(mask_of(graph[store.value].axes, axes));
+    std::vector<bool> walked(axes, false);
+    for (const int index : indices_of(store.offset)) walked[static_cast<size_t>(index)] = true;
+    store_axes_.push_back(std::move(walked));
   }
 }
 
@@ -128,7 +130,7 @@ PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>&
   PortCycles cycles;
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     const TileValueId value = graph_.stores[s].value;
-    if (!facts_.structure.varies_along_reduced(graph_, value)) continue;
+    if (!facts_.structure.stores_in_pass(graph_.stores[s])) continue;
     if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
     cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
                executions(nest, schedule, store_axes_[s]));
@@ -182,7 +184,7 @@ double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Sche
                executions(loops, schedule, axes_[v]));
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    if (facts_.structure.varies_along_reduced(graph_, graph_.stores[s].value)) continue;
+    if (facts_.structure.stores_in_pass(graph_.stores[s])) continue;
     cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
                executions(loops, schedule, store_axes_[s]));
   }

@@ -75,7 +75,7 @@ std::vector<TileValueId> roots_of_pass(const TileGraph& graph, const Structure& 
     if (structure.level[reduction.index] == pass) roots.push_back(reduction);
   }
   for (const TileStore& store : graph.stores) {
-    if (!structure.varies_along_reduced(graph, store.value)) continue;
+    if (!structure.stores_in_pass(store)) continue;
     if (structure.level[store.value.index] == pass) roots.push_back(store.value);
   }
   return roots;

@@ -73,7 +73,7 @@ void assign_levels(const TileGraph& graph, Structure& structure) {
     structure.passes = std::max(structure.passes, structure.level[reduction.index] + 1);
   }
   for (const TileStore& store : graph.stores) {
-    if (!structure.varies_along_reduced(graph, store.value)) continue;
+    if (!structure.stores_in_pass(store)) continue;
     structure.passes = std::max(structure.passes, structure.level[store.value.index] + 1);
   }
 }
@@ -105,6 +105,12 @@ bool Structure::varies_along_reduced(const TileGraph& graph, TileValueId value) 
   return std::any_of(axes.begin(), axes.end(), [&](AxisId axis) { return is_reduced(axis); });
 }
 
+bool Structure::stores_in_pass(const TileStore& store) const {
+  return std::any_of(reduced.begin(), reduced.end(), [&](AxisId axis) {
+    return uses_index(store.offset, static_cast<int>(axis.index));
+  });
+}
+
 bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); }
 
 Result<Structure> analyze_structure(const TileGraph& graph) {
@@ -131,7 +137,7 @@ std::string to_text(const Structure& structure, const TileGraph& graph) {
     }
     for (const TileStore& store : graph.stores) {
       const bool is_here = structure.level[store.value.index] == pass;
-      if (!is_here || !structure.varies_along_reduced(graph, store.value)) continue;
+      if (!is_here || !structure.stores_in_pass(store)) continue;
       text += head + "store %" + graph[store.buffer].name + "\n";
     }
   }

@@ -21,6 +21,8 @@ struct Structure {
   std::vector<int> level;  // by TileValueId
   int passes = 0;          // levels of loops over the reduced axes, the storing one included
   bool varies_along_reduced(const TileGraph& graph, TileValueId value) const;
+  // A store that walks a reduced axis stands in a pass, also when what it stores is the same all along.
+  bool stores_in_pass(const TileStore& store) const;
   bool is_reduced(AxisId axis) const;
 };
 
