@@ -165,6 +165,7 @@ class LaunchLowering {
   std::vector<Code> over_lanes(const Accumulator& accumulator);
   bool needs_blocks(TileValueId reduction) const;
   int64_t block_length(AxisId axis) const;
+  int64_t longest_chain(TileValueId reduction) const;
   bool lanes_are_reduced() const { return schedule_.lane_axis && !facts_.lanes_are_parallel; }
   Code position(TileValueId reduction);
   Computed scan(TileValueId id, const TileScan& scan);

@@ -4,12 +4,14 @@
 #include "codegen/launch_lowering.h"
 #include "codegen/spell_reduce.h"
 #include "core/result.h"
+#include "fusion/contraction.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr int64_t kLongestChain = 128;  // additions of f32 into one accumulator before it joins a sum in f64
-constexpr int64_t kBlockSteps = 128;
+// Sums of products: as long as the panels of a matrix library.
+constexpr int64_t kLongestProductChain = 512;
 
 std::string numbered(int copy, int copies) { return copies > 1 ? "_" + std::to_string(copy) : ""; }
 
@@ -203,11 +205,20 @@ bool LaunchLowering::needs_blocks(TileValueId reduction) const {
                          : facts_.extents[axis.index]);
   }
   if (part_ == LaunchPart::Partial) chain = ceildiv(chain, schedule_.split);
-  return !proves_nonnegative(Expr(kLongestChain) - chain);
+  return !proves_nonnegative(Expr(longest_chain(reduction)) - chain);
 }
 
+int64_t LaunchLowering::longest_chain(TileValueId reduction) const {
+  return contraction_of(graph_, reduction) ? kLongestProductChain : kLongestChain;
+}
+
+// Of the reductions that go in blocks, the one with the shortest chains decides.
 int64_t LaunchLowering::block_length(AxisId axis) const {
-  return axis == schedule_.lane_axis ? kBlockSteps * schedule_.lanes * schedule_.unroll : kBlockSteps;
+  int64_t steps = kLongestProductChain;
+  for (const TileValueId id : reductions_of_pass(pass_)) {
+    if (needs_blocks(id)) steps = std::min(steps, longest_chain(id));
+  }
+  return axis == schedule_.lane_axis ? steps * schedule_.lanes * schedule_.unroll : steps;
 }
 
 void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {

@@ -126,10 +126,11 @@ void Checker::check_keep() {
 }
 
 void Checker::check_rows() {
-  require(one_of(schedule_.rows, {1, 2, 4}), "rows: " + std::to_string(schedule_.rows) + " is not 1, 2 or 4");
+  require(one_of(schedule_.rows, {1, 2, 4, 6, 8}),
+          "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 4, 6 or 8");
   if (schedule_.rows <= 1) return;
   require(has_reductions(), "rows: blocking rows needs a reduction");
-  require(!lanes_are_parallel(), "rows: the lane axis is parallel already");
+  require(!schedule_.accumulate_in_scratch, "rows: accumulators in scratch are a row already");
   const std::optional<AxisId> axis = row_axis(schedule_);
   require(axis.has_value(), "rows: there is no parallel axis to block");
   if (!axis) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/contraction.h"
+
 namespace tilefuse {
 namespace {
 
@@ -59,6 +61,12 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
       for (AxisId axis : reduce->axes) mask[axis.index] = true;
     }
     axes_.push_back(std::move(mask));
+  }
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {  // multiplied and added by one instruction
+    const auto sum = contraction_of(graph, TileValueId{v});
+    if (!sum) continue;
+    cycles_[sum->product.index] = {};
+    cycles_[v] = {.vector = target.rate("clk_per_vector.fma")};
   }
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;

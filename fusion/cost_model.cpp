@@ -41,9 +41,11 @@ const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueI
 
 // Every loop but the innermost begins it anew; rows side by side, and a few trips, are no loop in the code.
 double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  size_t loops = nest.size() - (schedule.rows > 1 ? 1 : 0);
+  size_t loops = nest.size();
+  while (loops > 1 && nest[loops - 1].in_registers) --loops;
   const auto trips = [&](const NestLoop& loop) {
-    return loop.axis == schedule.lane_axis ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+    const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
+    return counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
   };
   while (loops > 1 && trips(nest[loops - 1]) <= kUnrolledTrips) --loops;
   double starts = 1;

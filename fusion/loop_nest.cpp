@@ -54,27 +54,38 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
     NestLoop loop{axis, facts.extent[axis.index], 1, false};
     (axis == lane ? lane_loop : reduced).push_back(loop);
   }
-  for (const AxisTile& tile : schedule.grid) {
-    if (tile.axis == lane) lane_loop.push_back({tile.axis, tile_extent(facts, tile), 1, false});
-  }
   const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));
+  const double block = double(schedule.lanes) * schedule.unroll;
+  const bool in_blocks = !lane_inside && !reduced.empty();
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.axis != lane) continue;
+    const double extent = tile_extent(facts, tile);
+    lane_loop.push_back(in_blocks ? NestLoop{tile.axis, std::ceil(extent / block), block, false}
+                                  : NestLoop{tile.axis, extent, 1, false});
+  }
   const auto& second = lane_inside ? reduced : lane_loop;
   const auto& third = lane_inside ? lane_loop : reduced;
   nest.insert(nest.end(), second.begin(), second.end());
   nest.insert(nest.end(), third.begin(), third.end());
-  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false});
+  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
+  if (lane && in_blocks) nest.push_back({*lane, block, 1, false, true});
   return nest;
 }
 
 double executions(const std::vector<NestLoop>& nest, const Schedule& schedule,
                   const std::vector<bool>& axes) {
-  double count = 1, so_far = 1;
+  double count = 1, so_far = 1, copies = 1;
   for (const NestLoop& loop : nest) {
-    const bool lanes = loop.axis == schedule.lane_axis && !loop.over_tasks;
-    so_far *= lanes ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+    const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
+    const double times = counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+    if (loop.in_registers) {
+      copies *= axes[loop.axis.index] ? times : 1;
+      continue;
+    }
+    so_far *= times;
     if (axes[loop.axis.index]) count = so_far;
   }
-  return count;
+  return count * copies;
 }
 
 std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,

@@ -2,6 +2,9 @@
 //
 //   grid row = 8, col = all; lanes col = 16; rows 2
 //     -> row: 512 x 8,  row: 4 x 2,  col: 1024 x 1,  row: 2 x 1        (trips x step, outermost first)
+//
+// A loop over lanes with step 1 counts elements; where vectors of a parallel lane axis go through the walk
+// over reduced axes together, it counts blocks of `step` elements, and the block is the innermost loop.
 #pragma once
 #include <vector>
 
@@ -12,8 +15,9 @@ namespace tilefuse {
 struct NestLoop {
   AxisId axis;
   double trips = 1;
-  double step = 1;          // elements of the axis from one trip to the next
-  bool over_tasks = false;  // a loop of the grid
+  double step = 1;            // elements of the axis from one trip to the next
+  bool over_tasks = false;    // a loop of the grid
+  bool in_registers = false;  // written out, not looped: what does not vary along it is there for all copies
 };
 
 // Of one pass over the reduced axes; for a region without reductions, of all there is.

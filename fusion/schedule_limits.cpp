@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "fusion/contraction.h"
 #include "fusion/rule_writer.h"
 
 namespace tilefuse {
@@ -88,6 +89,11 @@ void LimitWriter::add_registers() {
   fits.sum.push_back({single,
                       {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll),
                        factor(system_.lanes, [](int64_t lanes) { return lanes > 1 ? 1.0 : 0.0; })}});
+  const bool contracts = std::any_of(structure_.reductions.begin(), structure_.reductions.end(),
+                                     [&](TileValueId id) { return contraction_of(graph_, id).has_value(); });
+  if (contracts) {  // of one operand a vector for each column, of the other one at a time
+    fits.sum.push_back({1, {if_equal(system_.accumulate, 0), number_of(system_.unroll)}});
+  }
   require(std::move(fits), "accumulators of " + std::to_string(structure_.reductions.size()) +
                                " reductions fit the vector registers");
 }
@@ -171,12 +177,7 @@ void LimitWriter::add_rows() {
     require({is(system_.rows, 1)}, "there is no reduction that rows could share");
     return;
   }
-  const Choice parallel = lane_axis_is_parallel(structure_);
-  if (parallel.values != 0) {
-    const Choice others{system_.lane_axis,
-                        system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
-    require({others, is(system_.rows, 1)}, "rows side by side need a reduced lane axis");
-  }
+  require({is(system_.accumulate, 0), is(system_.rows, 1)}, "accumulators in scratch are a row already");
   for (const DecisionValue& lane : domain(system_.lane_axis)) {
     const std::optional<AxisId> row = row_axis_beside(lane.number);
     const Choice other_lanes = is_not(system_.lane_axis, lane.number);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/contraction.h"
 #include "fusion/element_cost.h"
 #include "fusion/rate_tables.h"
 #include "fusion/rule_writer.h"
@@ -46,6 +47,7 @@ class PreferenceWriter : private RuleWriter {
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool moves_small_elements() const;
+  bool contracts() const;
   double recompute_cycles(TileValueId value) const;
   bool reuses_across(AxisId outer, AxisId inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
@@ -152,7 +154,22 @@ void PreferenceWriter::prefer_walk() {
   }
 }
 
+bool PreferenceWriter::contracts() const {
+  return std::any_of(structure_.reductions.begin(), structure_.reductions.end(),
+                     [&](TileValueId id) { return contraction_of(graph_, id).has_value(); });
+}
+
+// Results side by side share what a contraction loads. Other reductions share nothing across rows: there they
+// only hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
+  if (contracts()) return;
+  require({where(system_.rows, [](int64_t rows) { return rows <= 4; })}, "rows that share no loads");
+  const Choice parallel = lane_axis_is_parallel(structure_);
+  if (parallel.values != 0) {
+    const Choice others{system_.lane_axis,
+                        system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
+    require({others, is(system_.rows, 1)}, "rows side by side hide the latency of lanes coming together");
+  }
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
   if (row_bytes <= (from_memory() ? kLongRowMemory : kLongRowCache)) return;
@@ -213,8 +230,10 @@ void PreferenceWriter::prefer_grid() {
       const AxisId outer = system_.grid[i].first, inner = system_.grid[j].first;
       const VariableId outer_tile = system_.grid[i].second, inner_tile = system_.grid[j].second;
       const auto whole_or_one = [](int64_t tile) { return tile <= 1; };
-      require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
-              "at most one axis is cut in tiles of some size");
+      if (!contracts()) {
+        require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
+                "at most one axis is cut in tiles of some size");
+      }
       if (reuses_across(outer, inner)) continue;
       const Choice one = where(outer_tile, [&](int64_t tile) { return tile == 1 || extent(outer) <= 1; });
       require(or_turned({one, is(inner_tile, 0)}),

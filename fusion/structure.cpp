@@ -106,9 +106,8 @@ bool Structure::varies_along_reduced(const TileGraph& graph, TileValueId value) 
 }
 
 bool Structure::stores_in_pass(const TileStore& store) const {
-  return std::any_of(reduced.begin(), reduced.end(), [&](AxisId axis) {
-    return uses_index(store.offset, static_cast<int>(axis.index));
-  });
+  return std::any_of(reduced.begin(), reduced.end(),
+                     [&](AxisId axis) { return uses_index(store.offset, static_cast<int>(axis.index)); });
 }
 
 bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); }

@@ -166,7 +166,8 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
                                   const std::vector<NestLoop>& nest, const Schedule& schedule,
                                   double window) const {
   std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
-  if (schedule.rows > 1) single_rows.pop_back();
+  std::erase_if(single_rows,
+                [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
   std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
   Traffic traffic;
   Moved moved;

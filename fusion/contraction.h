@@ -1,0 +1,20 @@
+// Contractions, found by their algebra: a sum of products of two values of which at least one stays the same
+// along an axis of the result. What is loaded once then serves several results, so a block of results in
+// registers pays; matrix products are the well-known case, and any broadcast-multiply-sum is another.
+//
+//   %p = mul(%x, %w) : f32[i, j, k];  %y = reduce.sum(%p) over k : f32[i, j]      %x[i, k], %w[k, j]
+#pragma once
+#include <optional>
+
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+struct Contraction {
+  TileValueId product, left, right;
+};
+
+// Absent where `value` is no such sum.
+std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId value);
+
+}  // namespace tilefuse
