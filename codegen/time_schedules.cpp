@@ -159,7 +159,8 @@ double lower_median(std::vector<double> times) {
   return *middle;
 }
 
-// Times that the variants took, by variant; they take turns.
+// Times that the variants took, by variant. They take turns, each after a run that is not timed: a variant that
+// streams its stores leaves the next one cold caches.
 std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, const Memory& memory,
                                const TimingOptions& options) {
   const ParallelFor parallel_for = parallel_for_threads(options.threads);
@@ -175,7 +176,9 @@ std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, co
   }
   for (int round = 0; round < options.rounds; ++round) {
     for (size_t v = 0; v < variants.size(); ++v) {
-      if (round < rounds[v]) times[v].push_back(variants[v]->run(memory, parallel_for, repetitions[v]));
+      if (round >= rounds[v]) continue;
+      variants[v]->run(memory, parallel_for, 1);
+      times[v].push_back(variants[v]->run(memory, parallel_for, repetitions[v]));
     }
   }
   std::vector<double> results;

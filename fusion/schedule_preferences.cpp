@@ -18,8 +18,8 @@ constexpr double kFewestTasks = 64;           // enough for any number of thread
 constexpr double kLeastPartElements = 16384;  // of a split reduction
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
-// Longer rows side by side defeat the prefetcher from memory, and were slower than one row from cache, too.
-constexpr double kLongRowMemory = 256, kLongRowCache = 1024;  // bytes
+// Longer rows side by side defeat the prefetcher from memory.
+constexpr double kLongRowMemory = 256;  // bytes
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -48,6 +48,8 @@ class PreferenceWriter : private RuleWriter {
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool moves_small_elements() const;
   bool contracts() const;
+  double walked_bytes() const;
+  double most_in_a_pass() const;  // reductions
   double recompute_cycles(TileValueId value) const;
   bool reuses_across(AxisId outer, AxisId inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
@@ -96,11 +98,18 @@ void PreferenceWriter::prefer_lanes() {
 // Unrolled accumulators hide the latency of a reduction; pairs of half vectors fill lines of streamed stores.
 void PreferenceWriter::prefer_unroll() {
   if (structure_.reductions.empty() || facts_.has_scan) {
-    const int most = moves_small_elements() && from_memory() ? 2 : 1;
+    const int most = !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
     require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
     return;
   }
   require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
+  if (!contracts()) {
+    const double each = 2 * most_in_a_pass();
+    AtMost fits{{}, std::max(each, double(target_.vector_registers - 1)), "registers"};
+    fits.sum.push_back(
+        {each, {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll)}});
+    require(std::move(fits), "accumulators and the elements on their way into them fit the vector registers");
+  }
   for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
     for (const DecisionValue& lanes : domain(system_.lanes)) {
       const Choice short_enough = where(system_.unroll, [&](int64_t unroll) {
@@ -110,6 +119,12 @@ void PreferenceWriter::prefer_unroll() {
               "unrolled vectors that " + graph_.axes[a].name + " fills");
     }
   }
+}
+
+double PreferenceWriter::most_in_a_pass() const {
+  std::vector<double> count(static_cast<size_t>(structure_.passes) + 1, 0);
+  for (TileValueId id : structure_.reductions) ++count[static_cast<size_t>(structure_.level[id.index])];
+  return *std::max_element(count.begin(), count.end());
 }
 
 // Cycles of a vector of everything behind a value that is computed again when the value is not kept.
@@ -172,8 +187,30 @@ void PreferenceWriter::prefer_rows() {
   }
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
-  if (row_bytes <= (from_memory() ? kLongRowMemory : kLongRowCache)) return;
-  require({is(system_.rows, 1)}, "the rows are long enough alone");
+  if (from_memory() && row_bytes > kLongRowMemory) {
+    require({is(system_.rows, 1)}, "rows this long defeat the prefetcher side by side");
+    return;
+  }
+  AtMost together{{}, double(target_.l1_bytes) / 2, "B"};
+  together.limit = std::max(together.limit, walked_bytes());
+  together.sum.push_back({walked_bytes(), {number_of(system_.rows)}});
+  require(std::move(together), "rows side by side stay in half of L1");
+}
+
+// Bytes of one row of everything that is walked along reduced axes.
+double PreferenceWriter::walked_bytes() const {
+  double bytes = 0;
+  for (const Access& access : facts_.accesses) {
+    double elements = 1;
+    for (AxisId axis : structure_.reduced) elements *= access.varies_along(axis) ? extent(axis) : 1;
+    if (elements > 1) bytes += elements * access.element_bytes;
+  }
+  for (const auto& [value, keep] : system_.keep) {
+    double elements = held_bytes(graph_[value].dtype);
+    for (AxisId axis : graph_[value].axes) elements *= structure_.is_reduced(axis) ? extent(axis) : 1;
+    bytes += recompute_cycles(value) >= kDearCycles ? elements : 0;
+  }
+  return bytes;
 }
 
 void PreferenceWriter::prefer_split() {

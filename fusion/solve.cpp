@@ -17,6 +17,7 @@ namespace {
 // decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
 constexpr int kNominalThreads = 8;
 constexpr size_t kShortList = 48;
+constexpr int kMostAlike = 2;  // of the candidates
 // Of two schedules that cost the same, the smaller code: a share of the cost for each doubling of the body.
 constexpr double kCodeShare = 0.002;
 // A kept copy costs more than its loads and stores say: up to 1.8 times was measured, and never explained.
@@ -31,10 +32,22 @@ double code_share(const Schedule& schedule) {
          (schedule.streamed.empty() ? 0 : kStreamShare);
 }
 
-bool same_bits(const Schedule& a, const Schedule& b) {
-  return a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll && a.split == b.split &&
-         a.accumulate_in_scratch == b.accumulate_in_scratch &&
-         (a.walk == Walk::Online) == (b.walk == Walk::Online);
+// The order of additions: who adds is settled by lanes along a reduced axis, parts and corrections. Extremes
+// come out the same in any order, and what is parallel has none.
+bool same_bits(const TileGraph& graph, const Structure& structure, const Schedule& a, const Schedule& b) {
+  const bool adds =
+      std::any_of(structure.reductions.begin(), structure.reductions.end(), [&](TileValueId id) {
+        const auto* reduce = std::get_if<TileReduce>(&graph[id].op);
+        return reduce != nullptr && (reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod);
+      });
+  if (!adds) return true;
+  const auto along_reduced = [&](const Schedule& s) {
+    return s.lane_axis && structure.is_reduced(*s.lane_axis);
+  };
+  if (a.split != b.split || (a.walk == Walk::Online) != (b.walk == Walk::Online)) return false;
+  if (a.accumulate_in_scratch != b.accumulate_in_scratch || along_reduced(a) != along_reduced(b))
+    return false;
+  return !along_reduced(a) || (a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll);
 }
 
 class Solver {
@@ -71,9 +84,29 @@ double Solver::lower_bound(const Domains& domains) {
   return model_.lower_bound_us(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
 }
 
+bool same_code(const Schedule& a, const Schedule& b) {
+  return a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll && a.rows == b.rows &&
+         a.walk == b.walk && a.keep == b.keep && a.accumulate_in_scratch == b.accumulate_in_scratch;
+}
+
+// In order, but of those that differ in tiles and stores only the first few: who times a short list wants
+// different kernels in it, because there the cost model can be wrong.
+std::vector<Schedule> short_list(const std::vector<Schedule>& ranked, size_t count) {
+  std::vector<Schedule> chosen, left_out;
+  for (const Schedule& schedule : ranked) {
+    const auto alike = std::count_if(chosen.begin(), chosen.end(),
+                                     [&](const Schedule& other) { return same_code(schedule, other); });
+    (alike < kMostAlike ? chosen : left_out).push_back(schedule);
+  }
+  chosen.insert(chosen.end(), left_out.begin(), left_out.end());
+  if (chosen.size() > count) chosen.resize(count);
+  return chosen;
+}
+
 // The first is the cheapest of those that compute the same bits as the choice for the nominal threads; the
 // others follow by cost.
-std::vector<Schedule> rank(std::vector<Schedule> schedules, CostModel& model, size_t candidates) {
+std::vector<Schedule> rank(const TileGraph& graph, const Structure& structure,
+                           std::vector<Schedule> schedules, CostModel& model, size_t candidates) {
   const Schedule nominal = schedules.front();
   for (Schedule& schedule : schedules) {
     schedule.cost = model.terms(schedule);
@@ -84,11 +117,11 @@ std::vector<Schedule> rank(std::vector<Schedule> schedules, CostModel& model, si
     return a.cost_us * code_share(a) < b.cost_us * code_share(b);
   };
   std::stable_sort(schedules.begin(), schedules.end(), cheaper);
-  const auto first = std::find_if(schedules.begin(), schedules.end(),
-                                  [&](const Schedule& schedule) { return same_bits(schedule, nominal); });
+  const auto first = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
+    return same_bits(graph, structure, schedule, nominal);
+  });
   std::rotate(schedules.begin(), first, first + 1);
-  if (schedules.size() > candidates) schedules.resize(candidates);
-  return schedules;
+  return short_list(schedules, candidates);
 }
 
 }  // namespace
@@ -119,7 +152,8 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   }
   CostModel model(graph, target, *facts, options.threads);
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
-  return Solution{rank(std::move(schedules), model, candidates), found.nodes, found.complete};
+  return Solution{rank(graph, facts->structure, std::move(schedules), model, candidates), found.nodes,
+                  found.complete};
 }
 
 }  // namespace tilefuse

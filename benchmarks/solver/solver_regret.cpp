@@ -1,11 +1,12 @@
-// How good are the solver's choices? For every region of a fixed set: compiles and times the ranked
-// candidates and a sweep of legal schedules that the solver did not rank, and prints one line of JSON:
+// How good are the solver's choices? For every region of a file: compiles and times the ranked candidates and
+// a sweep of legal schedules that the solver did not rank, and prints one line of JSON:
 //
 //   {"region": "softmax_1024_512_f32", "first_us": 81.2, "best_us": 78.0, "regret_first": 0.041, ...}
 //
-// Regret: time over the fastest of all that were timed, less one. Usage: solver_regret [threads] [filter]
-// [sweep]
+// Regret: time over the fastest of all that were timed, less one.
+// Usage: solver_regret FILE [threads] [sweep] [filter]
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -64,8 +65,11 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
                                size_t sweep_size) {
   nlohmann::ordered_json line = {
       {"region", region.graph.name}, {"family", region.family}, {"threads", threads}};
+  const auto start = std::chrono::steady_clock::now();
   const Result<Solution> solution =
       solve(region.graph, target, {}, {.threads = threads, .candidates = static_cast<int>(kRanked)});
+  const std::chrono::duration<double, std::milli> solve_time = std::chrono::steady_clock::now() - start;
+  line["solve_ms"] = solve_time.count();
   if (!solution) {
     line["refused"] = solution.unsupported().reason;
     return line;
@@ -102,9 +106,10 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
 }
 
 int run(int argc, char** argv) {
-  const int threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
-  const std::string filter = argc > 2 ? argv[2] : "";
+  if (argc < 2) throw UserError("usage: solver_regret FILE [threads] [sweep] [filter]");
+  const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 1;
   const size_t sweep_size = argc > 3 ? static_cast<size_t>(std::atoi(argv[3])) : 12;
+  const std::string filter = argc > 4 ? argv[4] : "";
   KernelCache cache((std::filesystem::temp_directory_path() / "tilefuse_solver_regret").string(),
                     int64_t{1} << 30);
   const auto toolchain = find_toolchain({"", read_environment().search_path, ""}, cache);
@@ -113,7 +118,7 @@ int run(int argc, char** argv) {
     return 1;
   }
   const Target target = load_target(host_target_name());
-  for (const BenchmarkRegion& region : benchmark_regions()) {
+  for (const BenchmarkRegion& region : read_regions(argv[1])) {
     if (region.graph.name.find(filter) == std::string::npos) continue;
     std::printf("%s\n", measure(region, target, *toolchain, cache, threads, sweep_size).dump().c_str());
     std::fflush(stdout);
