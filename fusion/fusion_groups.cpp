@@ -1,6 +1,7 @@
 #include "fusion/fusion_groups.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/match.h"
 #include "core/result.h"
@@ -46,7 +47,9 @@ FusionGroups::FusionGroups(const Graph& graph)
       group_of_(graph.nodes.size(), kNone),
       seen_outside_(graph.values.size(), false),
       readers_(graph.nodes.size()),
-      reads_(graph.nodes.size()) {
+      reads_(graph.nodes.size()),
+      call_rank_(graph.nodes.size(), 0),
+      ranked_(graph.nodes.size()) {
   classify();
   link();
 }
@@ -78,11 +81,17 @@ void FusionGroups::classify() {
     if (is_transparent_kind(node.op) && !in_memory) continue;
     group_of_[NodeId{i}] = uint32_t(members_.size());
     members_.push_back({NodeId{i}});
+    group_rank_.push_back(i);
   }
 }
 
 void FusionGroups::link() {
   const Graph& graph = *graph_;
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_computing(NodeId{i}) && !is_call(NodeId{i})) continue;
+    ranked_[i] = unit_of(NodeId{i});
+    call_rank_[i] = i;
+  }
   std::vector<bool> seen(graph.nodes.size(), false);
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     if (group_of_[NodeId{i}] == kNone && !is_call(NodeId{i})) continue;
@@ -134,48 +143,73 @@ std::vector<GroupId> FusionGroups::live_groups() const {
   return groups;
 }
 
-// Is there a path from `from` to `to` with at least one node outside both? Groups run as a whole, so entering
-// one means leaving it by any of its nodes. A group that starts behind the end of `to` cannot lead into it.
-bool FusionGroups::reaches(GroupId from, GroupId to, std::optional<NodeId>& through) const {
-  const NodeId end = members(to).back();
-  std::vector<bool> visited(members_.size(), false), visited_call(graph_->nodes.size(), false);
-  std::vector<std::pair<NodeId, NodeId>> stack;  // node, first node outside on the way to it
-  auto leave = [&](NodeId node, std::optional<NodeId> first) {
+// Groups run as a whole, so entering one means leaving it by any of its nodes, and the order of nodes says
+// nothing about the order of groups; the ranks do.
+std::vector<FusionGroups::Reached> FusionGroups::reached_before(GroupId from, GroupId end) const {
+  std::vector<Reached> reached;
+  std::unordered_set<uint32_t> seen;  // ranks
+  const uint32_t limit = group_rank_[end.index];
+  const auto leave = [&](NodeId node, std::optional<NodeId> first) {
     for (NodeId reader : readers(node)) {
-      if (is_computing(reader) && (group_of(reader) == from || (group_of(reader) == to && !first))) continue;
-      stack.emplace_back(reader, first.value_or(reader));
+      const Unit unit = unit_of(reader);
+      if (unit == Unit{true, from.index} || rank(unit) >= limit || !seen.insert(rank(unit)).second) continue;
+      reached.push_back({unit, first.value_or(reader)});
     }
   };
   for (NodeId node : members(from)) leave(node, std::nullopt);
-  while (!stack.empty()) {
-    const auto [node, first] = stack.back();
-    stack.pop_back();
-    if (!is_computing(node)) {
-      if (visited_call[node.index] || node > end) continue;
-      visited_call[node.index] = true;
-      leave(node, first);
-      continue;
-    }
-    const GroupId group = group_of(node);
-    if (group == to) {
-      through = first;
-      return true;
-    }
-    if (visited[group.index] || members(group).front() > end) continue;
-    visited[group.index] = true;
-    for (NodeId member : members(group)) leave(member, first);
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const auto [unit, first] = reached[i];
+    if (!unit.is_group) leave(NodeId{unit.index}, first);
+    if (!unit.is_group) continue;
+    for (NodeId member : members(GroupId{unit.index})) leave(member, first);
   }
-  return false;
+  return reached;
 }
 
 std::optional<NodeId> FusionGroups::blocking_node(GroupId first, GroupId second) const {
-  std::optional<NodeId> through;
-  if (reaches(first, second, through) || reaches(second, first, through)) return through;
+  if (group_rank_[first.index] > group_rank_[second.index]) std::swap(first, second);
+  const Unit target{true, second.index};
+  const auto leads_on = [&](NodeId node) {
+    return std::any_of(readers(node).begin(), readers(node).end(),
+                       [&](NodeId reader) { return unit_of(reader) == target; });
+  };
+  for (const auto& [unit, through] : reached_before(first, second)) {
+    if (!unit.is_group && leads_on(NodeId{unit.index})) return through;
+    if (!unit.is_group) continue;
+    const auto& nodes = members(GroupId{unit.index});
+    if (std::any_of(nodes.begin(), nodes.end(), leads_on)) return through;
+  }
   return std::nullopt;
+}
+
+// Between the two: what the earlier one leads to moves behind the merged group, the rest before it.
+void FusionGroups::reorder(GroupId first, GroupId second) {
+  const bool swapped = group_rank_[first.index] > group_rank_[second.index];
+  const GroupId low = swapped ? second : first, high = swapped ? first : second;
+  std::unordered_set<uint32_t> behind;
+  for (const Reached& reached : reached_before(low, high)) behind.insert(rank(reached.unit));
+  std::vector<uint32_t> places;
+  std::vector<Unit> before, after;
+  const uint32_t end = group_rank_[high.index];
+  for (uint32_t place = group_rank_[low.index]; place <= end; ++place) {
+    if (!ranked_[place]) continue;
+    places.push_back(place);
+    if (place == group_rank_[low.index] || place == end) continue;
+    (behind.contains(place) ? after : before).push_back(*ranked_[place]);
+  }
+  before.push_back({true, first.index});
+  before.insert(before.end(), after.begin(), after.end());
+  for (size_t i = 0; i < places.size(); ++i) {
+    ranked_[places[i]].reset();
+    if (i >= before.size()) continue;  // one place is left over
+    ranked_[places[i]] = before[i];
+    (before[i].is_group ? group_rank_ : call_rank_)[before[i].index] = places[i];
+  }
 }
 
 GroupId FusionGroups::merge(GroupId first, GroupId second) {
   TILEFUSE_CHECK(first != second, "merge of a group with itself");
+  reorder(first, second);
   auto& into = members_[first.index];
   for (NodeId node : members_[second.index]) group_of_[node] = first.index;
   into.insert(into.end(), members_[second.index].begin(), members_[second.index].end());

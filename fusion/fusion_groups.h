@@ -44,7 +44,23 @@ class FusionGroups {
 
  private:
   static constexpr uint32_t kNone = ~0u;
-  bool reaches(GroupId from, GroupId to, std::optional<NodeId>& through) const;
+  // A group, or a Call: what runs as a whole. Its number is its place in a topological order.
+  struct Unit {
+    bool is_group = false;
+    uint32_t index = 0;  // of the group or of the Call's node
+    bool operator==(const Unit&) const = default;
+  };
+  Unit unit_of(NodeId node) const {
+    return is_call(node) ? Unit{false, node.index} : Unit{true, group_of_[node]};
+  }
+  uint32_t rank(Unit unit) const { return unit.is_group ? group_rank_[unit.index] : call_rank_[unit.index]; }
+  // Units that `from` leads to before `end`, each with the first node outside `from` on the way to it.
+  struct Reached {
+    Unit unit;
+    NodeId first;
+  };
+  std::vector<Reached> reached_before(GroupId from, GroupId end) const;
+  void reorder(GroupId first, GroupId second);
   void classify();
   void link();
   bool lies_in_memory(NodeId node) const;
@@ -58,6 +74,9 @@ class FusionGroups {
   std::vector<std::vector<NodeId>> members_;  // by group; empty: merged away
   std::vector<std::vector<NodeId>> readers_;  // by node
   std::vector<std::vector<ValueId>> reads_;   // by node
+  // Kept topological while groups grow; ranks are unique, with gaps.
+  std::vector<uint32_t> group_rank_, call_rank_;  // by group, by node
+  std::vector<std::optional<Unit>> ranked_;       // by rank
 };
 
 }  // namespace tilefuse
