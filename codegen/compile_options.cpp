@@ -72,6 +72,7 @@ const std::array kRows = {
     Row{"fuse_limit", [](auto& o, const auto& n, const auto& v) { o.fuse_limit = whole_number(n, v, -1, kMaxMerges); }},
     Row{"cache_dir", [](auto& o, const auto& n, const auto& v) { o.cache_dir = text(n, v); }},
     Row{"cxx", [](auto& o, const auto& n, const auto& v) { o.cxx = text(n, v); }},
+    Row{"python", [](auto& o, const auto& n, const auto& v) { o.python = text(n, v); }},
     Row{"pins", [](auto& o, const auto& n, const auto& v) { o.pins = pins_of(n, v); }},
     Row{"dump", [](auto& o, const auto& n, const auto& v) { o.dump = parse_dump_stages(text(n, v), "option 'dump'"); }},
     Row{"dump_dir", [](auto& o, const auto& n, const auto& v) { o.dump_dir = text(n, v); }},

@@ -24,6 +24,7 @@ struct CompileOptions {
   int64_t cache_limit_mb = 2048;
   std::string cxx;                   // empty: found
   std::string search_path;           // where
+  std::string python;                // interpreter whose ziglang wheel may serve as the compiler
   std::map<std::string, Pins> pins;  // by region name
   SizeHints hints;                   // not an option of the caller's: the sizes of the capture
   std::set<DumpStage> dump;

@@ -69,7 +69,7 @@ struct WriteBack {  // into the input at that position
   SlotId source;
   int position = 0;
 };
-struct Free {  // of a BlockHome or FrameworkHome slot that nobody reads any more
+struct Free {  // of a slot that nobody reads any more, in memory of its own or of a caller that gave it away
   SlotId slot;
 };
 using Instruction = std::variant<LaunchRegion, CallOperator, CopySlot, WriteBack, Free>;

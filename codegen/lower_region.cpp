@@ -45,9 +45,10 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
     refuse(lowered, graph, region, solution.unsupported().reason);
     return;
   }
-  const size_t chosen =
-      options.choose ? times.measure("tune", [&] { return options.choose(*tiles, solution->ranked); }) : 0;
-  const Schedule& schedule = solution->ranked[chosen];
+  if (options.choose) {
+    lowered.choice = times.measure("tune", [&] { return options.choose(*tiles, solution->ranked); });
+  }
+  const Schedule& schedule = solution->ranked[lowered.choice.index];
   lowered.schedule = to_text(schedule, *tiles);
   lowered.cost = schedule.cost;
   lowered.predicted_us = schedule.cost_us;

@@ -3,6 +3,7 @@
 // What a stage refuses ends here with its sentence; the texts of the stages before it are kept for explain.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,11 @@
 namespace tilefuse {
 
 // Which of the ranked schedules to take; absent: the first.
-using ChooseSchedule = std::function<size_t(const TileGraph&, const std::vector<Schedule>&)>;
+struct ScheduleChoice {
+  size_t index = 0;
+  std::vector<std::optional<double>> measured_us;  // by candidate that was tried; absent: it did not build
+};
+using ChooseSchedule = std::function<ScheduleChoice(const TileGraph&, const std::vector<Schedule>&)>;
 
 struct LoweringOptions {
   Pins pins;
@@ -31,6 +36,7 @@ struct LoweredRegion {
   std::string tiles, schedule;  // as text
   std::vector<CostTerm> cost;
   double predicted_us = 0;
+  ScheduleChoice choice;
   bool is_fault = false;  // refused because something broke, not because of what it is
 };
 

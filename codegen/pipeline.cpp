@@ -170,7 +170,8 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
                             StageTimes times) {
   ChooseSchedule choose;
   if (options.tune > 1) {
-    choose = choose_by_timing({options.tune, options.threads, options.hints}, toolchain, cache);
+    const TuneOptions tune{options.tune, options.threads, options.eager_numerics, options.hints};
+    choose = choose_by_timing(tune, toolchain, cache);
   }
   Planned planned = plan_regions(graph, options, choose, std::move(times));
   CompiledGraph compiled;
@@ -185,12 +186,13 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
                                        const Framework& framework, const BuildProgress& progress) {
   KernelCache cache(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
                     options.cache_limit_mb << 20);
-  const auto toolchain = find_toolchain({options.cxx, options.search_path, ""}, cache);
+  const auto toolchain = find_toolchain({options.cxx, options.search_path, options.python}, cache);
   if (!toolchain) return toolchain.unsupported();
   const std::string key = plan_key(graph_json, options, framework);
   if (options.dump.empty()) {
     if (auto cached = load_compiled(key, options, *toolchain, cache)) return *std::move(cached);
   }
+  Trace(options.dump, options.dump_dir).write(DumpStage::Capture, [&] { return std::string(graph_json); });
   StageTimes times;
   auto graph = times.measure("import", [&] { return import_graph(graph_json); });
   if (!graph) return graph.unsupported();
@@ -198,6 +200,7 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
   CompiledGraph compiled =
       compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
   compiled.key = key;
+  compiled.cache_refusal = cache.refusal();
   if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);
   return compiled;
 }

@@ -27,8 +27,9 @@ struct CompiledGraph {
   Executable executable;
   std::vector<std::optional<Module>> modules;  // by region of the executable; absent where it is refused
   std::string report;                          // JSON
-  std::vector<std::string> warnings;
-  bool cached = false;  // the plan came from the cache
+  std::vector<std::string> warnings;           // what runs with the framework because something broke
+  std::string cache_refusal;  // why the next process will compile this anew; empty: it will not
+  bool cached = false;        // the plan came from the cache
 };
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework);

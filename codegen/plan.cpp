@@ -14,6 +14,9 @@ namespace tilefuse {
 namespace {
 
 constexpr int kForever = std::numeric_limits<int>::max();
+constexpr int64_t kLeastBlock = 64 << 10;  // bytes; smaller ones are not worth the allocator's 100 ns
+
+Expr bytes_of(const TensorSpec& spec) { return storage_elements(spec) * int64_t(size_in_bytes(spec.dtype)); }
 
 bool same_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& a, const std::vector<Expr>& b) {
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -53,6 +56,8 @@ class Planner {
   void find_lifetimes();
   void keep_returned();
   void place_arena();
+  bool is_passing(const InputHome& home, int last) const;
+  void reuse_inputs();
   void insert_frees();
   void visit(const Instruction& instruction, const std::function<void(SlotId)>& touch) const;
 
@@ -257,8 +262,7 @@ void Planner::place_arena() {
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     Slot& here = plan_.slots[s];
     if (!std::holds_alternative<ArenaHome>(here.home)) continue;
-    const Expr bytes = storage_elements(here.spec) * int64_t(size_in_bytes(here.spec.dtype));
-    requests.push_back({bytes, first_[s], last_[s]});
+    requests.push_back({bytes_of(here.spec), first_[s], last_[s]});
     slots.push_back(&here);
   }
   const ArenaPlan arena = plan_arena(requests);
@@ -266,12 +270,42 @@ void Planner::place_arena() {
   plan_.arena_bytes = arena.bytes;
 }
 
+// Whether to free an input early may help: it is not a parameter, which lives on, and something runs after
+// its last reader. What is written back is needed to the end.
+bool Planner::is_passing(const InputHome& home, int last) const {
+  const Node& node = graph_.producer(*graph_.inputs[size_t(home.position)].tensor);
+  const bool mutated = std::any_of(graph_.mutations.begin(), graph_.mutations.end(),
+                                   [&](const auto& mutation) { return mutation.first == home.position; });
+  return !mutated && !std::get<Input>(node.op).is_parameter && last + 1 < int(plan_.instructions.size());
+}
+
+// Where the caller gives more memory away than the arena would take (a backward graph gets all that the
+// forward graph saved), intermediates get blocks of their own: a block that is freed serves the next of its
+// size, and saved tensors and gradients have the same sizes.
+void Planner::reuse_inputs() {
+  Expr given_away = 0;
+  for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
+    const auto* input = std::get_if<InputHome>(&plan_.slots[s].home);
+    if (input == nullptr || last_[s] < 0 || last_[s] == kForever || !is_passing(*input, last_[s])) continue;
+    given_away = given_away + bytes_of(plan_.slots[s].spec);
+  }
+  if (!proves_nonnegative(given_away - plan_.arena_bytes)) return;
+  for (Slot& slot : plan_.slots) {
+    const bool is_large = proves_nonnegative(bytes_of(slot.spec) - kLeastBlock);
+    if (is_large && std::holds_alternative<ArenaHome>(slot.home)) slot.home = BlockHome{};
+  }
+  place_arena();
+}
+
 void Planner::insert_frees() {
   std::map<int, std::vector<SlotId>> dying;
   for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
     const Home& home = plan_.slots[s].home;
-    const bool owned = std::holds_alternative<BlockHome>(home) || std::holds_alternative<FrameworkHome>(home);
-    if (owned && last_[s] >= 0 && last_[s] != kForever) dying[last_[s]].push_back(SlotId{s});
+    const auto* input = std::get_if<InputHome>(&home);
+    const bool dies = std::holds_alternative<BlockHome>(home) ||
+                      std::holds_alternative<FrameworkHome>(home) ||
+                      (input != nullptr && is_passing(*input, last_[s]));
+    if (dies && last_[s] >= 0 && last_[s] != kForever) dying[last_[s]].push_back(SlotId{s});
   }
   std::vector<Instruction> with_frees;
   for (int i = 0; i < int(plan_.instructions.size()); ++i) {
@@ -292,6 +326,7 @@ Executable Planner::run() {
   find_lifetimes();
   keep_returned();
   place_arena();
+  reuse_inputs();
   insert_frees();
   return std::move(plan_);
 }

@@ -59,6 +59,14 @@ Json names_of(const std::vector<TensorSpec>& specs) {
   return names;
 }
 
+// What was measured, or null: nothing was.
+Json tuned_json(const ScheduleChoice& choice) {
+  if (choice.measured_us.empty()) return {};
+  Json times = Json::array();
+  for (const auto& time : choice.measured_us) times.push_back(time ? Json(*time) : Json());
+  return {{"chosen", choice.index}, {"measured_us", times}};
+}
+
 Json region_json(const ReportFacts& facts, size_t index) {
   const LoweredRegion& lowered = facts.regions[index];
   const CompiledRegion& compiled = lowered.compiled;
@@ -78,6 +86,7 @@ Json region_json(const ReportFacts& facts, size_t index) {
           {"schedule", lowered.schedule},
           {"cost", cost},
           {"predicted_us", lowered.predicted_us},
+          {"tuned", tuned_json(lowered.choice)},
           {"apart_us", region.apart_us},
           {"bytes", bytes_of(compiled.inputs, facts.hints) + bytes_of(compiled.outputs, facts.hints)},
           {"bytes_saved", bytes_saved(facts.graph, region, facts.hints)},

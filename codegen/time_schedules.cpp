@@ -206,7 +206,8 @@ std::vector<Result<double>> time_schedules(const TileGraph& graph, const std::ve
     sources.push_back(emit(program.kernels, cpu_dialect()));
     programs.push_back(std::move(program.launches));
   }
-  std::vector<Result<Module>> built = build_all(sources, toolchain, {}, cache, options.jobs);
+  std::vector<Result<Module>> built =
+      build_all(sources, toolchain, {.eager_numerics = options.eager_numerics}, cache, options.jobs);
   const Memory memory(graph, hints);
   std::vector<std::optional<Variant>> variants(schedules.size());
   for (size_t v = 0; v < variants.size(); ++v) {

@@ -18,6 +18,7 @@ struct TimingOptions {
   int rounds = 9;
   double most_ms = 200;  // of running, for each schedule; fewer rounds where one takes longer
   int jobs = 2;          // compilations at a time
+  bool eager_numerics = false;
   bool fastest = false;  // the fastest round, not the lower median: for rates of the hardware
 };
 

@@ -11,8 +11,12 @@ namespace tilefuse {
 struct TuneOptions {
   int candidates = 8;
   int threads = 1;
+  bool eager_numerics = false;
   SizeHints hints;
 };
+
+// The candidate to take: the fastest, but the first where none is faster by more than timings scatter.
+size_t fastest_of(const std::vector<std::optional<double>>& measured_us);
 
 // The result refers to toolchain and cache.
 ChooseSchedule choose_by_timing(TuneOptions options, const Toolchain& toolchain, KernelCache& cache);

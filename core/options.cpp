@@ -43,8 +43,8 @@ DumpStage parse_dump_stage(std::string_view name, std::string_view origin) {
 }  // namespace
 
 const std::vector<std::string_view>& dump_stage_names() {
-  static const std::vector<std::string_view> names = {"graph",    "partition", "tiles", "constraints",
-                                                      "schedule", "kernel",    "source"};
+  static const std::vector<std::string_view> names = {"capture",     "graph",    "partition", "tiles",
+                                                      "constraints", "schedule", "kernel",    "source"};
   return names;
 }
 

@@ -20,7 +20,7 @@
 namespace tilefuse {
 
 // In pipeline order; a dump file is numbered by its stage's place here.
-enum class DumpStage : uint8_t { Graph, Partition, Tiles, Constraints, Schedule, Kernel, Source };
+enum class DumpStage : uint8_t { Capture, Graph, Partition, Tiles, Constraints, Schedule, Kernel, Source };
 const std::vector<std::string_view>& dump_stage_names();  // by DumpStage
 
 struct EnvironmentOptions {

@@ -13,7 +13,7 @@ namespace {
 std::string file_stem(DumpStage stage) {
   const auto place = static_cast<size_t>(stage);
   std::array<char, 8> number{};
-  std::snprintf(number.data(), number.size(), "%02zu-", (place + 1) % 100);
+  std::snprintf(number.data(), number.size(), "%02zu-", place % 100);
   return number.data() + std::string(dump_stage_names()[place]);
 }
 
@@ -39,7 +39,8 @@ void Trace::write(DumpStage stage, const std::function<std::string()>& text) con
   const bool is_unchanged = last.count > 0 && last.text == content;
   ++last.count;
   last.text = content;
-  const std::string path = last.count == 1 ? stem + ".txt" : stem + "." + std::to_string(last.count) + ".txt";
+  const std::string suffix = stage == DumpStage::Capture ? ".json" : ".txt";
+  const std::string path = stem + (last.count == 1 ? "" : "." + std::to_string(last.count)) + suffix;
   std::error_code ignored;  // a directory that is missing shows when the file is opened
   std::filesystem::create_directories(directory_, ignored);
   std::ofstream file(path, std::ios::binary);

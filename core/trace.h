@@ -2,6 +2,7 @@
 //
 //   Trace trace(options.dump, options.dump_dir);            // nothing asked for: every write is a no-op
 //   Trace of_graph = trace.within("resnet_0");
+//   trace.write(DumpStage::Capture, ...);                   -> 00-capture.json, for `tilefuse replay`
 //   of_graph.write(DumpStage::Graph, [&] { return to_text(graph); });       -> resnet_0/01-graph.txt
 //   of_graph.within("region_3").write(DumpStage::Schedule, ...);            ->
 //   resnet_0/region_3/05-schedule.txt

@@ -182,6 +182,36 @@ TEST(Plan, a_result_of_the_framework_is_freed_after_its_last_reader) {
   EXPECT_THAT(text, HasSubstr("region 1 r1(%c) -> %y\n  free %c\n"));
 }
 
+// x is 4x8 and read first; w is a parameter; the arena holds what lies between.
+TEST(Plan, an_input_is_freed_after_its_last_reader_unless_it_lives_on) {
+  const auto text_of = [](bool is_parameter, bool is_mutated) {
+    GraphBuilder b("g");
+    const ValueId x = b.input("x", kRow, is_parameter);
+    const ValueId e = b.map(MapFn::Exp, {x}, "e");
+    const ValueId c = b.add_call(call("aten::mm", 1), {e}, {kRow}, {"c"})[0];
+    b.output(c);
+    if (is_mutated) b.mutation(0, c);
+    return Case(b.finish()).text();
+  };
+  EXPECT_THAT(text_of(false, false), HasSubstr("region 0 r0(%x) -> %e\n  free %x\n"));
+  EXPECT_THAT(text_of(true, false), Not(HasSubstr("free %x")));
+  EXPECT_THAT(text_of(false, true), Not(HasSubstr("free %x")));
+}
+
+TEST(Plan, blocks_replace_the_arena_where_inputs_give_enough_memory_away) {
+  const auto text_of = [](bool is_parameter) {
+    GraphBuilder b("g");
+    const TensorType large{DType::F32, {256, 256}};
+    const ValueId x = b.input("x", large, is_parameter);
+    const ValueId e = b.map(MapFn::Exp, {x}, "e");
+    b.output(b.add_call(call("aten::mm", 1), {e}, {large}, {"c"})[0]);
+    return Case(b.finish()).text();
+  };
+  EXPECT_THAT(text_of(false), HasSubstr("%e: f32[256, 256] = block"));
+  EXPECT_THAT(text_of(false), HasSubstr("free %e"));
+  EXPECT_THAT(text_of(true), HasSubstr("%e: f32[256, 256] = arena + 0"));
+}
+
 TEST(Plan, memory_that_a_returned_result_may_share_is_no_arena) {
   GraphBuilder b("g");
   const ValueId e = b.map(MapFn::Exp, {b.input("x", kRow)}, "e");

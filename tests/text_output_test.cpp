@@ -130,7 +130,8 @@ TEST(Options, an_unknown_stage_is_named_with_the_nearest) {
             "TILEFUSE_DUMP: there is no stage 'kernl'; did you mean 'kernel'?");
   EXPECT_THAT(
       user_error([] { parse_dump_stages("zzz", "TILEFUSE_DUMP"); }),
-      HasSubstr("the stages are all, graph, partition, tiles, constraints, schedule, kernel, source"));
+      HasSubstr(
+          "the stages are all, capture, graph, partition, tiles, constraints, schedule, kernel, source"));
 }
 
 TEST(Options, come_from_the_environment) {
@@ -168,6 +169,8 @@ class TraceFiles : public testing::Test {
 TEST_F(TraceFiles, are_numbered_by_stage_below_their_prefix) {
   const Trace trace({DumpStage::Graph, DumpStage::Schedule}, folder_.string());
   const Trace region = trace.within("net_0").within("region_3");
+  Trace({DumpStage::Capture}, folder_.string()).write(DumpStage::Capture, [] { return "{}"; });
+  EXPECT_EQ(contents("00-capture.json"), "{}");
   trace.within("net_0").write(DumpStage::Graph, [] { return "the graph\n"; });
   region.write(DumpStage::Schedule, [] { return "first\n"; });
   region.write(DumpStage::Schedule, [] { return "first\n"; });

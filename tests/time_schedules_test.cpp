@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "codegen/tune.h"
 #include "core/options.h"
 
 namespace tilefuse {
@@ -40,6 +41,14 @@ TEST(TimeSchedules, times_every_candidate_of_a_softmax) {
     EXPECT_GT(*many[i], 10 * *few[i]);
   }
   std::filesystem::remove_all(directory);
+}
+
+TEST(FastestOf, takes_the_fastest_that_built_and_the_first_where_none_is_clearly_faster) {
+  EXPECT_EQ(fastest_of({9.0, 5.0, 7.0}), 1U);
+  EXPECT_EQ(fastest_of({5.0, 4.9}), 0U);
+  EXPECT_EQ(fastest_of({5.0, std::nullopt, 4.0}), 2U);
+  EXPECT_EQ(fastest_of({std::nullopt, 8.0, 6.0}), 2U);
+  EXPECT_EQ(fastest_of({std::nullopt, std::nullopt}), 0U);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -29,6 +30,12 @@ struct Compiled {
 Compiled& compiled() {
   static auto* all = new Compiled;
   return *all;
+}
+
+// Graphs of one model have the same names.
+int next_dump() {
+  static std::atomic<int> next{0};
+  return next++;
 }
 
 Framework framework() { return {facts_of, std::string("torch ") + TILEFUSE_TORCH_VERSION}; }
@@ -81,12 +88,14 @@ Json register_compiled(CompiledGraph graph) {
   const std::string name = "graph_" + graph.key.substr(0, kNameDigits);
   Json inputs = input_kinds(graph.executable), outputs = output_kinds(graph.executable);
   const bool lists = takes_lists(graph.executable);
+  const Json held = frees_inputs(graph.executable) ? Json(held_name(name)) : Json();
   register_executable(name, std::make_shared<GraphRunner>(std::move(graph.executable), symbols));
   compiled().reports.push_back(std::move(graph.report));
   return {{"op", name},
           {"fallback_reason", nullptr},
           {"inputs", std::move(inputs)},
           {"takes_lists", lists},
+          {"held", held},
           {"outputs", std::move(outputs)},
           {"report_id", compiled().reports.size() - 1},
           {"regions", std::move(regions)},
@@ -107,9 +116,11 @@ Json compile_new(const std::string& graph_json, const CompileOptions& options) {
     if (!graph) return fallback(graph.unsupported().reason, options.strict);
     const std::lock_guard lock(compiled().mutex);
     const std::string key = graph->key;
-    Json answer = register_compiled(*std::move(graph));
     // What ran into trouble is tried again when it is asked for again.
-    if (answer["warnings"].empty()) compiled().answers[key] = answer;
+    const bool is_sound = graph->warnings.empty();
+    if (!graph->cache_refusal.empty()) graph->warnings.push_back(graph->cache_refusal);
+    Json answer = register_compiled(*std::move(graph));
+    if (is_sound) compiled().answers[key] = answer;
     return answer;
   } catch (const InternalError& error) {
     return fallback(std::string("internal error: ") + error.what(), options.strict);
@@ -120,7 +131,8 @@ Json compile_new(const std::string& graph_json, const CompileOptions& options) {
 
 std::string compile_graph(const std::string& graph_json, const std::string& options_json) {
   StageTimes times;
-  const CompileOptions options = parse_compile_options(options_json, read_environment());
+  CompileOptions options = parse_compile_options(options_json, read_environment());
+  if (!options.dump.empty()) options.dump_dir += "/graph_" + std::to_string(next_dump());
   Json answer = times.measure("all", [&] {
     const std::string key = plan_key(graph_json, options, framework());
     {

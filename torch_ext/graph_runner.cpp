@@ -258,7 +258,7 @@ class GraphCall {
     c10::SmallVector<const void*, 16> buffers;
     for (const SlotId id : launch.inputs) buffers.push_back(data(id));
     for (const SlotId id : launch.outputs) buffers.push_back(writable(id));
-    for (const SlotId id : launch.workspaces) buffers.push_back(data(id));
+    for (const SlotId id : launch.workspaces) buffers.push_back(writable(id));
     TORCH_CHECK_INDEX(run_region(program.region, registers_, buffers.data(), parallel_for),
                       "index out of range in self");
   }
@@ -282,8 +282,12 @@ class GraphCall {
   }
 
   void release(SlotId id) {
+    const LoadedSlot& slot = graph_.slots_[id.index];
     slots_[id.index] = State{};
-    for (const uint32_t alias : graph_.slots_[id.index].aliases) slots_[alias].tensor.reset();
+    if (slot.where == Where::Input) {
+      torch::jit::peek(stack_, slot.base, graph_.executable_.inputs.size()) = c10::IValue();
+    }
+    for (const uint32_t alias : slot.aliases) slots_[alias].tensor.reset();
   }
 
   void push_results() {

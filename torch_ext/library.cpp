@@ -11,6 +11,7 @@
 #include "core/import/operator_table.h"
 #include "core/result.h"
 #include "fusion/target.h"
+#include "torch_ext/held_inputs.h"
 #include "torch_ext/pool.h"
 
 namespace tilefuse {
@@ -60,11 +61,11 @@ std::string cache_clear(const std::string& options_json) {
   return translated([&] { return Json{{"removed", open_cache(options_json).clear().entries}}.dump(); });
 }
 
-std::string measured_profile() {
-  return translated([] {
-    const CompileOptions options = parse_compile_options("{}", read_environment());
-    KernelCache cache = open_cache("{}");
-    const auto toolchain = find_toolchain({options.cxx, options.search_path, ""}, cache);
+std::string measured_profile(const std::string& options_json) {
+  return translated([&] {
+    const CompileOptions options = parse_compile_options(options_json, read_environment());
+    KernelCache cache = open_cache(options_json);
+    const auto toolchain = find_toolchain({options.cxx, options.search_path, options.python}, cache);
     if (!toolchain) throw UserError("cannot measure this machine: " + toolchain.unsupported().reason);
     auto profile = calibrate(*toolchain, cache);
     if (!profile) throw UserError("cannot measure this machine: " + profile.unsupported().reason);
@@ -112,11 +113,12 @@ void set_options(const std::string& options_json) {
 
 TORCH_LIBRARY(tilefuse, library) {
   library.def("compile(str graph_json, str options_json) -> str", &compile);
+  library.def("hold(Tensor[] tensors) -> int", &hold_inputs);
   library.def("report(int report_id) -> str", &report);
   library.def("explain_only(str graph_json, str options_json) -> str", &explain_only);
   library.def("cache_stats(str options_json) -> str", &cache_stats);
   library.def("cache_clear(str options_json) -> str", &cache_clear);
-  library.def("calibrate() -> str", &measured_profile);
+  library.def("calibrate(str options_json) -> str", &measured_profile);
   library.def("host_target() -> str", &host_target);
   library.def("imported_operators() -> str", &imported_operators);
   library.def("pool_stats() -> str", &pool_statistics);

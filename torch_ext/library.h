@@ -5,9 +5,12 @@
 //     graph_json: a captured graph, as capture.py or torch.export writes it. options_json: an object with any
 //     of the keys of codegen/compile_options.h; "{}" means defaults. The answer:
 //       {
-//         "op": "graph_0f3a...",         torch.ops.tilefuse.<op>; null: run the captured graph with the
-//         framework "fallback_reason": null,       a sentence when "op" is null "outputs": ["tensor", "size",
-//         "none", ...],   what the graph returns, by position "report_id": 3,                for report()
+//         "op": "graph_0f3a...",         torch.ops.tilefuse.<op>; null: the captured graph runs with the
+//         framework "fallback_reason": null,       a sentence when "op" is null "inputs": ["tensor", "size",
+//         ...],           by position "takes_lists": false,          true: the operator takes (Tensor[]
+//         tensors, SymInt[] sizes) "held": "graph_0f3a..._held",  see below; null: the graph frees no input
+//         before it ends "outputs": ["tensor", "size", "none", ...],  what the graph returns, by position
+//         "report_id": 3,                for report()
 //         "regions": ["layer_norm_gelu_91c0...", ...],  torch.ops.tilefuse.<name>, one per distinct region
 //         "warnings": ["..."],           for the user, at most one of each text per process
 //         "cached": false,               true: the plan came from the cache
@@ -18,12 +21,14 @@
 //     the "tensor" and "size" outputs in order, "none" left out: nothing when there are none, the value
 //     itself when there is one, a tuple when there are more. Inputs that the graph mutates are written in
 //     place. The cheapest way in is `torch.ops.tilefuse.<op>.default._op`.
+//   hold(Tensor[] tensors) -> int; torch.ops.tilefuse.<held>(int held, int[] sizes)
+//     The same run on tensors that nobody else needs: each is freed after its last reader.
 //   report(int report_id) -> str         what explain shows, schema configs/explain.schema.json
 //   explain_only(str graph_json, str options_json) -> str
 //     The same report, with nothing compiled, registered or cached.
 //   cache_stats(str options_json) -> str  {"directory": "...", "entries": 12, "bytes": 345678}
 //   cache_clear(str options_json) -> str  {"removed": 12}
-//   calibrate() -> str                   a hardware profile of this machine, as configs/targets/*.json
+//   calibrate(str options_json) -> str   a hardware profile of this machine, as configs/targets/*.json
 //   host_target() -> str                 {"name": "x86-zen4", "known": ["x86-avx2", ...], "threads": 2}
 //   imported_operators() -> str          the overloads that the importer expands, one a line
 //   pool_stats() -> str                  {"held_bytes": ..., "used_bytes": ..., "bound_bytes": ...}

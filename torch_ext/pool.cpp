@@ -14,14 +14,16 @@
 namespace tilefuse {
 namespace {
 
-constexpr size_t kHeaderBytes = 64, kHugePage = size_t{2} << 20, kPage = 4096;
+constexpr size_t kAlign = 64, kHugePage = size_t{2} << 20, kPage = 4096;
 constexpr int kClasses = 256;
 
-struct Header {  // in front of every block's data
-  size_t bytes;  // of the block, header included
+// What the pool knows of a block, apart from it: in front of the data it would push a power of two, the most
+// common size, into the next class and onto one more page.
+struct Block {
+  void* memory;
+  size_t bytes;
   int size_class;
 };
-static_assert(sizeof(Header) <= kHeaderBytes);
 
 // Four classes to a power of two: class 4*e + q holds blocks of (4 + q) << (e - 2) bytes.
 int class_of(size_t bytes) {
@@ -46,10 +48,10 @@ class Pool final : public c10::Allocator {
   }
 
   c10::DataPtr allocate(size_t wanted) override {
-    const int size_class = class_of(wanted + kHeaderBytes);
-    Header* block = pop(size_class);
+    const int size_class = class_of(wanted);
+    Block* block = pop(size_class);
     if (block == nullptr) block = fresh(size_class);
-    return {reinterpret_cast<char*>(block) + kHeaderBytes, block, &Pool::release, c10::Device(c10::kCPU)};
+    return {block->memory, block, &Pool::release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -73,44 +75,49 @@ class Pool final : public c10::Allocator {
   }
 
  private:
-  Header* pop(int size_class) {
+  Block* pop(int size_class) {
     const std::lock_guard lock(mutex_);
     used_ += int64_t(bytes_of_class(size_class));
     auto& blocks = free_[size_t(size_class)];
     if (blocks.empty()) return nullptr;
-    Header* block = blocks.back();
+    Block* block = blocks.back();
     blocks.pop_back();
     held_ -= int64_t(block->bytes);
     return block;
   }
 
-  Header* fresh(int size_class) {
+  Block* fresh(int size_class) {
     const size_t bytes = bytes_of_class(size_class);
     const bool huge = bytes >= kHugePage;
     void* memory = nullptr;
-    const size_t align = huge ? kHugePage : bytes >= kPage ? kPage : kHeaderBytes;
+    const size_t align = huge ? kHugePage : bytes >= kPage ? kPage : kAlign;
     if (::posix_memalign(&memory, align, bytes) != 0) {
       const std::lock_guard lock(mutex_);
       used_ -= int64_t(bytes);
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tilefuse: cannot allocate ", bytes, " bytes");
     }
     if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // advice: its refusal costs speed alone
-    return new (memory) Header{bytes, size_class};
+    return new Block{memory, bytes, size_class};
   }
 
-  static void release(void* memory) {
-    auto* block = static_cast<Header*>(memory);
+  static void release(void* context) {
+    auto* block = static_cast<Block*>(context);
     Pool& pool = instance();
     const std::lock_guard lock(pool.mutex_);
     const auto bytes = int64_t(block->bytes);
     pool.used_ -= bytes;
     if (bytes > pool.bound_) {
-      std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): posix_memalign has no other partner
+      destroy(block);
       return;
     }
     pool.drop_beyond(pool.bound_ - bytes);
     pool.held_ += bytes;
     pool.free_[size_t(block->size_class)].push_back(block);
+  }
+
+  static void destroy(Block* block) {
+    std::free(block->memory);  // NOLINT(cppcoreguidelines-no-malloc): posix_memalign has no other partner
+    delete block;
   }
 
   // Largest blocks first: they are the fewest and the dearest to hold.
@@ -119,14 +126,14 @@ class Pool final : public c10::Allocator {
       auto& blocks = free_[size_t(c)];
       while (!blocks.empty() && held_ > bytes) {
         held_ -= int64_t(blocks.back()->bytes);
-        std::free(blocks.back());  // NOLINT(cppcoreguidelines-no-malloc)
+        destroy(blocks.back());
         blocks.pop_back();
       }
     }
   }
 
   std::mutex mutex_;
-  std::array<std::vector<Header*>, kClasses> free_;  // by size class
+  std::array<std::vector<Block*>, kClasses> free_;  // by size class
   int64_t held_ = 0, used_ = 0, bound_ = default_bound();
 };
 

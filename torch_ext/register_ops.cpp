@@ -6,9 +6,11 @@
 #include <c10/core/GradMode.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
+#include "torch_ext/held_inputs.h"
 #include "torch_ext/symbolic_sizes.h"
 #include "torch_ext/tensors.h"
 
@@ -70,15 +72,22 @@ std::string arguments_of(const Executable& executable) {
   return text;
 }
 
-std::string schema_of(const std::string& name, const Executable& executable) {
+std::string returns_of(const Executable& executable, bool with_aliases) {
   std::string returns;
   for (const ExecutableOutput& output : executable.outputs) {
     if (std::holds_alternative<NoneArgument>(output)) continue;
     const auto* id = std::get_if<SlotId>(&output);
     returns += std::string(returns.empty() ? "" : ", ") +
-               (id == nullptr ? "SymInt" : "Tensor" + alias_set(executable, *id));
+               (id == nullptr ? "SymInt" : "Tensor" + (with_aliases ? alias_set(executable, *id) : ""));
   }
-  return name + "(" + arguments_of(executable) + ") -> (" + returns + ")";
+  return "(" + returns + ")";
+}
+
+std::string schema_of(const std::string& name, const Executable& executable) {
+  return name + "(" + arguments_of(executable) + ") -> " + returns_of(executable, true);
+}
+std::string held_schema_of(const std::string& name, const Executable& executable) {
+  return held_name(name) + "(int held, SymInt[] sizes) -> " + returns_of(executable, false);
 }
 
 // Two lists on the stack become one value per input.
@@ -100,6 +109,28 @@ struct RunKernel final : c10::OperatorKernel {
   explicit RunKernel(Runner runner) : runner(std::move(runner)) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     unpack_lists(runner->executable(), *stack);
+    runner->run(*stack);
+  }
+  Runner runner;
+};
+
+// Its tensors are nobody else's by now: what the graph frees is gone.
+struct HeldKernel final : c10::OperatorKernel {
+  explicit HeldKernel(Runner runner) : runner(std::move(runner)) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const std::vector<int64_t> sizes = torch::jit::pop(*stack).toIntVector();
+    std::vector<at::Tensor> tensors = take_held_inputs(torch::jit::pop(*stack).toInt());
+    size_t next_tensor = 0, next_size = 0;
+    for (const ExecutableInput& input : runner->executable().inputs) {
+      const bool is_size = std::holds_alternative<Expr>(input.value);
+      TORCH_CHECK(is_size ? next_size < sizes.size() : next_tensor < tensors.size(),
+                  "tilefuse: too few inputs");
+      if (is_size) {
+        stack->emplace_back(sizes[next_size++]);
+      } else {
+        stack->emplace_back(std::move(tensors[next_tensor++]));
+      }
+    }
     runner->run(*stack);
   }
   Runner runner;
@@ -179,6 +210,14 @@ std::mutex& registration_mutex() {
 
 bool takes_lists(const Executable& executable) { return executable.inputs.size() > kMaxArguments; }
 
+bool frees_inputs(const Executable& executable) {
+  return std::any_of(executable.instructions.begin(), executable.instructions.end(), [&](const auto& step) {
+    const auto* free = std::get_if<Free>(&step);
+    return free != nullptr && std::holds_alternative<InputHome>(executable[free->slot].home);
+  });
+}
+std::string held_name(const std::string& name) { return name + "_held"; }
+
 bool is_registered(const std::string& name) {
   return c10::Dispatcher::singleton().findSchema({"tilefuse::" + name, ""}).has_value();
 }
@@ -197,6 +236,11 @@ void register_executable(const std::string& name, const Runner& runner) {
   implement(c10::DispatchKey::CPU, boxed_kernel<RunKernel>(runner));
   implement(c10::DispatchKey::Meta, boxed_kernel<MetaKernel>(runner));
   implement(c10::DispatchKey::Autograd, boxed_kernel<AutogradKernel>(runner));
+  if (frees_inputs(runner->executable())) {
+    library->def(held_schema_of(name, runner->executable()).c_str());
+    library->impl(held_name(name).c_str(), torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
+                                                           boxed_kernel<HeldKernel>(runner)));
+  }
   libraries->push_back(std::move(library));
 }
 

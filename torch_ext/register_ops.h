@@ -2,7 +2,8 @@
 //
 // The name is forever: an operator is never unregistered, and one that exists stays as it is. CPU tensors run
 // it, fake ones get the sizes and strides that it would return, symbols included, and a call that wants a
-// gradient is an error that says so.
+// gradient is an error that says so. tilefuse::<name>_held(int held, SymInt[] sizes) runs it on tensors that
+// were handed over (held_inputs.h).
 #pragma once
 #include <memory>
 #include <string>
@@ -15,6 +16,9 @@ namespace tilefuse {
 // have.
 bool takes_lists(const Executable& executable);
 bool is_registered(const std::string& name);
+// Whether it frees inputs before it ends: then a caller that has no use for them calls it by its held name.
+bool frees_inputs(const Executable& executable);
+std::string held_name(const std::string& name);
 void register_executable(const std::string& name, const std::shared_ptr<const GraphRunner>& runner);
 
 }  // namespace tilefuse

@@ -150,7 +150,11 @@ Expr Metadata::expression(const Field& sym_expr) { return parsed(sym_expr["expr_
 std::vector<Expr> Metadata::sizes(const Field& list) {
   std::vector<Expr> result;
   result.reserve(list.size());
-  for (size_t i = 0; i < list.size(); ++i) result.push_back(size(list.at(i)));
+  for (size_t i = 0; i < list.size(); ++i) {
+    result.push_back(size(list.at(i)));
+    const auto literal = result.back().constant();
+    if (literal && *literal < 0) list.at(i).fail("must not be negative, got " + std::to_string(*literal));
+  }
   return result;
 }
 

@@ -126,14 +126,20 @@ def test_returned_input_and_views_of_it_alias_it():
         lambda: torch.randn(1).expand(30, 40),
         lambda: torch.randn(1300).as_strided((30, 40), (20, 1)),
         lambda: torch.randn(30 * 40 + 1)[1:].view(30, 40),
+        lambda: torch.frombuffer(bytearray(range(200)) * 24 + bytearray(1), dtype=torch.float32, offset=1).view(30, 40),
         lambda: torch.randn(0, 40),
+        lambda: torch.randn(30, 0),
     ],
-    ids=["transposed", "strided", "broadcast", "broadcast_all", "overlapping", "misaligned", "empty"],
+    ids=["transposed", "strided", "broadcast", "broadcast_all", "overlapping", "misaligned", "odd_address", "empty", "no_columns"],
 )
 def test_odd_inputs_give_eagers_result(make):
     x = make()
     check(lambda v: torch.softmax(v * 2, -1), x)
     check(lambda v: (v + 1).sum(0), x)
+
+
+def test_inputs_without_dimensions_give_eagers_result():
+    check(lambda x, y: (x * y + 1, torch.tanh(x).sum(), x.expand(5) + y), torch.tensor(3.5), torch.tensor(-0.5))
 
 
 def test_other_strides_at_the_next_call_are_served():

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     calibrate.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
 
     replay = command("replay", _replay, "Compile a captured graph from its JSON and run it on random inputs.")
-    replay.add_argument("case", help="a JSON file written by TILEFUSE_DUMP=capture or taken from a bug report")
+    replay.add_argument("case", help="a captured graph: 00-capture.json of TILEFUSE_DUMP=capture")
     replay.add_argument("--explain", action="store_true", help="print the report")
 
     cache = command("cache", _cache, "Show or clear the cache of kernels and plans.")
@@ -131,8 +131,9 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
 
 def _calibrate(options: argparse.Namespace, console: Console) -> int:
     from tilefuse.library import operators
+    from tilefuse.options import Options
 
-    text = operators().calibrate()
+    text = operators().calibrate(Options.parse().to_json(1))
     if options.output:
         pathlib.Path(options.output).write_text(text)
         console.print(f"wrote {options.output}; use it with options={{'target': '{options.output}'}}", markup=False)

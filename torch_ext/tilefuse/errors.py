@@ -17,8 +17,9 @@ class TileFuseWarning(UserWarning):
     """Something runs with plain PyTorch instead of a fused kernel; the message says what and why."""
 
 
-def warn_once(message: str) -> None:
-    """Each text once a process: a model has many graphs."""
-    if message not in _warned:
-        _warned.add(message)
+def warn_once(message: str, *, about: str | None = None) -> None:
+    """Each text once a process, or one text ``about`` each thing: a model has many graphs."""
+    key = about or message
+    if key not in _warned:
+        _warned.add(key)
         warnings.warn(message, TileFuseWarning, stacklevel=3)

@@ -82,6 +82,11 @@ def _region_lines(region: Mapping[str, Any]) -> Iterator[str]:
     yield f"  region {region['name']}"
     yield f"    ops        {', '.join(region['ops'])}"
     yield f"    predicted  {region['predicted_us']:.1f} us, {region['bytes'] / 1e6:.3f} MB moved"
+    if tuned := region.get("tuned"):
+        times = ", ".join("does not build" if time is None else f"{time:.1f}" for time in tuned["measured_us"])
+        yield f"    measured   {times} us; schedule {tuned['chosen'] + 1} taken"
+    if region.get("refusal"):
+        yield f"    runs with plain PyTorch: {region['refusal']}"
     for line in region.get("user_source", [])[:3]:
         yield f"    from       {line}"
     for line in region["schedule"].splitlines():

@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ OPTIONS: Mapping[str, _Option] = {
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
     "cxx": _Option(str, "", "the C++ compiler; default: TILEFUSE_CXX, c++, g++, clang++, the ziglang wheel"),
+    "dump": _Option(str, "", "stages to write out, as TILEFUSE_DUMP: 'schedule,source' or 'all'"),
+    "dump_dir": _Option(str, "", "where to; default: TILEFUSE_DUMP_DIR or ./tilefuse_dump"),
     "pins": _Option(dict, {}, "decisions by region: {'layer_norm': {'lanes': '8', 'walk': 'resident'}}"),
 }
 
@@ -93,6 +96,7 @@ class Options:
         """The text for the library. ``threads``: what 0 stands for."""
         values = {k: v for k, v in self.values.items() if v != OPTIONS[k].default}
         values["threads"] = self.values.get("threads") or threads
+        values["python"] = sys.executable or ""  # its ziglang wheel may have to be the compiler
         return json.dumps(values, sort_keys=True)
 
     def cache_tag(self) -> str:
