@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options, console) or 0
     except (UserError, ValueError, OSError) as error:
-        Console(stderr=True, highlight=False).print(f"tilefuse: {str(error).removeprefix('tilefuse: ')}", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"tilefuse: {str(error).removeprefix('tilefuse: ')}", markup=False)
         return 2
 
 
@@ -81,8 +81,10 @@ def _load(specification: str) -> tuple[Any, Sequence[Any]]:
         make = getattr(importlib.import_module(module_name), function)
     except (ImportError, AttributeError) as error:
         raise UserError(f"cannot load {specification!r}: {error}") from error
-    model, inputs = make()
-    return model, inputs
+    made = make()
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], (tuple, list))):
+        raise UserError(f"{specification!r} must return (model, inputs), inputs a tuple of the model's arguments")
+    return made[0], made[1]
 
 
 def _demo(options: argparse.Namespace, console: Console) -> int:
@@ -117,6 +119,8 @@ def _explain(options: argparse.Namespace, console: Console) -> int:
 def _bench(options: argparse.Namespace, console: Console) -> int:
     from tilefuse import measure
 
+    if options.seconds <= 0:
+        raise UserError("--seconds must be positive")
     model, inputs = _load(options.model)
     rows = measure.compare(model, inputs, inductor=not options.no_inductor, seconds=options.seconds)
     table = Table("", "first call", "median", "p10", "p90", "speed-up over eager")
