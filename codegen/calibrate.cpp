@@ -65,14 +65,19 @@ class Calibration {
   std::string run();
 
  private:
+  std::vector<double> fastest_us(const std::string& tiles, const std::vector<std::string>& schedules,
+                                 int threads, const SizeHints& hints);
   double fastest_us(const std::string& tiles, const std::string& schedule, int threads,
-                    const SizeHints& hints = {});
+                    const SizeHints& hints) {
+    return fastest_us(tiles, std::vector<std::string>{schedule}, threads, hints).front();
+  }
   double map_cycles(const std::string& function);  // of a vector, in L1
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
   double read_gbs(int64_t bytes, int threads);
   double write_gbs(int64_t bytes, bool streamed, int threads);
-  double line_ns(const std::string& kind, int rows, int64_t run_bytes, int threads);
+  std::vector<double> line_ns(const std::string& kind, const std::vector<int>& rows, int64_t run_bytes,
+                              int threads);
   void measure_functions();
   void measure_memory(int threads);
   void measure_rows(int threads);
@@ -85,6 +90,7 @@ class Calibration {
   const Toolchain& toolchain_;
   KernelCache& cache_;
   Target base_;
+  int jobs_ = 2;
   double clock_ghz_ = 1;
   Json rates_ = Json::object();
 };
@@ -93,17 +99,25 @@ void Calibration::put(const std::string& key, double value, const std::string& u
   rates_[key] = {{"value", value}, {"unit", unit}, {"source", "measured"}};
 }
 
-double Calibration::fastest_us(const std::string& tiles, const std::string& schedule, int threads,
-                               const SizeHints& hints) {
+// Schedules of one graph share its memory, whose pages cost more than the runs, and compile side by side.
+std::vector<double> Calibration::fastest_us(const std::string& tiles,
+                                            const std::vector<std::string>& schedules, int threads,
+                                            const SizeHints& hints) {
   const TileGraph graph = parse_tile_graph(tiles);
-  TimingOptions options{.threads = threads, .rounds = 5, .most_ms = 30, .jobs = 1, .fastest = true};
-  const Schedule parsed =
-      parse_schedule("schedule " + graph.name + " for " + base_.name + " {\n" + schedule + "}\n", graph);
-  const std::vector<std::string> findings = check_schedule(graph, parsed);
-  TILEFUSE_CHECK(findings.empty(), "calibrate: " + findings.front() + "\n" + tiles);
-  const auto times = time_schedules(graph, {parsed}, toolchain_, cache_, options, hints);
-  if (!times.front()) throw Refused{times.front().unsupported().reason};
-  return *times.front();
+  const TimingOptions options{.threads = threads, .rounds = 5, .most_ms = 30, .jobs = jobs_, .fastest = true};
+  std::vector<Schedule> parsed;
+  for (const std::string& schedule : schedules) {
+    parsed.push_back(
+        parse_schedule("schedule " + graph.name + " for " + base_.name + " {\n" + schedule + "}\n", graph));
+    const std::vector<std::string> findings = check_schedule(graph, parsed.back());
+    TILEFUSE_CHECK(findings.empty(), "calibrate: " + findings.front() + "\n" + tiles);
+  }
+  std::vector<double> fastest;
+  for (const auto& time : time_schedules(graph, parsed, toolchain_, cache_, options, hints)) {
+    if (!time) throw Refused{time.unsupported().reason};
+    fastest.push_back(*time);
+  }
+  return fastest;
 }
 
 std::string map_graph(const std::string& values, const std::string& result) {
@@ -164,7 +178,8 @@ double Calibration::write_gbs(int64_t bytes, bool streamed, int threads) {
 }
 
 // Rows of `run_bytes` walked side by side: their sum alone, or each row again from cache to subtract it.
-double Calibration::line_ns(const std::string& kind, int rows, int64_t run_bytes, int threads) {
+std::vector<double> Calibration::line_ns(const std::string& kind, const std::vector<int>& rows,
+                                         int64_t run_bytes, int threads) {
   const bool copies = kind != "read";
   std::string tiles =
       "tile_graph rows {\n  symbol s0 in [64, inf] multiple_of 64\n  symbol s1 in [64, inf] multiple_of 64\n "
@@ -174,12 +189,16 @@ double Calibration::line_ns(const std::string& kind, int rows, int64_t run_bytes
   tiles += copies ? "  %1 = sub(%0, %s) : f32[row, col]\n  store %1 -> %y[row*s1 + col]\n}\n"
                   : "  store %s -> %y[row]\n}\n";
   const int64_t bytes = kMemoryBytes, count = bytes / run_bytes;
-  std::string schedule = lanes("col") +
-                         "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +
-                         "\nwalk multi_pass\nrows " + std::to_string(rows) + "\nsplit 1\nstage none\nstores ";
-  schedule += kind == "copy_streamed" ? "%y: streamed\n" : "cached\n";
-  const double us = fastest_us(tiles, schedule, threads, {{"s0", count}, {"s1", run_bytes / 4}});
-  return us * 1e3 / (double(bytes) / kLineBytes);
+  std::vector<std::string> schedules;
+  for (const int side_by_side : rows) {
+    schedules.push_back(
+        lanes("col") + "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +
+        "\nwalk multi_pass\nrows " + std::to_string(side_by_side) + "\nsplit 1\nstage none\nstores " +
+        (kind == "copy_streamed" ? "%y: streamed\n" : "cached\n"));
+  }
+  std::vector<double> times = fastest_us(tiles, schedules, threads, {{"s0", count}, {"s1", run_bytes / 4}});
+  for (double& time : times) time *= 1e3 / (double(bytes) / kLineBytes);
+  return times;
 }
 
 void Calibration::measure_functions() {
@@ -210,12 +229,13 @@ void Calibration::measure_memory(int threads) {
 void Calibration::measure_rows(int threads) {
   for (const char* kind : {"read", "copy", "copy_streamed"}) {
     for (int64_t run : {256, 512, 2048, 4096, 65536}) {
-      double ns = 0;
-      for (int rows : {1, 2, 4, 8}) {  // no kernel walks eight: as four
-        if (rows <= 4) ns = line_ns(kind, rows, run, threads);
-        put(std::string("interleaved.") + kind + "." + std::to_string(rows) + "." + std::to_string(run) +
+      const std::vector<int> walked = {1, 2, 4};
+      const std::vector<double> ns = line_ns(kind, walked, run, threads);
+      for (size_t i = 0; i <= walked.size(); ++i) {  // no kernel walks eight: as four
+        const size_t measured = std::min(i, walked.size() - 1);
+        put(std::string("interleaved.") + kind + "." + std::to_string(1 << i) + "." + std::to_string(run) +
                 "." + std::to_string(threads),
-            ns, "ns a line read from DRAM, all threads");
+            ns[measured], "ns a line read from DRAM, all threads");
       }
     }
   }
@@ -226,6 +246,7 @@ std::string Calibration::run() {
   base_.l2_bytes = std::max(cache_bytes(2, base_.l2_bytes), base_.l1_bytes);
   base_.l3_bytes = std::max(cache_bytes(3, base_.l3_bytes), base_.l2_bytes);
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  jobs_ = cores;
   clock_ghz_ = measure_clock(base_.clock_ghz);
   measure_functions();
   for (int threads = 1; threads <= std::min(cores, 64); threads *= 2) {
