@@ -11,6 +11,7 @@
 //   expressions  lower_index.cpp      integer expressions
 //   reductions   lower_reduce.cpp     accumulators, scans
 //   scratch      lower_scratch.cpp    kept values, accumulators that are rows
+//   online       lower_online.cpp     blocks, and what is carried from one to the next
 //   parts        lower_split.cpp      partial results and their combination
 //   pairs        lower_pairs.cpp      two vectors by one load
 //   staging      lower_stage.cpp      blocks turned in registers
@@ -27,6 +28,7 @@
 #include "codegen/region_program.h"
 #include "codegen/scope_stack.h"
 #include "codegen/spell_reduce.h"
+#include "fusion/expand_online.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
 
@@ -41,8 +43,8 @@ struct LoweringFacts {
   std::vector<Workspace> workspaces;  // with split > 1: one per reduction, [part][parallel axes]
   std::optional<AxisId> row_axis;     // the axis `rows` blocks
   bool lanes_are_parallel = false;
+  const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
 };
-LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule);
 
 enum class LaunchPart : uint8_t {
   Whole,    // the region in one launch
@@ -125,6 +127,7 @@ class LaunchLowering {
 
   // ---- loops
   void bind_grid();
+  bool walks_parts() const;
   void bind_task(AxisId axis, int64_t tile, const Code& coordinate);
   void bind_part(const Code& part);
   LoopRange whole_range(AxisId axis);
@@ -146,10 +149,13 @@ class LaunchLowering {
   std::vector<Root> roots_of_pass(int pass) const;
   std::vector<TileValueId> reductions_of_pass(int pass) const;
   void run_pass(const std::vector<Root>& roots);
+  void run_walk(const std::vector<Root>& roots, const std::vector<TileValueId>& reductions, size_t first);
+  LoopRange reduced_range(AxisId axis);
   void reduced_loops(size_t next, const ReducedWalk& walk);
   void innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk);
   void emit_roots(const std::vector<Root>& roots);
   void final_stores();
+  void emit_final_stores();
   std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
 
   // ---- reductions
@@ -163,6 +169,7 @@ class LaunchLowering {
   void finish(const Accumulator& accumulator);
   Code over_copies(const Accumulator& accumulator, int row);
   std::vector<Code> over_lanes(const Accumulator& accumulator);
+  Expr block_chain() const;
   bool needs_blocks(TileValueId reduction) const;
   int64_t block_length(AxisId axis) const;
   int64_t longest_chain(TileValueId reduction) const;
@@ -172,13 +179,27 @@ class LaunchLowering {
   void declare_scans(const std::set<TileValueId>& needed);
   void store_partials();
   void combine_partials();
-  Address workspace_address(size_t workspace);
+  Address workspace_address(size_t workspace, TileValueId carried);
   void accumulate_in_scratch();
   ScratchRow accumulator_row(TileValueId id, AccumulatorRole role);
   void clear_rows(const std::map<TileValueId, ScratchRow>& rows);
   void add_block_rows(const std::map<TileValueId, ScratchRow>& rows);
   void for_each_lane_copy(const Body& body);
   void update_scratch(TileValueId reduction, const ScratchRow& row, const Computed& element);
+
+  // ---- online walks
+  void run_online();
+  void run_online_pass(const ExpandedPass& pass, const std::vector<Root>& stores);
+  void online_blocks(size_t next, const Body& step);
+  void walk_block(const ExpandedPass& pass, const std::vector<Root>& stores, size_t block_axis);
+  void remember_counts(const Code& seen, const LoopRange& block, size_t block_axis);
+  void for_each_copy_of(TileValueId id, const Body& body);
+  void declare_carried(const ExpandedPass& pass);
+  void remember_carried(const ExpandedPass& pass);
+  void step_carried(const ExpandedPass& pass);
+  void remember_results(const ExpandedPass& pass);
+  void store_carried(const ExpandedPass& pass);
+  void merge_parts();
 
   // ---- values
   Computed value(TileValueId id);
@@ -276,7 +297,9 @@ class LaunchLowering {
   };
   std::vector<KeptValue> to_keep_;
   int pass_ = 0;
-  std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a partial launch
+  std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a launch over parts
+  std::optional<std::pair<AxisId, LoopRange>> block_range_;  // in a step of an online walk
+  std::vector<Code> carried_variables_;                      // of an online walk, copies side by side
   Expr tiles_ = 1, scratch_bytes_ = 64;
   bool checks_indices_ = false, streams_ = false, pairs_lanes_ = false;
 };

@@ -101,6 +101,12 @@ void LaunchLowering::bind_part(const Code& part) {
   part_range_ = range;
 }
 
+// A combining launch walks parts, too, where it stores along the walk.
+bool LaunchLowering::walks_parts() const {
+  const bool stores_in_parts = part_ == LaunchPart::Combine && structure_.passes > 1;
+  return part_ == LaunchPart::Partial || stores_in_parts;
+}
+
 // Takes the number of the tile apart, row-major over the parts and the tasks of the parallel axes.
 void LaunchLowering::bind_grid() {
   struct Digit {
@@ -108,7 +114,7 @@ void LaunchLowering::bind_grid() {
     Expr count;
   };
   std::vector<Digit> digits;
-  if (part_ == LaunchPart::Partial) digits.push_back({std::nullopt, schedule_.split});
+  if (walks_parts()) digits.push_back({std::nullopt, schedule_.split});
   for (const AxisTile& task : schedule_.grid) {
     const Expr& extent = facts_.extents[task.axis.index];
     digits.push_back({task, task.tile == 0 ? Expr(1) : simplify(ceildiv(extent, task.tile))});

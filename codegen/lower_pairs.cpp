@@ -23,7 +23,7 @@ bool LaunchLowering::value_can_pair(TileValueId id) const {
       [](const TileIndex&) { return false; }, [](const TilePredicate&) { return false; },
       [](const TileReduce& reduce) { return !info(reduce.kind).is_index; },
       [](const TileConstant&) { return true; }, [](const TileMap&) { return true; },
-      [](const TileScan&) { return true; });
+      [](const TileScan&) { return true; }, [](const TileCarry&) { return true; });
 }
 
 bool LaunchLowering::lanes_can_pair() const {

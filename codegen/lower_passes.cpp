@@ -56,6 +56,10 @@ std::set<TileValueId> LaunchLowering::needed_by(const std::vector<Root>& roots) 
 
 // All parallel axes are bound.
 void LaunchLowering::inside_parallel() {
+  if (facts_.online != nullptr) {
+    part_ == LaunchPart::Combine ? merge_parts() : run_online();
+    return;
+  }
   if (part_ == LaunchPart::Combine) {
     combine_partials();
     final_stores();
@@ -69,10 +73,17 @@ void LaunchLowering::inside_parallel() {
 }
 
 void LaunchLowering::run_pass(const std::vector<Root>& roots) {
+  const bool walks_apart = facts_.online == nullptr;
+  run_walk(roots, walks_apart ? reductions_of_pass(pass_) : std::vector<TileValueId>(), 0);
+}
+
+// One walk over the reduced axes from the loop `first` on.
+void LaunchLowering::run_walk(const std::vector<Root>& roots, const std::vector<TileValueId>& reductions,
+                              size_t first) {
   scopes_.blank();
   declare_scans(needed_by(roots));
   std::vector<TileValueId> blocked;
-  for (const TileValueId id : reductions_of_pass(pass_)) {
+  for (const TileValueId id : reductions) {
     accumulators_.insert_or_assign(id, declare_accumulator(id, AccumulatorRole::Total));
     if (needs_blocks(id)) blocked.push_back(id);
   }
@@ -87,22 +98,22 @@ void LaunchLowering::run_pass(const std::vector<Root>& roots) {
     for (const TileValueId id : blocked) add_block(blocks_.at(id));
     blocks_.clear();
   };
-  reduced_loops(0, walk);
-  for (const TileValueId id : reductions_of_pass(pass_)) finish(accumulators_.at(id));
+  reduced_loops(first, walk);
+  for (const TileValueId id : reductions) finish(accumulators_.at(id));
   accumulators_.clear();
   scans_.clear();
 }
 
-// Outermost first, the lane axis last.
+// All of it, one part, or one block.
+LoopRange LaunchLowering::reduced_range(AxisId axis) {
+  if (block_range_ && block_range_->first == axis) return block_range_->second;
+  return part_range_ && axis == structure_.reduced.front() ? *part_range_ : whole_range(axis);
+}
+
 void LaunchLowering::reduced_loops(size_t next, const ReducedWalk& walk) {
-  std::vector<AxisId> order = structure_.reduced;
-  if (lanes_are_reduced()) {
-    std::stable_partition(order.begin(), order.end(),
-                          [&](AxisId axis) { return axis != *schedule_.lane_axis; });
-  }
+  const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
   const AxisId axis = order[next];
-  const bool is_part = part_range_ && axis == structure_.reduced.front();
-  const LoopRange range = is_part ? *part_range_ : whole_range(axis);
+  const LoopRange range = reduced_range(axis);
   if (next + 1 == order.size()) return innermost_reduced(axis, range, walk);
   open_axis(axis, range, [&] { reduced_loops(next + 1, walk); });
 }
@@ -167,7 +178,19 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   store_kept();
 }
 
+// Once, also where several parts have the same results.
 void LaunchLowering::final_stores() {
+  const bool is_one_of_parts = part_ == LaunchPart::Combine && part_range_;
+  if (!is_one_of_parts) return emit_final_stores();
+  const Code part = scopes_.find("size part number")->code;
+  scopes_.open();
+  emit_final_stores();
+  Block stores = scopes_.close();
+  if (stores.empty()) return;
+  scopes_.add({If{operate(CodeOperator::Equal, {part, integer(0)}), std::move(stores)}, ""});
+}
+
+void LaunchLowering::emit_final_stores() {
   std::vector<Root> roots;
   for (const TileStore& store : graph_.stores) {
     if (!structure_.stores_in_pass(store)) roots.push_back({store.value, &store});

@@ -193,6 +193,20 @@ void LaunchLowering::finish(const Accumulator& accumulator) {
   copies_ = outside;
 }
 
+// Steps of the walk over one block of an online walk; what is carried beyond is f64.
+Expr LaunchLowering::block_chain() const {
+  const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
+  const AxisTile& block = *schedule_.block;
+  Expr chain = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    const Expr length = order[i] == block.axis ? Expr(block.tile) : facts_.extents[order[i].index];
+    const bool is_lane = order[i] == schedule_.lane_axis;
+    chain = chain * (is_lane ? ceildiv(length, int64_t{schedule_.lanes} * schedule_.unroll) : length);
+    if (order[i] == block.axis) break;
+  }
+  return chain;
+}
+
 bool LaunchLowering::needs_blocks(TileValueId reduction) const {
   const TileValue& v = graph_[reduction];
   const bool is_sum = std::get<TileReduce>(v.op).kind == ReduceKind::Sum;
@@ -204,7 +218,8 @@ bool LaunchLowering::needs_blocks(TileValueId reduction) const {
         chain * (is_lane ? ceildiv(facts_.extents[axis.index], int64_t{schedule_.lanes} * schedule_.unroll)
                          : facts_.extents[axis.index]);
   }
-  if (part_ == LaunchPart::Partial) chain = ceildiv(chain, schedule_.split);
+  if (facts_.online != nullptr) chain = block_chain();
+  if (facts_.online == nullptr && part_ == LaunchPart::Partial) chain = ceildiv(chain, schedule_.split);
   return !proves_nonnegative(Expr(longest_chain(reduction)) - chain);
 }
 

@@ -22,7 +22,7 @@ void refuse(LoweredRegion& lowered, const Graph& graph, const RegionNodes& regio
 }
 
 std::string constraints_text(const TileGraph& tiles, const Target& target, const LoweringOptions& options) {
-  const auto facts = collect_region_facts(tiles, options.hints);
+  const auto facts = collect_schedule_facts(tiles, options.hints);
   if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
   return to_text(collect_constraints(tiles, target, *facts, options.pins).constraints);
 }

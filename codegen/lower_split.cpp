@@ -12,10 +12,10 @@ constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
 }  // namespace
 
 // The element of a part: [part][parallel axes], row-major. "part" is bound where this is called.
-LaunchLowering::Address LaunchLowering::workspace_address(size_t workspace) {
+LaunchLowering::Address LaunchLowering::workspace_address(size_t workspace, TileValueId carried) {
   const Workspace& facts = facts_.workspaces[workspace];
   const size_t slot = graph_.buffers.size() + workspace;
-  const std::string name = name_of(structure_.reductions[workspace]) + "_parts";
+  const std::string name = name_of(carried) + "_parts";
   const std::string key = "buffer " + std::to_string(slot);
   if (scopes_.find(key) == nullptr) {
     const CodeType type{facts.dtype, CodeShape::Pointer};
@@ -36,7 +36,8 @@ void LaunchLowering::store_partials() {
     for (copies_.row = 0; copies_.row < outside.rows; ++copies_.row) {
       for (copies_.lane = 0; copies_.lane < outside.lanes; ++copies_.lane) {
         const Computed partial = value(structure_.reductions[i]);
-        store_at(workspace_address(i), partial, {.dtype = facts_.workspaces[i].dtype});
+        store_at(workspace_address(i, structure_.reductions[i]), partial,
+                 {.dtype = facts_.workspaces[i].dtype});
       }
     }
   }
@@ -72,7 +73,8 @@ void LaunchLowering::combine_partials() {
   scopes_.remember("size part number", {reference(part), scopes_.depth(), false});
   for (const Sum& sum : sums) {
     copies_ = sum.copies;
-    const Code element = plain_load(workspace_address(sum.workspace), is_vector);
+    const Code element =
+        plain_load(workspace_address(sum.workspace, structure_.reductions[sum.workspace]), is_vector);
     const bool has_operator = sum.spelling.op.has_value();
     scopes_.add({Assign{sum.variable, sum.spelling.op,
                         has_operator ? element : call(sum.spelling.combine, {sum.variable, element})},

@@ -97,7 +97,18 @@ double typical(const Expr& e) {
   return static_cast<double>(evaluate(e, {}, [](const std::string&) { return kTypicalSize; }));
 }
 
-}  // namespace
+// One carried value of an online walk after the other.
+std::vector<Workspace> workspaces_of(const ExpandedOnline& online, const Schedule& schedule,
+                                     const Structure& structure) {
+  std::vector<Workspace> workspaces;
+  if (schedule.split <= 1) return workspaces;
+  Expr elements = schedule.split;
+  for (const AxisId axis : structure.parallel) elements = elements * online.graph[axis].extent;
+  for (const CarriedValue& carried : online.passes.front().carried) {
+    workspaces.push_back({online.graph[carried.carry].dtype, elements});
+  }
+  return workspaces;
+}
 
 LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule) {
   Result<Structure> structure = analyze_structure(graph);
@@ -113,6 +124,25 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .lanes_are_parallel = lanes_are_parallel};
 }
 
+// An online walk on the expanded graph, whose first values are those of the region.
+LoweringFacts collect_online_facts(const ExpandedOnline& expanded, const OnlineWalk& walk,
+                                   const Schedule& schedule) {
+  LoweringFacts facts{
+      .graph = expanded.graph,
+      .schedule = schedule,
+      .structure = walk.structure,
+      .extents = axis_extents(expanded.graph),
+      .symbols = symbols_in(expanded.graph),
+      .workspaces = workspaces_of(expanded, schedule, walk.structure),
+      .row_axis = std::nullopt,
+      .lanes_are_parallel = schedule.lane_axis && !walk.structure.is_reduced(*schedule.lane_axis),
+      .online = &expanded};
+  facts.structure.level.resize(expanded.graph.values.size(), 0);
+  return facts;
+}
+
+}  // namespace
+
 LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std::string kernel_name)
     : facts_(facts),
       graph_(facts.graph),
@@ -123,43 +153,85 @@ LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std:
       scopes_(kernel_) {}
 
 void LaunchLowering::run() {
-  TILEFUSE_CHECK(schedule_.walk != Walk::Online, "an online walk of " + graph_.name + " is not derived");
   pairs_lanes_ = lanes_can_pair();
   bind_grid();
   if (streams_) scopes_.add({Effect{call("stream_fence", {})}, ""});
   kernel_.body = scopes_.close();
 }
 
-KernelProgram lower_to_kernel(const TileGraph& graph, const Schedule& schedule) {
-  const LoweringFacts facts = collect_lowering_facts(graph, schedule);
-  KernelProgram program;
-  program.launches.name = graph.name;
-  program.launches.workspaces = facts.workspaces;
-  for (const std::string& symbol : facts.symbols) program.launches.sizes.push_back(Expr::symbol(symbol));
-  const auto add_launch = [&](LaunchPart part, const std::string& suffix) {
-    LaunchLowering lowering(facts, part, to_function_name(graph.name + suffix));
-    lowering.run();
-    Kernel kernel = lowering.take_kernel();
-    kernel.header = {"fused     " + fused_ops(graph), "schedule  " + schedule_line(schedule, graph),
-                     "target    " + schedule.target};
-    verify(kernel, "lower_to_kernel");
-    kernel = name_values(inline_values(std::move(kernel)));
-    verify(kernel, "name_values");
-    const double share = schedule.cost_us / std::max(1.0, typical(lowering.tiles()));
-    program.launches.launches.push_back({.symbol = kernel.name,
-                                         .tiles = lowering.tiles(),
-                                         .scratch_bytes = lowering.scratch_bytes(),
-                                         .tile_us = schedule.cost_us > 0 ? share : 1.0});
-    program.launches.checks_indices |= lowering.checks_indices();
-    program.kernels.push_back(std::move(kernel));
-  };
-  if (schedule.split > 1) {
-    add_launch(LaunchPart::Partial, "_parts");
-    add_launch(LaunchPart::Combine, "_combine");
+namespace {
+
+class ProgramLowering {
+ public:
+  ProgramLowering(const TileGraph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {}
+  KernelProgram run();
+
+ private:
+  void set_facts(const LoweringFacts& facts);
+  void add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix);
+  void add_launches(const LoweringFacts& walk, const LoweringFacts& merge);
+  void lower_online();
+
+  const TileGraph& graph_;
+  const Schedule& schedule_;
+  KernelProgram program_;
+};
+
+void ProgramLowering::set_facts(const LoweringFacts& facts) {
+  program_.launches.name = graph_.name;
+  program_.launches.workspaces = facts.workspaces;
+  for (const std::string& symbol : facts.symbols) program_.launches.sizes.push_back(Expr::symbol(symbol));
+}
+
+void ProgramLowering::add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix) {
+  LaunchLowering lowering(facts, part, to_function_name(graph_.name + suffix));
+  lowering.run();
+  Kernel kernel = lowering.take_kernel();
+  kernel.header = {"fused     " + fused_ops(graph_), "schedule  " + schedule_line(schedule_, graph_),
+                   "target    " + schedule_.target};
+  verify(kernel, "lower_to_kernel");
+  kernel = name_values(inline_values(std::move(kernel)));
+  verify(kernel, "name_values");
+  const double share = schedule_.cost_us / std::max(1.0, typical(lowering.tiles()));
+  program_.launches.launches.push_back({.symbol = kernel.name,
+                                        .tiles = lowering.tiles(),
+                                        .scratch_bytes = lowering.scratch_bytes(),
+                                        .tile_us = schedule_.cost_us > 0 ? share : 1.0});
+  program_.launches.checks_indices |= lowering.checks_indices();
+  program_.kernels.push_back(std::move(kernel));
+}
+
+void ProgramLowering::add_launches(const LoweringFacts& walk, const LoweringFacts& merge) {
+  set_facts(walk);
+  if (schedule_.split <= 1) return add_launch(walk, LaunchPart::Whole, "");
+  add_launch(walk, LaunchPart::Partial, "_parts");
+  add_launch(merge, LaunchPart::Combine, "_combine");
+}
+
+void ProgramLowering::lower_online() {
+  const Result<Structure> structure = analyze_structure(graph_);
+  TILEFUSE_CHECK(structure, "a region without a schedule is lowered: " + structure.unsupported().reason);
+  const Result<OnlineWalk> walk = plan_online_walk(graph_, *structure);
+  TILEFUSE_CHECK(walk, "an online walk of " + graph_.name + " is lowered: " + walk.unsupported().reason);
+  const ExpandedOnline step = expand_online(graph_, walk->derived, OnlineStep::Block);
+  const ExpandedOnline merge = expand_online(graph_, walk->derived, OnlineStep::Merge);
+  add_launches(collect_online_facts(step, *walk, schedule_), collect_online_facts(merge, *walk, schedule_));
+}
+
+KernelProgram ProgramLowering::run() {
+  if (schedule_.walk == Walk::Online) {
+    lower_online();
   } else {
-    add_launch(LaunchPart::Whole, "");
+    const LoweringFacts facts = collect_lowering_facts(graph_, schedule_);
+    add_launches(facts, facts);
   }
-  return program;
+  return std::move(program_);
+}
+
+}  // namespace
+
+KernelProgram lower_to_kernel(const TileGraph& graph, const Schedule& schedule) {
+  return ProgramLowering(graph, schedule).run();
 }
 
 }  // namespace tilefuse

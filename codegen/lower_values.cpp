@@ -39,6 +39,7 @@ std::string LaunchLowering::name_of(TileValueId id) const {
       [](const TileReduce& reduce) { return std::string(info(reduce.kind).name); },
       [](const TileScan& scan) { return "running_" + std::string(info(scan.kind).name); },
       [](const TileConstant&) { return std::string("constant"); },
+      [](const TileCarry&) { return std::string("carry"); },
       [](const TileIndex&) { return std::string("position"); },
       [](const TilePredicate&) { return std::string("inside"); });
 }
@@ -90,7 +91,10 @@ Computed LaunchLowering::compute(TileValueId id) {
         if (row->second.dtype != compute) total = call("convert", {total}, {compute});
         return {total, scopes_.depth(), true};
       },
-      [&](const TileScan& op) { return scan(id, op); });
+      [&](const TileScan& op) { return scan(id, op); },
+      [&](const TileCarry&) -> Computed {
+        TILEFUSE_CHECK(false, "%" + v.name + " is wanted outside its walk");
+      });
 }
 
 Computed LaunchLowering::predicate(TileValueId id, const TilePredicate& predicate) {

@@ -39,6 +39,7 @@ class Checker {
   bool has_reductions() const { return !structure_.reductions.empty(); }
   const AxisTile* tile_of(AxisId axis) const;
   void check_resident();
+  void check_online();
   void check_staged_load(const StagedLoad& staged);
   std::optional<std::string> why_not_streamed(BufferId buffer) const;
   double largest_extent(AxisId axis) const;  // 1e300: no bound is known
@@ -48,6 +49,7 @@ class Checker {
   const Schedule& schedule_;
   Structure structure_;
   std::vector<std::string> findings_;
+  bool merges_parts_ = false;  // an online walk whose parts can be merged
 };
 
 const AxisTile* Checker::tile_of(AxisId axis) const {
@@ -99,9 +101,24 @@ void Checker::check_grid() {
 void Checker::check_walk() {
   require((schedule_.walk == Walk::None) == !has_reductions(),
           has_reductions() ? "walk: a region with reductions needs one" : "walk: there is no reduction");
-  require(schedule_.walk != Walk::Online, "walk: no online correction is derived for this region");
+  if (schedule_.walk == Walk::Online) check_online();
+  require(schedule_.walk == Walk::Online || !schedule_.block, "walk: a block goes with an online walk");
   require(schedule_.walk != Walk::Resident || structure_.passes > 1, "walk: resident needs a second pass");
   if (schedule_.walk == Walk::Resident) check_resident();
+}
+
+void Checker::check_online() {
+  const Result<OnlineWalk> online = plan_online_walk(graph_, structure_);
+  if (!online) return require(false, "walk: no online walk: " + online.unsupported().reason);
+  merges_parts_ = online->can_split;
+  require(schedule_.keep.empty(), "keep: an online walk keeps nothing");
+  require(schedule_.rows == 1, "rows: an online walk corrects one row at a time");
+  if (!schedule_.block) return require(false, "walk: an online walk needs a block");
+  const AxisTile& block = *schedule_.block;
+  require(structure_.is_reduced(block.axis), "walk: the block axis " + name(block.axis) + " is not reduced");
+  const int64_t step = block.axis == schedule_.lane_axis ? int64_t{schedule_.lanes} * schedule_.unroll : 1;
+  require(block.tile > 0 && block.tile % step == 0,
+          "walk: the block " + std::to_string(block.tile) + " is no multiple of " + std::to_string(step));
 }
 
 void Checker::check_resident() {
@@ -142,7 +159,8 @@ void Checker::check_rows() {
 void Checker::check_split() {
   require(schedule_.split >= 1, "split: must be at least 1");
   if (schedule_.split <= 1) return;
-  require(structure_.passes == 1, "split: needs reductions of one level, and no store along a reduced axis");
+  require(structure_.passes == 1 || merges_parts_,
+          "split: needs reductions of one level, and no store along a reduced axis, or an online walk");
   require(!structure_.reduced.empty(), "split: there is no reduced axis");
   for (TileValueId reduction : structure_.reductions) {
     const TileValue& value = graph_[reduction];

@@ -8,7 +8,8 @@ namespace tilefuse {
 namespace {
 
 constexpr double kMaskedTailCycles = 40;
-constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
+constexpr double kCorrectionCycles = 25;  // of one carried value: a sum over lanes, or an exponential
+constexpr double kUnrolledTrips = 4;      // compilers write out loops of so few
 
 }  // namespace
 
@@ -29,7 +30,36 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       compute_(graph, target, facts),
       traffic_one_(graph, target, facts, 1),
       traffic_all_(graph, target, facts, threads),
-      usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)) {}
+      usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)),
+      l1_bytes_(target.l1_bytes) {}
+
+const CostModel::PassValues& CostModel::online_values() {
+  if (online_values_.empty()) online_values_ = values_of_passes(graph_, facts_.online->structure, {});
+  return online_values_;
+}
+
+// The pass of the online walk that does the work of a pass of the plain one; behind the last, their number.
+size_t CostModel::first_walked(size_t pass) const {
+  const OnlineWalk& online = *facts_.online;
+  return pass < online.joins.size() ? size_t(online.joins[pass]) : size_t(online.structure.passes);
+}
+
+// After every block: lanes come together, carried values are corrected one by one, and each level begins a
+// loop over the block.
+double CostModel::correction_cycles(const Schedule& schedule) const {
+  if (schedule.walk != Walk::Online || !facts_.online) return 0;
+  const AxisTile block = online_block(graph_, facts_.structure, facts_.extent, schedule, l1_bytes_);
+  double blocks = std::ceil(facts_.extent[block.axis.index] / double(block.tile));
+  for (const AxisId axis : reduced_loop_order(facts_.structure, schedule)) {
+    if (axis == block.axis) break;
+    blocks *= facts_.extent[axis.index];
+  }
+  for (const AxisId axis : facts_.structure.parallel) {
+    const double extent = facts_.extent[axis.index];
+    blocks *= axis == schedule.lane_axis ? std::ceil(extent / schedule.lanes) : extent;
+  }
+  return blocks * kCorrectionCycles * double(facts_.online->carried);
+}
 
 const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueId>& keep) {
   const auto found = pass_values_.find(keep);
@@ -65,7 +95,10 @@ double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule&
 // Partial results are written by the first launch and summed by a second one.
 double CostModel::combine_us(const Schedule& schedule, int threads) const {
   if (schedule.split <= 1) return 0;
-  double elements = double(facts_.structure.reductions.size()) * double(schedule.split);
+  const bool online = schedule.walk == Walk::Online && facts_.online;
+  const size_t carried = online ? 2 * facts_.online->carried : facts_.structure.reductions.size();
+  double elements = double(carried) * double(schedule.split);
+  if (online && facts_.online->structure.passes > 1) elements *= double(schedule.split);  // in every part
   for (AxisId axis : facts_.structure.parallel) elements *= facts_.extent[axis.index];
   const double moved_us = 2 * 4 * elements / rates_.l3_gbs_all / threads / 1e3;
   const double sum_us = elements / lanes_of_f32_ / rates_.gigahertz / threads / 1e3;
@@ -76,7 +109,9 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
   const PassValues& passes = pass_values(schedule.keep);
   const TrafficCost& traffic = threads == 1 ? traffic_one_ : traffic_all_;
   const std::vector<NestLoop> nest = loop_nest(facts_, schedule);
-  const std::vector<Traffic> moved = traffic.passes(passes, nest, schedule);
+  const bool online = schedule.walk == Walk::Online && facts_.online;
+  // An online walk computes what its passes compute apart, and moves what they move together.
+  const std::vector<Traffic> moved = traffic.passes(online ? online_values() : passes, nest, schedule);
   const double tasks = task_count(facts_, schedule) * double(schedule.split);
   const double busiest = std::ceil(tasks / threads) / tasks;  // share of the work on one thread
   const double us_per_cycle = 1 / rates_.gigahertz / 1e3;
@@ -89,17 +124,22 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
     double cycles = compute_.pass_cycles(pass, passes, nest, schedule);
     if (pass + 1 == passes.size()) cycles += compute_.outside_cycles(nest, schedule);
     compute += cycles * us_per_cycle * busiest;
-    cache += (moved[pass].l2_bytes / rates_.l2_gbs +
-              moved[pass].l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
-             1e3 * busiest;
-    dram += moved[pass].dram_ns / 1e3 * busiest * threads;
-    if (one_norm && pass + 1 < passes.size()) continue;
+    const size_t walked_to = online ? first_walked(pass + 1) : pass + 1;
+    for (size_t walked = online ? first_walked(pass) : pass; walked < walked_to; ++walked) {
+      cache += (moved[walked].l2_bytes / rates_.l2_gbs +
+                moved[walked].l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
+               1e3 * busiest;
+      dram += moved[walked].dram_ns / 1e3 * busiest * threads;
+    }
+    const bool joined = online && walked_to == first_walked(pass);  // with the next pass
+    if ((one_norm || joined) && pass + 1 < passes.size()) continue;
     parts.together += overlap(rates_.norm, {compute, cache, dram});
     parts.compute += std::exchange(compute, 0);
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);
   }
-  parts.starts = (loop_starts(nest, schedule) * double(passes.size()) + rates_.tile_start * tasks) *
+  parts.starts = (loop_starts(nest, schedule) * double(passes.size()) + rates_.tile_start * tasks +
+                  correction_cycles(schedule)) *
                  us_per_cycle * busiest;
   parts.combine = combine_us(schedule, threads);
   parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);

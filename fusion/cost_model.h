@@ -43,6 +43,9 @@ class CostModel {
   };
 
   const PassValues& pass_values(const std::vector<TileValueId>& keep);
+  const PassValues& online_values();
+  size_t first_walked(size_t pass) const;
+  double correction_cycles(const Schedule& schedule) const;
   Parts parts_on(const Schedule& schedule, int threads);
   bool can_share(const Schedule& schedule) const;  // among threads
   double loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
@@ -57,7 +60,9 @@ class CostModel {
   ComputeCost compute_;
   TrafficCost traffic_one_, traffic_all_;
   double usable_l1_;
+  int64_t l1_bytes_;
   std::map<std::vector<TileValueId>, PassValues> pass_values_;
+  PassValues online_values_;
 };
 
 }  // namespace tilefuse

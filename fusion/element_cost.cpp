@@ -83,7 +83,8 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
       [&](const TileReduce& reduce) {
         return PortCycles{.vector = (info(reduce.kind).is_index ? 4 : 1) * simple};
       },
-      [&](const TileScan&) { return PortCycles{.vector = simple}; });
+      [&](const TileScan&) { return PortCycles{.vector = simple}; },
+      [](const TileCarry&) { return PortCycles{}; });
 }
 
 PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target) {

@@ -112,6 +112,18 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   return facts;
 }
 
+Result<RegionFacts> collect_schedule_facts(const TileGraph& graph, const SizeHints& hints) {
+  Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  if (!facts || facts->structure.reductions.empty()) return facts;
+  Result<OnlineWalk> online = plan_online_walk(graph, facts->structure);
+  if (online) {
+    facts->online = *std::move(online);
+  } else {
+    facts->why_not_online = online.unsupported().reason;
+  }
+  return facts;
+}
+
 std::vector<TileValueId> crossing_values(const TileGraph& graph, const Structure& structure) {
   std::vector<bool> crosses(graph.values.size(), false);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {

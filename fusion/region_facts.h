@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "fusion/online_walk.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
 
@@ -34,9 +35,17 @@ struct RegionFacts {
   double footprint_bytes = 0;    // of all buffers, each counted as far as it is touched
   bool has_scan = false;
   bool has_index_reduction = false;
+  std::optional<OnlineWalk> online;
+  std::string why_not_online;
+  // The passes of a schedule's walk.
+  const Structure& nest(const Schedule& schedule) const {
+    return schedule.walk == Walk::Online && online ? online->structure : structure;
+  }
 };
 
 Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints);
+// With what an online walk would be, which estimates do without.
+Result<RegionFacts> collect_schedule_facts(const TileGraph& graph, const SizeHints& hints);
 
 int64_t hinted_size(const Expr& size, const SizeHints& hints);
 

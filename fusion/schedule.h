@@ -21,6 +21,8 @@
 //   3. passes: for each level of reductions one walk over the reduced axes (outermost first; the lane axis,
 //   if it is
 //      a reduced one, last), then one for stores that vary along reduced axes.
+//   An online walk has one pass for all levels that join (online_walk.h): of the block axis it takes `block`
+//   elements at a time, walks them once for each level, from cache, and corrects what it carries.
 // With the lane axis parallel and reductions present (outer reductions), the walk over the reduced axes goes
 // either inside the loop over vectors, accumulators in registers, or outside it, accumulators in a scratch
 // row.
@@ -66,6 +68,7 @@ struct Schedule {
   int unroll = 1;                   // vectors of the lane axis in one iteration
   std::vector<AxisTile> grid;       // every parallel axis once, outermost first
   Walk walk = Walk::None;
+  std::optional<AxisTile> block;  // online: elements of a reduced axis between two corrections
   std::vector<TileValueId> keep;  // values kept in scratch between passes of one task
   int rows = 1;       // register block: elements of the innermost non-lane parallel axis at a time
   int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch

@@ -31,6 +31,7 @@ class LimitWriter : private RuleWriter {
   void add_registers();
   void add_grid();
   void add_walk();
+  void add_online();
   void add_keep();
   void add_rows();
   void add_split();
@@ -112,7 +113,7 @@ void LimitWriter::add_walk() {
     return;
   }
   require({is_not(system_.walk, walk(Walk::None))}, "a region with reductions needs a walk");
-  require({is_not(system_.walk, walk(Walk::Online))}, "no online correction is derived for this region");
+  add_online();
   if (structure_.passes <= 1) {
     require({is_not(system_.walk, walk(Walk::Resident))},
             "resident needs a second pass over the reduced axes");
@@ -123,6 +124,18 @@ void LimitWriter::add_walk() {
     if (std::find(resident.begin(), resident.end(), value) == resident.end()) continue;
     require({is_not(system_.walk, walk(Walk::Resident)), is(keep, 1)},
             "a resident walk keeps %" + graph_[value].name + ", which a later pass reads");
+  }
+}
+
+void LimitWriter::add_online() {
+  const Choice other = is_not(system_.walk, static_cast<int64_t>(Walk::Online));
+  if (!facts_.online) {
+    require({other}, "no online walk: " + facts_.why_not_online);
+    return;
+  }
+  require({other, is(system_.rows, 1)}, "an online walk corrects one row at a time");
+  for (const auto& [value, keep] : system_.keep) {
+    require({other, is(keep, 0)}, "an online walk reads %" + graph_[value].name + " again, nothing is kept");
   }
 }
 
@@ -193,7 +206,12 @@ void LimitWriter::add_rows() {
 void LimitWriter::add_split() {
   std::string why;
   if (!has_reductions()) why = "there is no reduction to split";
-  if (structure_.passes > 1) why = "the reductions of one level are wanted by a later pass";
+  const bool merges = facts_.online && facts_.online->can_split;
+  if (structure_.passes > 1 && !merges) why = "the reductions of one level are wanted by a later pass";
+  if (structure_.passes > 1 && merges) {
+    require({is(system_.walk, static_cast<int64_t>(Walk::Online)), is(system_.split, 1)},
+            "the reductions of one level are wanted by a later pass: only an online walk merges parts");
+  }
   if (facts_.has_scan) why = "a scan runs through its axis in order";
   if (facts_.has_index_reduction) why = "a reduction finds a position";
   if (!why.empty()) require({is(system_.split, 1)}, "no split: " + why);

@@ -101,7 +101,11 @@ void ScheduleParser::walk() {
   if (found == walks.end()) start.fail("expected none, multi_pass, resident or online, found " + name);
   schedule_.walk = *found;
   while (cursor_.accept(";")) {
-    if (cursor_.accept("keep")) {
+    if (cursor_.accept("block")) {
+      const AxisId cut = axis();
+      cursor_.expect("=");
+      schedule_.block = AxisTile{cut, positive()};
+    } else if (cursor_.accept("keep")) {
       items([&] { schedule_.keep.push_back(value()); });
     } else {
       for (const char* word : {"accumulate", "in", "scratch"}) cursor_.expect(word);
@@ -161,6 +165,7 @@ Schedule ScheduleParser::parse() {
   lanes();
   grid();
   walk();
+  if (cursor_.accept("carries")) cursor_.until("\n");  // follows from the tile graph
   cursor_.expect("rows");
   schedule_.rows = static_cast<int>(positive());
   cursor_.expect("split");

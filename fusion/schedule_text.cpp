@@ -1,6 +1,7 @@
 #include <array>
 #include <charconv>
 
+#include "fusion/online_walk.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -32,11 +33,20 @@ std::string grid_text(const Schedule& schedule, const TileGraph& graph) {
 
 std::string walk_text(const Schedule& schedule, const TileGraph& graph) {
   std::string text(walk_name(schedule.walk));
+  if (schedule.block) {
+    text += "; block " + graph[schedule.block->axis].name + " = " + std::to_string(schedule.block->tile);
+  }
   for (size_t i = 0; i < schedule.keep.size(); ++i) {
     text += (i == 0 ? "; keep %" : ", %") + graph[schedule.keep[i]].name;
   }
   if (schedule.accumulate_in_scratch) text += "; accumulate in scratch";
   return text;
+}
+
+// What the walk carries, derived anew: a schedule says where, the algebra what.
+std::string carries_text(const TileGraph& graph) {
+  const Result<Structure> structure = analyze_structure(graph);
+  return structure ? carried_text(derive_online(graph, *structure), graph) : "nothing";
 }
 
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
@@ -83,6 +93,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("lanes", lanes_text(schedule, graph));
   line("grid", grid_text(schedule, graph));
   line("walk", walk_text(schedule, graph));
+  if (schedule.walk == Walk::Online) line("carries", carries_text(graph));
   line("rows", std::to_string(schedule.rows));
   line("split", std::to_string(schedule.split));
   line("stage", stage_text(schedule, graph));

@@ -136,7 +136,7 @@ ScheduleSystem collect_constraints(const TileGraph& graph, const Target& target,
 
 Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins,
                        const SolveOptions& options, const SizeHints& hints) {
-  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
   if (!facts) return facts.unsupported();
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
   ScheduleSystem preferred = limits;
@@ -149,6 +149,10 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   schedules.reserve(found.ranked.size());
   for (const RankedAssignment& ranked : found.ranked) {
     schedules.push_back(schedule_of(limits, graph, ranked.assignment));
+  }
+  for (Schedule& schedule : schedules) {
+    if (schedule.walk != Walk::Online) continue;
+    schedule.block = online_block(graph, facts->structure, facts->extent, schedule, target.l1_bytes);
   }
   CostModel model(graph, target, *facts, options.threads);
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));

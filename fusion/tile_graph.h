@@ -84,7 +84,12 @@ struct TileScan {  // inclusive prefix along an axis that stays in the domain
   ReduceKind kind;
   AxisId axis;
 };
-using TileOp = std::variant<TileLoad, TileConstant, TileIndex, TilePredicate, TileMap, TileReduce, TileScan>;
+// What a serial walk passes from step to step; who steps it stands beside the graph (expand_online.h).
+struct TileCarry {
+  Scalar initial;
+};
+using TileOp =
+    std::variant<TileLoad, TileConstant, TileIndex, TilePredicate, TileMap, TileReduce, TileScan, TileCarry>;
 
 struct TileValue {
   std::string name;  // unique, from the graph's value where it has one

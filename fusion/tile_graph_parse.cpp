@@ -103,7 +103,7 @@ class TileGraphParser {
     value.name = cursor_.identifier();
     if (values_.count(value.name) != 0) cursor_.fail("%" + value.name + " is defined twice");
     cursor_.expect("=");
-    std::string literal;  // of a constant or a fill; its type comes last
+    std::string literal;  // of a constant, a fill or a carry; its type comes last
     const std::string op = cursor_.identifier();
     value.op = read_op(op, value, literal);
     cursor_.expect(":");
@@ -119,6 +119,10 @@ class TileGraphParser {
     if (op == "constant") {
       literal = cursor_.until(":\n");
       return TileConstant{};
+    }
+    if (op == "carry") {
+      literal = cursor_.until(":\n");
+      return TileCarry{};
     }
     if (op == "index") return TileIndex{expr_until(":", true)};
     if (op == "inside") return TilePredicate{expr_list()};
@@ -176,6 +180,8 @@ class TileGraphParser {
     const Scalar scalar = scalar_of(text, value.dtype);
     if (TileLoad* load = std::get_if<TileLoad>(&value.op)) {
       load->fill = scalar;
+    } else if (TileCarry* carry = std::get_if<TileCarry>(&value.op)) {
+      carry->initial = scalar;
     } else {
       std::get<TileConstant>(value.op).value = scalar;
     }

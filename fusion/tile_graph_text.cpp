@@ -126,7 +126,8 @@ class Printer {
         [&](const TileScan& scan) {
           return "scan." + std::string(info(scan.kind).name) + "(" + operands + ")" +
                  axes({scan.axis}, " over ", "");
-        });
+        },
+        [](const TileCarry& carry) { return "carry " + to_text(carry.initial); });
   }
 
   std::string load_text(const TileLoad& load) const {

@@ -85,7 +85,8 @@ class Verifier {
         [&](const TileScan& scan) {
           check_arity(value, 1);
           domain.insert(scan.axis);
-        });
+        },
+        [&](const TileCarry&) { domain.insert(value.axes.begin(), value.axes.end()); });
     check_domain(value, domain);
   }
 

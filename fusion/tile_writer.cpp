@@ -58,7 +58,7 @@ std::vector<AxisId> TileWriter::domain_of(const TileOp& op, const std::vector<Ti
         });
       },
       [&](const TileScan& scan) { axes.push_back(scan.axis); }, [](const TileConstant&) {},
-      [](const TileMap&) {});
+      [](const TileMap&) {}, [](const TileCarry&) {});
   std::sort(axes.begin(), axes.end());
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   return axes;

@@ -39,9 +39,9 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
   }
 }
 
-std::vector<const Access*> TrafficCost::accesses_of_pass(
-    size_t pass, const std::vector<std::vector<TileValueId>>& passes) const {
-  const Structure& structure = facts_.structure;
+std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
+                                                         const std::vector<std::vector<TileValueId>>& passes,
+                                                         const Structure& structure) const {
   std::vector<const Access*> found;
   for (const Access& access : facts_.accesses) {
     const TileValueId value = access.load ? *access.load : graph_.stores[*access.store].value;
@@ -168,7 +168,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
   std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
   std::erase_if(single_rows,
                 [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
-  std::vector<const Access*> accesses = accesses_of_pass(pass, passes);
+  std::vector<const Access*> accesses = accesses_of_pass(pass, passes, facts_.nest(schedule));
   Traffic traffic;
   Moved moved;
   std::erase_if(accesses, [&](const Access* access) {

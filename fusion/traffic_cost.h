@@ -33,7 +33,8 @@ class TrafficCost {
     double ns = 0;  // of what jumps, priced apart
   };
   std::vector<const Access*> accesses_of_pass(size_t pass,
-                                              const std::vector<std::vector<TileValueId>>& passes) const;
+                                              const std::vector<std::vector<TileValueId>>& passes,
+                                              const Structure& structure) const;
   bool read_before(const Access& access, size_t pass,
                    const std::vector<std::vector<TileValueId>>& passes) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;

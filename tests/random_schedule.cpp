@@ -53,12 +53,21 @@ class Drawer {
   void draw_walk(Schedule& schedule) {
     if (structure_.reductions.empty()) return draw_staged(schedule);
     schedule.walk = Walk::MultiPass;
+    if (plan_online_walk(graph_, structure_) && chance(50)) return draw_online(schedule);
     for (const TileValueId value : crossing_values(graph_, structure_)) {
       if (chance(40)) schedule.keep.push_back(value);
     }
     if (chance(30)) schedule.rows = one_of<int>({2, 4});
     if (chance(30)) schedule.split = one_of<int64_t>({2, 3, 8});
     schedule.accumulate_in_scratch = chance(30);
+  }
+
+  void draw_online(Schedule& schedule) {
+    schedule.walk = Walk::Online;
+    const AxisId axis = one_of(structure_.reduced);
+    const int64_t step = axis == schedule.lane_axis ? int64_t{schedule.lanes} * schedule.unroll : 1;
+    schedule.block = AxisTile{axis, one_of<int64_t>({1, 2, 5, 64}) * step};
+    if (chance(40)) schedule.split = one_of<int64_t>({2, 3, 8});
   }
 
   void draw_staged(Schedule& schedule) {

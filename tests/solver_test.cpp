@@ -92,7 +92,7 @@ TEST(Solver, honours_a_pin_or_names_it_in_the_refusal) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
-    const Result<RegionFacts> facts = collect_region_facts(graph, {});
+    const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
     ASSERT_TRUE(facts);
     const ConstraintSystem system = collect_constraints(graph, target, *facts, {}).constraints;
     Pins pins;
@@ -152,7 +152,7 @@ TEST(Solver, lower_bound_never_exceeds_the_cost_of_what_it_returns) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
     const Target target = random_target(random, zen4);
-    const Result<RegionFacts> facts = collect_region_facts(graph, {});
+    const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
     CostModel model(graph, target, *facts, 8);
     for (const Schedule& schedule : solved(graph, target).ranked) {
       const double bound = model.lower_bound_us(schedule.lanes, schedule.lane_axis, schedule.keep);
@@ -324,7 +324,14 @@ TEST(CheckSchedule, names_the_line_that_is_wrong) {
   EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk multi_pass; keep %2\n" + rest),
               HasSubstr("keep: no later pass needs %2"));
   EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk online\n" + rest),
-              HasSubstr("walk: no online"));
+              HasSubstr("walk: an online walk needs a block"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk online; block col = 12\n" + rest),
+              HasSubstr("walk: the block 12 is no multiple of 8"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk multi_pass; block col = 8\n" + rest),
+              HasSubstr("walk: a block goes with an online walk"));
+  EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 4\nwalk online; block col = 8\nrows 2\nsplit 1\n"
+                            "stage none\nstores cached\n"),
+              HasSubstr("rows: an online walk corrects one row at a time"));
   EXPECT_THAT(first_finding("lanes col = 8\ngrid row = 3\nwalk multi_pass\nrows 2\nsplit 1\nstage none\n"
                             "stores cached\n"),
               HasSubstr("rows: the tile 3"));

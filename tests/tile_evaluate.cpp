@@ -137,7 +137,8 @@ class Evaluator {
           const auto along = std::find(value.axes.begin(), value.axes.end(), scan.axis);
           const Scan plain{scan.kind, static_cast<int>(along - value.axes.begin())};
           return reference_scan(context_, plain, operand(value, 0, value.axes));
-        });
+        },
+        [](const TileCarry&) -> Tensor { throw UserError("a carry has no value outside its walk"); });
   }
 
   Tensor operand(const TileValue& value, size_t number, const std::vector<AxisId>& axes) const {

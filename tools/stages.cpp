@@ -92,7 +92,7 @@ Pins pins_option(const StageOptions& options) {
 std::string run_constraints(const StageOptions& options, const std::string& input) {
   const TileGraph tiles = parse_tile_graph(input);
   const Target target = load_target(option(options, "target", "x86-avx2"));
-  const Result<RegionFacts> facts = collect_region_facts(tiles, {});
+  const Result<RegionFacts> facts = collect_schedule_facts(tiles, {});
   if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
   return to_text(collect_constraints(tiles, target, *facts, pins_option(options)).constraints);
 }

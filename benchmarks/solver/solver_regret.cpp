@@ -31,7 +31,7 @@ std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
 
 // Legal schedules spread over the whole space: found with costs drawn at random, not by the cost model.
 std::vector<Schedule> sweep(const TileGraph& graph, const Target& target, size_t count) {
-  const Result<RegionFacts> facts = collect_region_facts(graph, {});
+  const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
   if (!facts) return {};
   const ScheduleSystem system = collect_constraints(graph, target, *facts, {});
   std::vector<Schedule> schedules;
@@ -54,8 +54,10 @@ std::vector<Schedule> sweep(const TileGraph& graph, const Target& target, size_t
       return sum;
     };
     const SearchResult found = search(system.constraints, {1, 3000}, cost, cost);
-    if (!found.ranked.empty())
-      schedules.push_back(schedule_of(system, graph, found.ranked.front().assignment));
+    if (found.ranked.empty()) continue;
+    Schedule& schedule = schedules.emplace_back(schedule_of(system, graph, found.ranked.front().assignment));
+    if (schedule.walk != Walk::Online) continue;
+    schedule.block = online_block(graph, facts->structure, facts->extent, schedule, target.l1_bytes);
   }
   return schedules;
 }

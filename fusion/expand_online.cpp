@@ -1,0 +1,418 @@
+#include "fusion/expand_online.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnset = kInfinity;  // an anchor that no target has placed yet
+
+double identity_of(ReduceKind kind) {
+  if (kind == ReduceKind::Max) return -kInfinity;
+  if (kind == ReduceKind::Min) return kInfinity;
+  return kind == ReduceKind::Prod ? 1 : 0;
+}
+
+MapFn combining(ReduceKind kind) {
+  if (kind == ReduceKind::Max) return MapFn::Max;
+  if (kind == ReduceKind::Min) return MapFn::Min;
+  return kind == ReduceKind::Prod ? MapFn::Mul : MapFn::Add;
+}
+
+// Appends values with domains and names of their own.
+class ValueAppender {
+ public:
+  explicit ValueAppender(TileGraph graph) : graph_(std::move(graph)) {
+    for (const TileValue& value : graph_.values) names_.insert(value.name);
+  }
+
+  TileValueId add(TileOp op, std::vector<TileValueId> operands, DType dtype, std::vector<AxisId> axes,
+                  const std::string& name = "");
+  TileValueId constant(double value, DType dtype) { return add(TileConstant{value}, {}, dtype, {}); }
+  TileValueId map(MapFn fn, std::vector<TileValueId> operands, const std::string& name = "");
+  TileValueId cast(TileValueId value, DType to);
+  const TileGraph& graph() const { return graph_; }
+  TileGraph take() { return std::move(graph_); }
+
+ private:
+  TileGraph graph_;
+  std::set<std::string> names_;
+};
+
+TileValueId ValueAppender::add(TileOp op, std::vector<TileValueId> operands, DType dtype,
+                               std::vector<AxisId> axes, const std::string& name) {
+  const auto number = static_cast<uint32_t>(graph_.values.size());
+  std::string unique = name.empty() ? std::to_string(number) : name;
+  while (!names_.insert(unique).second) unique += "_";
+  graph_.values.push_back({unique, std::move(op), std::move(operands), dtype, std::move(axes), {}});
+  return {number};
+}
+
+TileValueId ValueAppender::map(MapFn fn, std::vector<TileValueId> operands, const std::string& name) {
+  std::set<AxisId> axes;
+  for (const TileValueId operand : operands)
+    axes.insert(graph_[operand].axes.begin(), graph_[operand].axes.end());
+  const DType dtype =
+      info(fn).result == ResultKind::Bool ? DType::Bool : info(graph_[operands.back()].dtype).compute;
+  return add(TileMap{fn}, std::move(operands), dtype, {axes.begin(), axes.end()}, name);
+}
+
+TileValueId ValueAppender::cast(TileValueId value, DType to) {
+  if (info(graph_[value].dtype).compute == to) return value;
+  const std::vector<AxisId> axes = graph_[value].axes;
+  return add(TileMap{MapFn::Cast}, {value}, to, axes);
+}
+
+// Formulas as values, with something known in the place of what moves.
+class FormulaWriter {
+ public:
+  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type)
+      : formulas_(formulas), values_(values), type_(type) {}
+
+  void set(FormulaId id, TileValueId value) { known_.insert_or_assign(id, value); }
+  TileValueId write(FormulaId id);
+
+ private:
+  bool is_fixed(FormulaId id) const;
+  bool is_bool(FormulaId id) const;
+  TileValueId typed(TileValueId value) {
+    return values_.graph()[value].dtype == DType::Bool ? value : values_.cast(value, type_);
+  }
+  TileValueId compute(FormulaId id);
+
+  const Formulas& formulas_;
+  ValueAppender& values_;
+  DType type_;
+  std::map<FormulaId, TileValueId> known_;
+};
+
+bool FormulaWriter::is_fixed(FormulaId id) const {
+  const Formula& formula = formulas_[id];
+  if (known_.contains(id)) return false;
+  const bool is_leaf = formula.op == FormulaOp::Value || formula.op == FormulaOp::Constant;
+  if (!is_leaf && formula.args.empty()) return false;
+  return std::all_of(formula.args.begin(), formula.args.end(), [&](FormulaId arg) { return is_fixed(arg); });
+}
+
+bool FormulaWriter::is_bool(FormulaId id) const {
+  const Formula& formula = formulas_[id];
+  if (formula.op == FormulaOp::Value)
+    return values_.graph()[TileValueId{formula.number}].dtype == DType::Bool;
+  if (formula.op != FormulaOp::Map) return false;
+  if (formula.fn == MapFn::Where) return is_bool(formula.args[1]);
+  return info(formula.fn).result == ResultKind::Bool || (info(formula.fn).no_floats);
+}
+
+TileValueId FormulaWriter::write(FormulaId id) {
+  const auto found = known_.find(id);
+  if (found != known_.end()) return typed(found->second);
+  const TileValueId value = compute(id);
+  if (!is_fixed(id)) known_.emplace(id, value);
+  return value;
+}
+
+TileValueId FormulaWriter::compute(FormulaId id) {
+  const Formula& formula = formulas_[id];
+  if (formula.value && is_fixed(id)) return typed(*formula.value);
+  switch (formula.op) {
+    case FormulaOp::Value:
+      return typed({formula.number});
+    case FormulaOp::Constant:
+      return values_.constant(formula.constant, type_);
+    case FormulaOp::Indicator:
+      return values_.map(MapFn::Where,
+                         {write(formula.args[0]), values_.constant(1, type_), values_.constant(0, type_)});
+    case FormulaOp::Map: {
+      std::vector<TileValueId> operands;
+      for (const FormulaId arg : formula.args) operands.push_back(write(arg));
+      return values_.map(formula.fn, std::move(operands));
+    }
+    default:
+      TILEFUSE_CHECK(false, "a state or an anchor is read before it is known");
+  }
+}
+
+class Expander {
+ public:
+  Expander(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step)
+      : derived_(derived), formulas_(derived.formulas), step_(step), values_(graph) {
+    for (const TileValueId id : reductions()) {
+      if (info(graph[id].dtype).compute == DType::F64) type_ = DType::F64;
+    }
+  }
+
+  ExpandedOnline run();
+
+ private:
+  struct Side {  // carried values of one part of the walk
+    std::vector<TileValueId> states, anchors;
+  };
+  struct Step {  // of one pass
+    const OnlinePass& pass;
+    std::string prefix;
+    std::vector<Side> sides;
+    std::vector<FormulaWriter> movers;  // by side
+    FormulaWriter element, running, target;
+    std::vector<TileValueId> next_states, next_anchors;
+    std::vector<int> group;  // by state
+  };
+
+  std::vector<TileValueId> reductions() const;
+  ExpandedPass expand(const OnlinePass& pass, size_t number);
+  Side new_side(const OnlinePass& pass, const std::string& prefix);
+  void place_anchor(Step& step, size_t number);
+  TileValueId joint_anchor(const Step& step, size_t number);
+  void move_from(Step& step, size_t side, size_t number, TileValueId used);
+  void advance_state(Step& step, size_t number, ExpandedPass& expanded);
+  void reach_stage(Step& step, const OnlineStage& stage);
+  std::vector<std::pair<TileValueId, TileValueId>> results_of(const Step& step);
+  TileValueId is_finite(TileValueId value);
+  TileValueId finite_or_rest(AnchorKind kind, TileValueId anchor);
+  FormulaId id_of(const OnlinePass& pass, FormulaOp op, size_t number);
+  int group_of(TileValueId value) const;
+
+  const OnlineReductions& derived_;
+  Formulas formulas_;
+  OnlineStep step_;
+  ValueAppender values_;
+  DType type_ = DType::F32;  // of elements and anchors
+  TileValueId per_block(std::optional<TileValueId>& value, const char* name);
+  bool varies_along(TileValueId value, const std::vector<AxisId>& axes) const;
+
+  std::optional<TileValueId> share_, count_;
+  std::map<TileValueId, int> block_groups_;  // reductions of a block, of the pass at hand
+};
+
+std::vector<TileValueId> Expander::reductions() const {
+  std::vector<TileValueId> all;
+  for (const OnlinePass& pass : derived_.passes) {
+    for (const OnlineStage& stage : pass.stages) all.push_back(stage.reduction);
+  }
+  return all;
+}
+
+FormulaId Expander::id_of(const OnlinePass& pass, FormulaOp op, size_t number) {
+  if (op == FormulaOp::State) return formulas_.state(number, pass.states[number].domain);
+  const std::vector<AxisId>& domain = pass.anchors[number].domain;
+  if (op == FormulaOp::Anchor) return formulas_.anchor(number, domain);
+  return op == FormulaOp::Factor ? formulas_.factor(number, domain) : formulas_.delta(number, domain);
+}
+
+TileValueId Expander::is_finite(TileValueId value) {
+  const DType dtype = values_.graph()[value].dtype;
+  return values_.map(MapFn::Lt, {values_.map(MapFn::Abs, {value}), values_.constant(kInfinity, dtype)});
+}
+
+TileValueId Expander::finite_or_rest(AnchorKind kind, TileValueId anchor) {
+  const DType dtype = values_.graph()[anchor].dtype;
+  const TileValueId rest = values_.constant(kind == AnchorKind::Scale ? 1 : 0, dtype);
+  return values_.map(MapFn::Where, {is_finite(anchor), anchor, rest});
+}
+
+Expander::Side Expander::new_side(const OnlinePass& pass, const std::string& prefix) {
+  Side side;
+  for (size_t i = 0; i < pass.states.size(); ++i) {
+    const OnlineState& state = pass.states[i];
+    side.states.push_back(values_.add(TileCarry{identity_of(state.kind)}, {}, DType::F64, state.domain,
+                                      prefix + "s" + std::to_string(i)));
+  }
+  for (size_t i = 0; i < pass.anchors.size(); ++i) {
+    side.anchors.push_back(
+        values_.add(TileCarry{kUnset}, {}, type_, pass.anchors[i].domain, prefix + "a" + std::to_string(i)));
+  }
+  return side;
+}
+
+// Where the anchor is before the step: one that all parts can move to.
+TileValueId Expander::joint_anchor(const Step& step, size_t number) {
+  TileValueId joint = step.sides[0].anchors[number];
+  for (size_t i = 1; i < step.sides.size(); ++i) {
+    const TileValueId other = step.sides[i].anchors[number];
+    joint = step.pass.anchors[number].bounded ? values_.map(MapFn::Min, {joint, other})
+                                              : values_.map(MapFn::Where, {is_finite(joint), joint, other});
+  }
+  return joint;
+}
+
+// A step follows the target; a merge does so only where the bound asks for it: any finite place is right.
+void Expander::place_anchor(Step& step, size_t number) {
+  const OnlineAnchor& anchor = step.pass.anchors[number];
+  TileValueId placed = joint_anchor(step, number);
+  if (step_ == OnlineStep::Block || anchor.bounded) {
+    const TileValueId goal = values_.cast(step.target.write(anchor.target), type_);
+    TileValueId good = is_finite(goal);
+    if (anchor.kind == AnchorKind::Scale) {
+      const TileValueId nonzero = values_.map(MapFn::Ne, {goal, values_.constant(0, type_)});
+      good = values_.map(MapFn::And, {good, nonzero});
+    }
+    placed = values_.map(MapFn::Where, {good, goal, placed});
+  }
+  const TileValueId used = finite_or_rest(anchor.kind, placed);
+  step.next_anchors.push_back(anchor.bounded ? placed : used);
+  const FormulaId id = id_of(step.pass, FormulaOp::Anchor, number);
+  for (FormulaWriter* writer : {&step.element, &step.running, &step.target}) writer->set(id, used);
+  for (size_t side = 0; side < step.sides.size(); ++side) move_from(step, side, number, used);
+}
+
+void Expander::move_from(Step& step, size_t side, size_t number, TileValueId used) {
+  const AnchorKind kind = step.pass.anchors[number].kind;
+  const TileValueId old = step.sides[side].anchors[number];
+  const TileValueId from = values_.cast(old, DType::F64), to = values_.cast(used, DType::F64);
+  const TileValueId scale = kind == AnchorKind::Scale
+                                ? values_.map(MapFn::Div, {to, from})
+                                : values_.map(MapFn::Exp, {values_.map(MapFn::Sub, {to, from})});
+  const TileValueId factor =
+      values_.map(MapFn::Where, {is_finite(old), scale, values_.constant(0, DType::F64)});
+  step.movers[side].set(id_of(step.pass, FormulaOp::Factor, number), factor);
+  const TileValueId delta = values_.map(MapFn::Sub, {to, finite_or_rest(kind, from)});
+  step.movers[side].set(id_of(step.pass, FormulaOp::Delta, number), delta);
+}
+
+TileValueId Expander::per_block(std::optional<TileValueId>& value, const char* name) {
+  if (!value) value = values_.add(TileCarry{1.0}, {}, DType::F64, {}, name);
+  return *value;
+}
+
+bool Expander::varies_along(TileValueId value, const std::vector<AxisId>& axes) const {
+  return std::any_of(axes.begin(), axes.end(), [&](AxisId axis) {
+    const std::vector<AxisId>& own = values_.graph()[value].axes;
+    return std::find(own.begin(), own.end(), axis) != own.end();
+  });
+}
+
+// How many loops over the block have to run before the value is known.
+int Expander::group_of(TileValueId value) const {
+  int group = 0;
+  std::vector<TileValueId> open = {value};
+  std::set<TileValueId> seen;
+  while (!open.empty()) {
+    const TileValueId id = open.back();
+    open.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (const auto found = block_groups_.find(id); found != block_groups_.end()) {
+      group = std::max(group, found->second + 1);
+      continue;
+    }
+    for (const TileValueId operand : operands_of(values_.graph()[id])) open.push_back(operand);
+  }
+  return group;
+}
+
+void Expander::advance_state(Step& step, size_t number, ExpandedPass& expanded) {
+  const OnlineState& state = step.pass.states[number];
+  TileValueId next = step.movers[0].write(state.moved);
+  for (size_t side = 1; side < step.sides.size(); ++side) {
+    next = values_.map(combining(state.kind), {next, step.movers[side].write(state.moved)});
+  }
+  const std::string name = step.prefix + "s" + std::to_string(number);
+  const TileValueId element = step_ == OnlineStep::Block ? step.element.write(state.element) : TileValueId{};
+  if (step_ == OnlineStep::Block && state.kind == ReduceKind::Sum && !varies_along(element, state.axes)) {
+    const TileValueId each = values_.cast(element, DType::F64);
+    const TileValueId block = values_.map(MapFn::Mul, {each, per_block(count_, "count")});
+    next = values_.map(MapFn::Add, {next, block}, name + "_next");
+  } else if (step_ == OnlineStep::Block) {
+    const auto group = static_cast<size_t>(group_of(element));
+    const TileValueId block =
+        values_.add(TileReduce{state.kind, state.axes}, {element}, type_, state.domain, name + "_block");
+    block_groups_.emplace(block, static_cast<int>(group));
+    if (expanded.groups.size() <= group) expanded.groups.resize(group + 1);
+    expanded.groups[group].push_back(block);
+    next = values_.map(combining(state.kind), {next, values_.cast(block, DType::F64)}, name + "_next");
+  }
+  step.next_states.push_back(next);
+  const FormulaId id = id_of(step.pass, FormulaOp::State, number);
+  step.running.set(id, next);
+  step.target.set(id, next);
+}
+
+// The value so far; targets see sums as if the rest of the walk were like what has been seen.
+void Expander::reach_stage(Step& step, const OnlineStage& stage) {
+  const FormulaId id = formulas_.of(stage.reduction);
+  const TileValueId so_far = step.running.write(stage.final);
+  step.running.set(id, so_far);
+  const bool is_sum = std::get<TileReduce>(values_.graph()[stage.reduction].op).kind == ReduceKind::Sum;
+  const bool is_aimed_at = stage.anchors < step.pass.anchors.size();
+  const bool scales = is_sum && is_aimed_at && step_ == OnlineStep::Block;
+  step.target.set(id, scales ? values_.map(MapFn::Mul, {so_far, per_block(share_, "share")}) : so_far);
+}
+
+// From what is carried when the walk is over.
+std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step& step) {
+  FormulaWriter last(formulas_, values_, DType::F64);
+  for (size_t i = 0; i < step.pass.states.size(); ++i) {
+    last.set(id_of(step.pass, FormulaOp::State, i), step.sides[0].states[i]);
+  }
+  for (size_t i = 0; i < step.pass.anchors.size(); ++i) {
+    const TileValueId used = finite_or_rest(step.pass.anchors[i].kind, step.sides[0].anchors[i]);
+    last.set(id_of(step.pass, FormulaOp::Anchor, i), used);
+  }
+  std::vector<std::pair<TileValueId, TileValueId>> results;
+  for (const OnlineStage& stage : step.pass.stages) {
+    const TileValueId value = last.write(stage.final);
+    last.set(formulas_.of(stage.reduction), value);
+    const DType dtype = info(values_.graph()[stage.reduction].dtype).compute;
+    results.emplace_back(stage.reduction, values_.cast(value, dtype));
+  }
+  return results;
+}
+
+ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
+  const std::string prefix = derived_.passes.size() > 1 ? "p" + std::to_string(number) + "_" : "";
+  const auto writer = [&](DType type) { return FormulaWriter(formulas_, values_, type); };
+  Step step{pass, prefix, {}, {}, writer(type_), writer(DType::F64), writer(DType::F64), {}, {}, {}};
+  step.sides.push_back(new_side(pass, prefix));
+  if (step_ == OnlineStep::Merge) step.sides.push_back(new_side(pass, prefix + "part_"));
+  block_groups_.clear();
+  for (const Side& side : step.sides) {
+    FormulaWriter& mover = step.movers.emplace_back(writer(DType::F64));
+    for (size_t i = 0; i < side.states.size(); ++i) {
+      mover.set(id_of(pass, FormulaOp::State, i), side.states[i]);
+    }
+  }
+  ExpandedPass expanded;
+  size_t state = 0, anchor = 0;
+  for (const OnlineStage& stage : pass.stages) {
+    for (; anchor < stage.anchors; ++anchor) place_anchor(step, anchor);
+    for (; state < stage.states; ++state) advance_state(step, state, expanded);
+    reach_stage(step, stage);
+  }
+  const bool merges = step.sides.size() > 1;
+  const auto carry = [&](const std::vector<TileValueId> Side::* of, const std::vector<TileValueId>& next) {
+    for (size_t i = 0; i < next.size(); ++i) {
+      CarriedValue value{(step.sides[0].*of)[i], next[i], std::nullopt};
+      if (merges) value.other = (step.sides[1].*of)[i];
+      expanded.carried.push_back(value);
+    }
+  };
+  carry(&Side::states, step.next_states);
+  carry(&Side::anchors, step.next_anchors);
+  expanded.results = results_of(step);
+  return expanded;
+}
+
+ExpandedOnline Expander::run() {
+  ExpandedOnline expanded;
+  for (size_t i = 0; i < derived_.passes.size(); ++i) {
+    expanded.passes.push_back(expand(derived_.passes[i], i));
+  }
+  expanded.share = share_;
+  expanded.count = count_;
+  expanded.graph = values_.take();
+  return expanded;
+}
+
+}  // namespace
+
+ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step) {
+  ExpandedOnline expanded = Expander(graph, derived, step).run();
+  verify(expanded.graph, "expand_online");
+  return expanded;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,43 @@
+// Writes an online walk as values of a tile graph: what is carried from block to block, and how it moves.
+//
+//   %s1        = carry 0                        : f64[row]        what the blocks before have left
+//   %s1_block  = reduce.sum(%exp) over col      : f32[row]        of this block, around the new anchor
+//   %f0        = ...exp(%a0_used - %a0)         : f64[row]
+//   %s1_next   = add(mul(%s1, %f0), %s1_block)  : f64[row]
+//
+// Runs between derive_online and lower_to_kernel, which then decides nothing about anchors: the rules of
+// online_reductions.h (targets, unset anchors, factors, merging) are maps here. All values behind the block's
+// reductions are f64; anchors have the type of the elements that stand under them, so that element and
+// correction mean the same number. The values of the region keep their ids.
+#pragma once
+#include "fusion/online_walk.h"
+
+namespace tilefuse {
+
+struct CarriedValue {
+  TileValueId carry, next;           // before and after a step
+  std::optional<TileValueId> other;  // of a merge: the same in the part that is taken in
+};
+
+struct ExpandedPass {
+  std::vector<CarriedValue> carried;  // states, then anchors
+  // Reductions of one block, in groups: a group needs the values of the groups before it. None in a merge.
+  std::vector<std::vector<TileValueId>> groups;
+  std::vector<std::pair<TileValueId, TileValueId>> results;  // reduction of the region, its value at the end
+};
+
+struct ExpandedOnline {
+  TileGraph graph;
+  std::vector<ExpandedPass> passes;
+  // Set for every block, and not stepped; absent where nothing asks for them.
+  std::optional<TileValueId> share;  // elements of the walk over those seen
+  std::optional<TileValueId> count;  // elements of the block
+};
+
+enum class OnlineStep : uint8_t {
+  Block,  // carried values take in a block of the walk
+  Merge,  // carried values take in those of another part of the walk
+};
+ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step);
+
+}  // namespace tilefuse
