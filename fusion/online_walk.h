@@ -25,8 +25,8 @@ struct OnlineWalk {
 // positions and what is no float.
 Result<OnlineWalk> plan_online_walk(const TileGraph& graph, const Structure& structure);
 
-// Elements of the block axis between two corrections, and that axis: a block of all that the reductions read
-// stays in L1. `extent`: by AxisId, at the hints. The lane axis is the innermost one, as in the loops.
+// Elements of the block axis between two corrections, and that axis: a block of all that is read stays in L1
+// and is fetched ahead. `extent`: by AxisId, at the hints. The lane axis is the innermost one, as in the loops.
 AxisTile online_block(const TileGraph& graph, const Structure& structure, const std::vector<double>& extent,
                       const Schedule& schedule, int64_t l1_bytes);
 

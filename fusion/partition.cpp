@@ -12,7 +12,7 @@
 namespace tilefuse {
 namespace {
 
-// A merge has to save this much, and this share of the time apart: below it the prediction is noise.
+// A merge has to save this much, and this share of the smaller part: below it the prediction is noise.
 constexpr double kMarginUs = 0.05;
 constexpr double kMarginShare = 0.001;
 // Siblings only share a read; looked for among this many neighbouring readers of a value, so that a value
@@ -112,7 +112,9 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
   fused_us = estimate_us(*tiles, target_, options_.threads, options_.hints);
   const double apart_us = cost(first) + cost(second);
-  if (fused_us > apart_us * (1 - kMarginShare) - kMarginUs) return NoGain{apart_us, fused_us};
+  // A share of the smaller one: the launch of a small map counts beside a region of any size.
+  const double margin_us = kMarginShare * std::min(cost(first), cost(second)) + kMarginUs;
+  if (fused_us > apart_us - margin_us) return NoGain{apart_us, fused_us};
   return std::nullopt;
 }
 

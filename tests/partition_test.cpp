@@ -119,6 +119,23 @@ TEST(Partition, residual_and_normalisation_share_a_region_with_two_outputs) {
   EXPECT_EQ(result.regions[0].outputs.size(), 2U);
 }
 
+TEST(Partition, small_map_between_reductions_joins_a_region_of_any_size) {
+  GraphBuilder builder("logsumexp");
+  const TensorType large{DType::F32, {16, 1048576}};
+  const ValueId x = builder.input("x", large);
+  const ValueId m = builder.reduce(ReduceKind::Max, x, {1});
+  const ValueId zero = builder.constant(0.0, TensorType{DType::F32, {16}});
+  const ValueId safe = builder.map(MapFn::Where, {builder.map(MapFn::IsInf, {m}), zero, m});
+  const ValueId column = builder.view(safe, insert_dim_map({16}, 1));
+  const ValueId e =
+      builder.map(MapFn::Exp, {builder.map(MapFn::Sub, {x, builder.expand(column, {16, 1048576})})});
+  const ValueId s = builder.map(MapFn::Log, {builder.reduce(ReduceKind::Sum, e, {1})});
+  builder.output(builder.map(MapFn::Add, {s, safe}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  EXPECT_EQ(result.regions.size(), 1U) << to_text(result, graph);
+}
+
 TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operator) {
   GraphBuilder builder("alias");
   const ValueId x = builder.input("x", matrix());
