@@ -6,8 +6,8 @@
 namespace tilefuse {
 namespace {
 
-// A block is no longer than what is fetched ahead while the block before is worked on: 2 to 4 KiB were fastest
-// of 2 to 16, in rows from memory.
+// A block is no longer than what is fetched ahead while the block before is worked on: 2 to 4 KiB were
+// fastest of 2 to 16, in rows from memory.
 constexpr double kBlockBytes = 4096;
 constexpr double kLongestChain = 128;  // steps of a block: f32 sums of so many are as good as exact ones
 

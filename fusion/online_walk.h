@@ -26,7 +26,8 @@ struct OnlineWalk {
 Result<OnlineWalk> plan_online_walk(const TileGraph& graph, const Structure& structure);
 
 // Elements of the block axis between two corrections, and that axis: a block of all that is read stays in L1
-// and is fetched ahead. `extent`: by AxisId, at the hints. The lane axis is the innermost one, as in the loops.
+// and is fetched ahead. `extent`: by AxisId, at the hints. The lane axis is the innermost one, as in the
+// loops.
 AxisTile online_block(const TileGraph& graph, const Structure& structure, const std::vector<double>& extent,
                       const Schedule& schedule, int64_t l1_bytes);
 
