@@ -10,6 +10,7 @@
 
 #include "core/rounding.h"
 #include "fusion/check_schedule.h"
+#include "tests/random_schedule.h"
 #include "tests/run_kernel.h"
 #include "tests/tile_evaluate.h"
 
@@ -189,8 +190,12 @@ class OnlineKernelTest : public testing::Test {
 
   void expect_same(const TileGraph& graph, const std::string& decisions, const SymbolValues& symbols) {
     SCOPED_TRACE(decisions);
-    const Schedule schedule =
-        parse_schedule("schedule " + graph.name + " for x86-zen4 {\n" + decisions + "}\n", graph);
+    expect_same(graph,
+                parse_schedule("schedule " + graph.name + " for x86-zen4 {\n" + decisions + "}\n", graph),
+                symbols);
+  }
+
+  void expect_same(const TileGraph& graph, const Schedule& schedule, const SymbolValues& symbols) {
     ASSERT_THAT(check_schedule(graph, schedule), testing::IsEmpty());
     const std::vector<Tensor> inputs = inputs_of(graph, symbols);
     const std::vector<Tensor> outputs = runner_.run(graph, schedule, inputs, symbols);
@@ -267,6 +272,20 @@ TEST_F(OnlineKernelTest, walks_several_reduced_axes_in_blocks_of_any_of_them) {
                                        schedule_text("place = 8", "group = 1", "place = 16", "2")}) {
     expect_same(graph, decisions, symbols);
   }
+}
+
+TEST_F(OnlineKernelTest, computes_the_families_under_random_schedules) {
+  int online = 0, split = 0;
+  for (const char* family : {kSoftmax, kLogSumExp, kVariance, kCrossEntropy}) {
+    const TileGraph graph = parse_tile_graph(typed(family, "f32"));
+    for (const Schedule& schedule : random_schedules(graph, 11, 8)) {
+      online += schedule.walk == Walk::Online ? 1 : 0;
+      split += schedule.split > 1 ? 1 : 0;
+      expect_same(graph, schedule, {{"s0", 21}, {"s1", 75}});
+    }
+  }
+  EXPECT_GT(online, 8);
+  EXPECT_GT(split, 2);
 }
 
 TEST_F(OnlineKernelTest, keeps_a_long_variance_as_exact_as_two_passes_do) {
