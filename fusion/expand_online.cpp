@@ -130,6 +130,7 @@ TileValueId FormulaWriter::compute(FormulaId id) {
                          {write(formula.args[0]), values_.constant(1, type_), values_.constant(0, type_)});
     case FormulaOp::Map: {
       std::vector<TileValueId> operands;
+      operands.reserve(formula.args.size());
       for (const FormulaId arg : formula.args) operands.push_back(write(arg));
       return values_.map(formula.fn, std::move(operands));
     }

@@ -148,7 +148,8 @@ std::string carried_text(const OnlineReductions& derived, const TileGraph& graph
     }
     for (size_t i = 0; i < pass.states.size(); ++i) carried += state_text(derived, graph, pass, i);
     for (size_t i = 0; i < pass.anchors.size(); ++i) carried += anchor_text(derived, graph, pass, i);
-    text += (text.empty() ? "" : "; then ") + values + carried;
+    if (!text.empty()) text += "; then ";
+    text.append(values).append(carried);
   }
   return text;
 }
