@@ -2,19 +2,20 @@
 
 import importlib.util
 import os
+import subprocess
 import sys
-import sysconfig
 
 
 def torch_folder() -> str:
     found = importlib.util.find_spec("torch")
     if found is not None and found.origin is not None:
         return os.path.dirname(found.origin)
-    for scheme in ("platlib", "purelib"):
-        folder = os.path.join(sysconfig.get_paths()[scheme], "torch")
-        if os.path.exists(os.path.join(folder, "version.py")):
-            return folder
-    sys.exit("install torch first: pip install 'torch>=2.11'")
+    # pip hides the environment from an isolated build through PYTHONPATH: an interpreter that ignores it sees all.
+    question = "import importlib.util as u; found = u.find_spec('torch'); print(found.origin if found else '')"
+    origin = subprocess.run([sys.executable, "-E", "-c", question], capture_output=True, text=True).stdout.strip()
+    if not origin:
+        sys.exit("install torch first: pip install 'torch>=2.11'")
+    return os.path.dirname(origin)
 
 
 def main() -> None:

@@ -1,8 +1,12 @@
 """What the sources promise about themselves."""
 
+import os
 import pathlib
 import re
 import subprocess
+import sys
+
+import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -36,3 +40,14 @@ def test_the_environment_is_read_in_one_file():
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert [f for f in listing.stdout.split() if f.endswith((".cpp", ".h"))] == ["core/options.cpp"]
+
+
+def test_torch_is_found_inside_an_isolated_build(tmp_path):
+    hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
+    (tmp_path / "sitecustomize.py").write_text(hide)
+    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
+    hidden = subprocess.run([sys.executable, "-c", "import torch"], env=environment, capture_output=True)
+    assert hidden.returncode != 0
+    script = ROOT / "torch_ext" / "find_torch.py"
+    found = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.split(";")[0] == str(pathlib.Path(torch.__file__).parent)
