@@ -43,11 +43,15 @@ def test_the_environment_is_read_in_one_file():
 
 
 def test_torch_is_found_inside_an_isolated_build(tmp_path):
+    """Also where the environment has it through a .pth file only."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (packages,) = (tmp_path / "venv").glob("lib*/python*/site-packages")
+    folder = pathlib.Path(torch.__file__).parent
+    (packages / "elsewhere.pth").write_text(f"{folder.parent}\n")
     hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
     (tmp_path / "sitecustomize.py").write_text(hide)
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
-    hidden = subprocess.run([sys.executable, "-c", "import torch"], env=environment, capture_output=True)
-    assert hidden.returncode != 0
-    script = ROOT / "torch_ext" / "find_torch.py"
-    found = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.split(";")[0] == str(pathlib.Path(torch.__file__).parent)
+    python, script = tmp_path / "venv" / "bin" / "python", ROOT / "torch_ext" / "find_torch.py"
+    assert subprocess.run([python, "-c", "import torch"], env=environment, capture_output=True).returncode != 0
+    found = subprocess.run([python, script], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.split(";")[0] == str(folder)
