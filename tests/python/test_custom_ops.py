@@ -39,3 +39,11 @@ def test_equal_regions_are_one_operator():
 
     names = region_names(twice, x, torch.randn(64, 64))
     assert len(set(names)) == 1
+
+
+def test_a_region_takes_tensors_of_other_strides_than_it_was_compiled_for():
+    (name,) = region_names(lambda x: torch.tanh(x) * 2 + 1, torch.randn(6, 10))
+    run = getattr(operators(), name)
+    shifted = torch.frombuffer(bytearray(range(241)), dtype=torch.float32, offset=1).view(6, 10)
+    for x in (torch.randn(10, 6).t(), torch.randn(6, 20)[:, ::2], torch.randn(6, 1).expand(6, 10), shifted.nan_to_num()):
+        torch.testing.assert_close(run(x), torch.tanh(x) * 2 + 1)

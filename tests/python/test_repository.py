@@ -45,7 +45,7 @@ def test_the_environment_is_read_in_one_file():
 def test_torch_is_found_inside_an_isolated_build(tmp_path):
     """Also where the environment has it through a .pth file only."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-    (packages,) = (tmp_path / "venv").glob("lib*/python*/site-packages")
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     folder = pathlib.Path(torch.__file__).parent
     (packages / "elsewhere.pth").write_text(f"{folder.parent}\n")
     hide = "import sys; sys.path = [p for p in sys.path if 'site-packages' not in p]"
