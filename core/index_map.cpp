@@ -296,9 +296,12 @@ std::optional<StridedView> as_strided(const IndexMap& map, const std::vector<Exp
   return view;
 }
 
+// A size of 0 counts as 1, as in torch: of an empty tensor too, every place depends on every coordinate.
 std::vector<Expr> contiguous_strides(const std::vector<Expr>& shape) {
   std::vector<Expr> strides(shape.size(), Expr(1));
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  for (size_t i = shape.size(); i-- > 1;) {
+    strides[i - 1] = shape[i].constant() == 0 ? strides[i] : strides[i] * shape[i];
+  }
   return strides;
 }
 

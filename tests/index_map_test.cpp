@@ -432,6 +432,11 @@ TEST(IndexMapForms, a_dimension_of_extent_one_has_coordinate_zero) {
   EXPECT_TRUE(is_identity(parse_index_map("(i0, i1) -> (i0, i1) : [1, 8]"), {1, 8}));
 }
 
+TEST(ContiguousStrides, sizes_of_zero_count_as_one) {
+  EXPECT_EQ(contiguous_strides({3, 0, 4}), (std::vector<Expr>{4, 4, 1}));
+  EXPECT_EQ(contiguous_strides({2, 3, 0}), (std::vector<Expr>{3, 1, 1}));
+}
+
 TEST(IndexMapText, fills_keep_their_kind) {
   const std::string map = "(i0) -> (i0 - 1) : [6] if i0 - 1, 4 - i0 else ";
   for (const char* fill : {"0", "0.0", "-2.5", "true", "false", "inf", "-inf", "1e+30"}) {

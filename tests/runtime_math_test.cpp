@@ -292,4 +292,18 @@ TEST(RuntimeMath, double_functions_are_the_c_librarys) {
   check(tile::atan2(x, tile::splat<double>(2.3)), std::atan2(0.7, 2.3));
 }
 
+// An ulp beside 1 is a large error of 1 + erf(x), and with it of gelu.
+TEST(Saturated, erf_and_tanh_are_exactly_one_and_sigmoid_is) {
+  for (const float x : {4.1f, 9.5f, 20.0f, 89.0f, 1e30f, kInf}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      EXPECT_EQ(tile::erf(tile::splat<float>(sign * x))[0], sign) << x;
+      EXPECT_EQ(tile::erf(sign * x), sign) << x;
+      if (x < 9.4f) continue;
+      EXPECT_EQ(tile::tanh(tile::splat<float>(sign * x))[0], sign) << x;
+      EXPECT_EQ(tile::tanh(sign * x), sign) << x;
+    }
+    EXPECT_EQ(tile::sigmoid(tile::splat<float>(5 * x))[0], 1.0f) << x;
+  }
+}
+
 }  // namespace

@@ -19,6 +19,12 @@ def tracked(*patterns: str) -> list[str]:
     return listing.stdout.split()
 
 
+def touched(commits: int) -> set[str]:
+    log = ["git", "log", f"-{commits}", "--name-only", "--format="]
+    names = [subprocess.run(c, check=True, capture_output=True, text=True).stdout for c in (log, ["git", "diff", "--name-only", "HEAD"])]
+    return set("\n".join(names).split())
+
+
 def check(name: str, key: str) -> str:
     """Returns the findings of one file; empty if clean."""
     stamp = CLEAN / hashlib.sha256(name.encode()).hexdigest()
@@ -39,14 +45,18 @@ def check(name: str, key: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-j", type=int, default=2, help="files at a time")
-    jobs = parser.parse_args().j
+    parser.add_argument("--commits", type=int, help="only files that the last so many commits, or no commit yet, touch")
+    arguments = parser.parse_args()
     CLEAN.mkdir(parents=True, exist_ok=True)
     headers = hashlib.sha256()
     for header in tracked("*.h", ".clang-tidy"):
         headers.update(pathlib.Path(header).read_bytes())
     sources = [n for n in tracked("*.cpp") if n.split("/")[0] in FOLDERS and not n.startswith("codegen/runtime/")]
+    if arguments.commits is not None:
+        recent = touched(arguments.commits)
+        sources = [n for n in sources if n in recent]
     keys = {n: headers.hexdigest() + hashlib.sha256(pathlib.Path(n).read_bytes()).hexdigest() for n in sources}
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(arguments.j) as pool:
         findings = [text for text in pool.map(lambda n: check(n, keys[n]), sources) if text]
     print("\n".join(findings) or f"tidy: {len(sources)} files")
     return bool(findings)

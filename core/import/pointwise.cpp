@@ -1,4 +1,5 @@
 // Arithmetic on one, two or three operands.
+#include <cmath>
 #include <limits>
 
 #include "core/import/operand.h"
@@ -132,7 +133,10 @@ Outputs power(CapturedOp& op) {
   const DType dtype = info(op.dtype()).compute;
   if (!op.is_tensor("exponent") && op.is_tensor("self")) {
     const Tensor x = operand(op, "self", dtype);
-    const auto simple = dtype == DType::Bool ? std::nullopt : simple_power(x, op.number("exponent"));
+    const double exponent = op.number("exponent");
+    // Eager takes roots of f16 by pow, which answers inf to -inf where sqrt answers NaN.
+    const bool by_pow = dtype == DType::Bool || (op.dtype() == DType::F16 && std::fabs(exponent) == 0.5);
+    const auto simple = by_pow ? std::nullopt : simple_power(x, exponent);
     if (simple) return {as_result(op, *simple)};
   }
   if (!is_float(dtype)) decline("integer powers");

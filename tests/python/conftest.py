@@ -1,8 +1,9 @@
-"""Every test compiles afresh, into a cache directory of its own session."""
+"""Every session compiles afresh, into a cache directory of its own; TILEFUSE_TEST_CACHE_DIR names one to keep."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ import torch
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("cache")
+    kept = os.environ.get("TILEFUSE_TEST_CACHE_DIR")
+    directory = pathlib.Path(kept) if kept else tmp_path_factory.mktemp("cache")
     os.environ["TILEFUSE_CACHE_DIR"] = str(directory)
     yield directory
     del os.environ["TILEFUSE_CACHE_DIR"]

@@ -1,130 +1,109 @@
 """PyTorch's own samples (OpInfo) of every operator in the import table, values and gradients.
 
 Dynamo is left out: AOTAutograd traces the sample and hands forward and backward graphs to the backend's compiler,
-which is quicker by far. Regions must compile (strict); a graph that the engine refuses as a whole is no failure of
-an operator, but an operator of the table that no sample reaches is.
+which is quicker by far. Regions must compile (strict).
+
+`make test` runs two samples of every operator in its first dtype and in one more, which takes turns;
+`make test-full` runs more samples in all dtypes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 
 import pytest
 import torch
-from functorch.compile import aot_function, min_cut_rematerialization_partition
-from numeric import assert_close, exact_or_eager, to_double
-from tilefuse.backend import compile_graph
-from tilefuse.library import operators
-from tilefuse.options import Options
+from engine import compiled, engine
+from functorch.compile import make_boxed_func
+from numeric import Inaccurate, assert_close, exact_or_eager, to_double
+from opinfo_cases import (
+    COMPOSITES,
+    UNINITIALISED,
+    copied,
+    dtypes_of,
+    flat_call,
+    has_gradient,
+    is_tensor,
+    operators_with_samples,
+    samples_of,
+    table,
+)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-pytestmark = pytest.mark.slow
-
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.bool)
-SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "4"))  # of each operator and dtype, spread over all
-# Results that are not determined: random numbers, uninitialised memory; or that are no tensors of numbers.
-UNDETERMINED = ("empty", "new_empty", "empty_like", "empty_permuted", "empty_strided", "new_empty_strided", "uniform",
-                "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "rand",
-                "randn", "randint", "rand_like", "randn_like", "randint_like", "dropout", "rrelu", "item", "to_sparse",
-                "equal", "allclose", "is_", "nonzero", "unique", "sparse", "svd", "lobpcg", "linalg", "pca", "stft",
-                "fft", "signal", "cdist", "ormqr", "geqrf", "lu", "cholesky", "eig", "qr", "histogram", "masked_select",
-                "argwhere", "bincount", "pinverse", "special", "torch.ops", "ops.", "complex", "polar")  # fmt: skip
-
-
-def table() -> set[str]:
-    """Base names of the operators in the import table: "aten.add.Tensor" -> "add"."""
-    return {name.split(".")[1] for name in operators().imported_operators().split("\n")}
-
-
-# Composite functions that reach table operators under other names.
-COMPOSITES = {
-    "nn.functional.layer_norm", "nn.functional.group_norm", "nn.functional.batch_norm", "nn.functional.rms_norm",
-    "nn.functional.softmax", "softmax", "log_softmax", "nn.functional.cross_entropy", "nn.functional.nll_loss",
-    "nn.functional.normalize", "nn.functional.mse_loss", "nn.functional.glu", "nn.functional.pad", "norm", "std_mean",
-    "var_mean", "chunk", "stack", "unbind", "take_along_dim", "broadcast_to", "one_hot", "reshape", "flatten",
-    "unflatten", "square", "float_power", "true_divide", "rsub", "hstack", "vstack", "dstack", "movedim", "tile", "t",
-    "swapaxes", "ravel", "diff", "trapezoid", "nn.functional.instance_norm", "nn.functional.l1_loss", "addcdiv",
-    "nn.functional.smooth_l1_loss", "nn.functional.huber_loss", "nn.functional.softsign", "nn.functional.tanhshrink",
-    "nn.functional.logsigmoid", "nn.functional.relu6", "nn.functional.cosine_similarity", "nn.functional.embedding",
+SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "2"))  # of each operator and dtype, spread over all
+SEED = 20
+# What torch itself cannot trace: the shape of the result is in the data.
+UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException)
+# Of the table, and not in the graphs that AOTAutograd makes of these samples: torch.export leaves them whole, or
+# AOTAutograd takes them apart, gives them another name, or needs a sample that is not among so few.
+# test_capture_import.py calls them one by one.
+ONLY_EXPORTED = {
+    "__and__", "__lshift__", "__or__", "__rshift__", "__xor__", "_fused_rms_norm",
+    "_native_batch_norm_legit_no_training", "_reshape_copy", "atleast_1d", "batch_norm", "broadcast_to", "chunk",
+    "concat", "concatenate", "contiguous", "convert_element_type", "detach_copy", "dropout", "expand_as", "eye",
+    "feature_dropout", "flatten", "full", "group_norm", "hardshrink", "hardshrink_backward", "isfinite",
+    "layer_norm", "lift_fresh", "log_sigmoid", "log_softmax", "mT", "movedim", "narrow", "native_batch_norm",
+    "nll_loss2d_backward", "nll_loss2d_forward", "one_hot", "pad", "positive", "ravel", "relu6", "reshape",
+    "reshape_as", "rms_norm", "select_copy", "selu", "slice_copy", "softmax", "softshrink", "softshrink_backward",
+    "special_expit", "square", "swapaxes", "swapdims", "tensor_split", "tile", "to", "true_divide", "type_as",
+    "unflatten", "unsafe_chunk", "unsafe_split_with_sizes", "view_as",
 }  # fmt: skip
 
 
 def cases():
-    names = table()
-    for op in op_db:
-        if op.name.startswith(UNDETERMINED) or "." in op.name and op.name.split(".")[0] in ("fft", "linalg", "sparse"):
-            continue
-        if op.aten_name in names or op.name in COMPOSITES:
-            for dtype in DTYPES:
-                if dtype in op.supported_dtypes("cpu"):
-                    yield pytest.param(op, dtype, id=f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}")
-
-
-def engine(function):
-    settings = Options.parse(options={"strict": True})
-
-    def compiler(role):
-        return lambda module, inputs: compile_graph(module, role, settings)
-
-    return aot_function(
-        function, fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"), partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=True,
-    )  # fmt: skip
-
-
-def flat_call(op, sample):
-    """The sample as a function of its tensors alone, and those tensors."""
-    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-    where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-
-    def call(*tensors):
-        filled = list(leaves)
-        for i, tensor in zip(where, tensors, strict=True):
-            filled[i] = tensor
-        input, args, kwargs = pytree.tree_unflatten(filled, spec)
-        return op(input, *args, **kwargs)
-
-    return call, [leaves[i] for i in where]
-
-
-def spread(samples):
-    samples = list(samples)
-    step = max(1, len(samples) // SAMPLES)
-    return samples[::step][:SAMPLES]
+    for number, op in enumerate(operators_with_samples()):
+        dtypes = dtypes_of(op)
+        quick = {*dtypes[:1], *dtypes[1 + number % max(1, len(dtypes) - 1) :][:1]}
+        for dtype in dtypes:
+            name = f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}"
+            yield pytest.param(op, dtype, id=name, marks=() if dtype in quick else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("op", "dtype"), list(cases()))
 def test_samples(op, dtype):
-    gradient = dtype.is_floating_point and dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
-    for sample in spread(op.sample_inputs("cpu", dtype, requires_grad=gradient)):
+    traced = 0
+    for sample in samples_of(op, dtype, SAMPLES):
         call, tensors = flat_call(op, sample)
-        if any(t.layout != torch.strided for t in tensors) or not tensors:
+        try:
+            check_values(call, tensors, f"{op.name} {sample}")
+            if has_gradient(op, dtype):
+                check_gradients(call, tensors, f"gradient of {op.name} {sample}")
+        except UNTRACEABLE:
             continue
-        check_values(call, tensors, f"{op.name} {sample}")
-        if gradient:
-            check_gradients(call, tensors, f"gradient of {op.name} {sample}")
+        traced += 1
+    assert traced, "torch traces none of the samples"
+
+
+def seeded(call):
+    """The same random numbers at each call: what draws some draws them through torch in the engine as well."""
+
+    def with_seed(*tensors):
+        torch.manual_seed(SEED)
+        return call(*tensors)
+
+    return with_seed
 
 
 def check_values(call, tensors, what):
-    plain = [t.detach() for t in tensors]
     with torch.no_grad():
-        expected = call(*[t.clone() for t in plain])
-        exact = exact_or_eager(call, [t.clone() for t in plain])
-        got = engine(call)(*[t.clone() for t in plain])
-    assert_close(got, expected, exact, what)
+        expected = seeded(call)(*map(copied, tensors))
+        exact = exact_or_eager(seeded(call), [copied(t) for t in tensors])
+        got = seeded(engine(call))(*map(copied, tensors))
+    compare(got, expected, exact, what, call, tensors)
 
 
 def check_gradients(call, tensors, what):
     def gradients(function, arguments):
-        arguments = [a.detach().clone().requires_grad_(t.requires_grad) for a, t in zip(arguments, tensors, strict=True)]
-        outputs = [o for o in pytree.tree_leaves(function(*arguments)) if isinstance(o, torch.Tensor) and o.requires_grad]
+        arguments = [copied(a).requires_grad_(t.requires_grad) for a, t in zip(arguments, tensors, strict=True)]
+        outputs = [o for o in pytree.tree_leaves(seeded(function)(*arguments)) if is_tensor(o) and o.requires_grad]
         wanted = [a for a in arguments if a.requires_grad]
         if not outputs or not wanted:
             return []
-        seeds = [torch.linspace(-1, 1, o.numel(), dtype=torch.float64).reshape(o.shape).to(o.dtype) for o in outputs]
-        return torch.autograd.grad(outputs, wanted, seeds, allow_unused=True)
+        return torch.autograd.grad(outputs, wanted, [upstream(o) for o in outputs], allow_unused=True)
 
     expected = gradients(call, tensors)
     if not expected:
@@ -133,4 +112,78 @@ def check_gradients(call, tensors, what):
         exact = gradients(call, to_double(tensors))
     except (RuntimeError, ValueError, TypeError):
         exact = expected
-    assert_close(gradients(engine(call), tensors), expected, exact, what)
+    got = gradients(engine(call), tensors)
+    compare(got, expected, exact, what, lambda *given: gradients(call, given), tensors)
+
+
+def compare(got, expected, exact, what, function, tensors):
+    try:
+        assert_close(got, expected, exact, what)
+    except Inaccurate:
+        if not is_noise(function, tensors):
+            raise
+
+
+def is_noise(function, tensors):
+    """Whether eager itself, in f32, is wrong by a hundredth, here or close by: differences of nearly equal numbers, as
+    in the gradient of a norm over two elements. Rounding decides such results, in f64 as well."""
+    torch.manual_seed(SEED)
+    state = torch.get_rng_state()
+    nearby = [is_noise_at(function, tensors, scale) for scale in (1.0, 1.1, 1.3)]
+    return any(nearby) and torch.equal(state, torch.get_rng_state())  # random numbers differ from f32 to f64
+
+
+def is_noise_at(function, tensors, scale):
+    def widened(dtype):
+        rounded = [copied(t).float() * scale if t.dtype.is_floating_point else copied(t) for t in tensors]
+        return [r.to(dtype).requires_grad_(t.requires_grad) if r.dtype.is_floating_point else r for r, t in zip(rounded, tensors)]
+
+    try:
+        rough, exact = function(*widened(torch.float32)), function(*widened(torch.float64))
+    except (RuntimeError, ValueError, TypeError):
+        return False
+    pairs = zip(pytree.tree_leaves(rough), pytree.tree_leaves(exact), strict=True)
+    return any(is_tensor(r) and r.dtype == torch.float32 and relative_error(r, e) > 0.01 for r, e in pairs)
+
+
+def relative_error(rough, exact):
+    rough, exact = rough.detach().double(), exact.detach().double()
+    finite = torch.isfinite(rough) & torch.isfinite(exact)
+    if not finite.any():
+        return 0.0
+    return ((rough - exact)[finite].abs().max() / exact[finite].abs().max().clamp_min(1e-30)).item()
+
+
+def upstream(output):
+    """A gradient for the output, whose sums do not cancel to nothing but rounding errors."""
+    return torch.linspace(-1, 2, output.numel(), dtype=torch.float64).reshape(output.shape).to(output.dtype)
+
+
+# ---------------------------------------------------------------- coverage
+@pytest.mark.slow
+def test_every_operator_of_the_table_has_samples():
+    reached = set()
+
+    def recorder(role):
+        def compile_nothing(module, inputs):
+            targets = [node.target for node in module.graph.nodes if node.op == "call_function"]
+            reached.update(target._opname for target in targets if isinstance(target, torch._ops.OpOverload))
+            return make_boxed_func(module.forward)
+
+        return compile_nothing
+
+    for op in operators_with_samples():
+        for dtype, sample in itertools.product(dtypes_of(op)[:1], samples_of(op, dtypes_of(op)[0], SAMPLES)):
+            call, tensors = flat_call(op, sample)
+            arguments = [copied(t).requires_grad_(t.requires_grad) for t in tensors]
+            with contextlib.suppress(*UNTRACEABLE):
+                outputs = pytree.tree_leaves(compiled(call, recorder)(*arguments))
+                outputs = [o for o in outputs if is_tensor(o) and o.grad_fn is not None]
+                torch.autograd.backward(outputs, [upstream(o) for o in outputs])
+    missing = table() - reached - UNINITIALISED - ONLY_EXPORTED
+    assert not missing, f"no sample reaches {sorted(missing)}"
+    assert (ONLY_EXPORTED | UNINITIALISED) <= table()
+
+
+def test_composites_exist():
+    assert {op.name for op in op_db} >= COMPOSITES
