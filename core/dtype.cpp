@@ -11,6 +11,10 @@
 namespace tilefuse {
 namespace {
 
+constexpr DTypeInfo opaque(DType dtype, const char* name, int bytes) {
+  return {dtype, name, bytes, false, false, dtype, true};
+}
+
 constexpr std::array kDTypes = {
     DTypeInfo{DType::Bool, "bool", 1, false, false, DType::Bool},
     DTypeInfo{DType::U8, "u8", 1, false, false, DType::U8},
@@ -22,13 +26,24 @@ constexpr std::array kDTypes = {
     DTypeInfo{DType::BF16, "bf16", 2, true, true, DType::F32},
     DTypeInfo{DType::F32, "f32", 4, true, true, DType::F32},
     DTypeInfo{DType::F64, "f64", 8, true, true, DType::F64},
+    opaque(DType::U16, "u16", 2),
+    opaque(DType::U32, "u32", 4),
+    opaque(DType::U64, "u64", 8),
+    opaque(DType::C32, "c32", 4),
+    opaque(DType::C64, "c64", 8),
+    opaque(DType::C128, "c128", 16),
+    opaque(DType::F8E4M3FN, "f8e4m3fn", 1),
+    opaque(DType::F8E5M2, "f8e5m2", 1),
+    opaque(DType::F8E4M3FNUZ, "f8e4m3fnuz", 1),
+    opaque(DType::F8E5M2FNUZ, "f8e5m2fnuz", 1),
+    opaque(DType::F8E8M0FNU, "f8e8m0fnu", 1),
 };
 
 consteval bool is_in_enum_order() {
   for (size_t i = 0; i < kDTypes.size(); ++i) {
     if (static_cast<size_t>(kDTypes[i].dtype) != i) return false;
   }
-  return kDTypes.size() == static_cast<size_t>(DType::F64) + 1;
+  return kDTypes.size() == static_cast<size_t>(DType::F8E8M0FNU) + 1;
 }
 static_assert(is_in_enum_order(), "kDTypes: one row per DType, in the order of the enum");
 

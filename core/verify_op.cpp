@@ -29,6 +29,7 @@ class OpVerifier {
   std::string named(ValueId id) const { return "%" + graph_[id].name; }
 
   void check_op();
+  void check_opaque();
   void check_arity(size_t arity);
   void check_map(const MapFnInfo& row);
   void check_map_dtypes(const MapFnInfo& row);
@@ -49,7 +50,19 @@ class OpVerifier {
 
 std::vector<std::string> OpVerifier::run() {
   check_op();
+  check_opaque();
   return std::move(findings_);
+}
+
+// Only operators of the framework touch elements that the tensor graph cannot compute with.
+void OpVerifier::check_opaque() {
+  if (std::holds_alternative<Input>(node_.op) || std::holds_alternative<Call>(node_.op)) return;
+  for (const std::vector<ValueId>* values : {&node_.operands, &node_.results}) {
+    for (const ValueId value : *values) {
+      expect(!is_opaque(type(value).dtype), named(value) + " is " + to_text(type(value)) +
+                                                ": elements that only the framework's operators touch");
+    }
+  }
 }
 
 void OpVerifier::check_op() {

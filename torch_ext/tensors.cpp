@@ -11,7 +11,7 @@
 namespace tilefuse {
 namespace {
 
-constexpr std::array<std::pair<DType, c10::ScalarType>, 10> kTypes = {{
+constexpr std::array<std::pair<DType, c10::ScalarType>, 21> kTypes = {{
     {DType::Bool, c10::ScalarType::Bool},
     {DType::U8, c10::ScalarType::Byte},
     {DType::I8, c10::ScalarType::Char},
@@ -22,6 +22,17 @@ constexpr std::array<std::pair<DType, c10::ScalarType>, 10> kTypes = {{
     {DType::BF16, c10::ScalarType::BFloat16},
     {DType::F32, c10::ScalarType::Float},
     {DType::F64, c10::ScalarType::Double},
+    {DType::U16, c10::ScalarType::UInt16},
+    {DType::U32, c10::ScalarType::UInt32},
+    {DType::U64, c10::ScalarType::UInt64},
+    {DType::C32, c10::ScalarType::ComplexHalf},
+    {DType::C64, c10::ScalarType::ComplexFloat},
+    {DType::C128, c10::ScalarType::ComplexDouble},
+    {DType::F8E4M3FN, c10::ScalarType::Float8_e4m3fn},
+    {DType::F8E5M2, c10::ScalarType::Float8_e5m2},
+    {DType::F8E4M3FNUZ, c10::ScalarType::Float8_e4m3fnuz},
+    {DType::F8E5M2FNUZ, c10::ScalarType::Float8_e5m2fnuz},
+    {DType::F8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
 }};
 
 bool is_aligned(const at::Tensor& tensor) {

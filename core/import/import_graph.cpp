@@ -196,7 +196,7 @@ class Importer {
   std::optional<Outputs> expand_operator(const std::string& overload, const std::vector<Argument>& arguments,
                                          const std::vector<ResultRecord>& results) {
     const OperatorRow* row = find_operator(overload);
-    if (row == nullptr) return std::nullopt;
+    if (row == nullptr || holds_opaque(arguments) || returns_opaque(results)) return std::nullopt;
     if (std::all_of(results.begin(), results.end(), has_no_element)) return nothing(results);
     try {
       CapturedOp op(builder_, overload, arguments, results);
@@ -206,6 +206,19 @@ class Importer {
     } catch (const Declined&) {
       return std::nullopt;
     }
+  }
+
+  static bool returns_opaque(const std::vector<ResultRecord>& results) {
+    return std::any_of(results.begin(), results.end(),
+                       [](const ResultRecord& result) { return result && is_opaque(result->type.dtype); });
+  }
+
+  bool holds_opaque(const std::vector<Argument>& arguments) const {
+    return std::any_of(arguments.begin(), arguments.end(), [&](const Argument& argument) {
+      if (const auto* list = std::get_if<ArgumentList>(&argument.value)) return holds_opaque(*list);
+      const auto* value = std::get_if<ValueId>(&argument.value);
+      return value != nullptr && is_opaque(builder_.graph()[*value].type.dtype);
+    });
   }
 
   static bool has_no_element(const ResultRecord& result) {
@@ -283,6 +296,10 @@ class Importer {
     }
     const ValueId input = builder_.graph().inputs[static_cast<size_t>(position->second)].tensor.value();
     const TensorType type = builder_.graph()[input].type;
+    if (is_opaque(type.dtype)) {
+      refuse("cannot take a graph that writes into '" + target + "': its " + info(type.dtype).name +
+             " elements are only passed on");
+    }
     const Tensor source(builder_, reader_.tensor(inputs.at(1)["arg"]["as_tensor"]));
     const ValueId value = expand(cast(source, type.dtype), type.shape).id();
     if (value == input) {

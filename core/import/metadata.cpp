@@ -48,11 +48,27 @@ struct NamedDType {
   std::string_view name;
   DType dtype;
 };
-constexpr std::array kDTypes = {NamedDType{"bool", DType::Bool},   NamedDType{"uint8", DType::U8},
-                                NamedDType{"int8", DType::I8},     NamedDType{"int16", DType::I16},
-                                NamedDType{"int32", DType::I32},   NamedDType{"int64", DType::I64},
-                                NamedDType{"float16", DType::F16}, NamedDType{"bfloat16", DType::BF16},
-                                NamedDType{"float32", DType::F32}, NamedDType{"float64", DType::F64}};
+constexpr std::array kDTypes = {NamedDType{"bool", DType::Bool},
+                                NamedDType{"uint8", DType::U8},
+                                NamedDType{"int8", DType::I8},
+                                NamedDType{"int16", DType::I16},
+                                NamedDType{"int32", DType::I32},
+                                NamedDType{"int64", DType::I64},
+                                NamedDType{"float16", DType::F16},
+                                NamedDType{"bfloat16", DType::BF16},
+                                NamedDType{"float32", DType::F32},
+                                NamedDType{"float64", DType::F64},
+                                NamedDType{"uint16", DType::U16},
+                                NamedDType{"uint32", DType::U32},
+                                NamedDType{"uint64", DType::U64},
+                                NamedDType{"complex32", DType::C32},
+                                NamedDType{"complex64", DType::C64},
+                                NamedDType{"complex128", DType::C128},
+                                NamedDType{"float8_e4m3fn", DType::F8E4M3FN},
+                                NamedDType{"float8_e5m2", DType::F8E5M2},
+                                NamedDType{"float8_e4m3fnuz", DType::F8E4M3FNUZ},
+                                NamedDType{"float8_e5m2fnuz", DType::F8E5M2FNUZ},
+                                NamedDType{"float8_e8m0fnu", DType::F8E8M0FNU}};
 
 std::string_view name_of(const Field& number, std::span<const NamedNumber> table, const char* what) {
   const int64_t wanted = number.integer();

@@ -178,3 +178,21 @@ def test_concurrent_calls_share_nothing():
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for x, got in zip(inputs * 4, pool.map(lambda x: run(x), inputs * 4), strict=True):
                 torch.testing.assert_close(got, torch.softmax(x, -1) @ x.t())
+
+
+def test_complex_tensors_pass_between_operators_of_the_framework():
+    angles = torch.randn(16, 32)
+
+    def rotate(x):
+        turns = torch.polar(torch.ones_like(angles), angles)
+        turned = torch.view_as_complex(x.float().reshape(4, 16, 32, 2)) * turns
+        return torch.view_as_real(turned).flatten(2).relu() * 2 + 1
+
+    check(rotate, torch.randn(4, 16, 64))
+
+
+def test_eight_bit_floats_pass_between_operators_of_the_framework():
+    def round_trip(x):
+        return (x * 2).to(torch.float8_e4m3fn).to(torch.float32) + 1
+
+    check(round_trip, torch.randn(40, 30))
