@@ -72,7 +72,7 @@ T named(const std::array<std::pair<const char*, T>, N>& table, const EnumArgumen
 
 int64_t scalar_type_number(const EnumArgument& value) {
   using c10::ScalarType;
-  static constexpr std::array<std::pair<const char*, ScalarType>, 13> kNames = {{
+  static constexpr std::array<std::pair<const char*, ScalarType>, 21> kNames = {{
       {"bool", ScalarType::Bool},
       {"uint8", ScalarType::Byte},
       {"int8", ScalarType::Char},
@@ -86,6 +86,14 @@ int64_t scalar_type_number(const EnumArgument& value) {
       {"complex32", ScalarType::ComplexHalf},
       {"complex64", ScalarType::ComplexFloat},
       {"complex128", ScalarType::ComplexDouble},
+      {"uint16", ScalarType::UInt16},
+      {"uint32", ScalarType::UInt32},
+      {"uint64", ScalarType::UInt64},
+      {"float8_e4m3fn", ScalarType::Float8_e4m3fn},
+      {"float8_e5m2", ScalarType::Float8_e5m2},
+      {"float8_e4m3fnuz", ScalarType::Float8_e4m3fnuz},
+      {"float8_e5m2fnuz", ScalarType::Float8_e5m2fnuz},
+      {"float8_e8m0fnu", ScalarType::Float8_e8m0fnu},
   }};
   return int64_t(named(kNames, value));
 }
