@@ -159,8 +159,8 @@ double lower_median(std::vector<double> times) {
   return *middle;
 }
 
-// Times that the variants took, by variant. They take turns, each after a run that is not timed: a variant that
-// streams its stores leaves the next one cold caches.
+// Times that the variants took, by variant. They take turns, each after a run that is not timed: a variant
+// that streams its stores leaves the next one cold caches.
 std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, const Memory& memory,
                                const TimingOptions& options) {
   const ParallelFor parallel_for = parallel_for_threads(options.threads);
