@@ -41,7 +41,8 @@ struct LoweringFacts {
   std::vector<Expr> extents;
   std::vector<std::string> symbols;   // in the order of `sizes`
   std::vector<Workspace> workspaces;  // with split > 1: one per reduction, [part][parallel axes]
-  std::optional<AxisId> row_axis;     // the axis `rows` blocks
+  std::optional<AxisId> row_axis;     // of which `rows` elements go side by side
+  int rows = 1;
   bool lanes_are_parallel = false;
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
 };
@@ -164,6 +165,7 @@ class LaunchLowering {
   Accumulator declare_accumulator(TileValueId reduction, AccumulatorRole role);
   std::vector<Code> declare_part(const std::string& name, const ReduceSpelling& spelling,
                                  const std::vector<DType>& types);
+  Code element_of(TileValueId reduction, const Computed& element) const;
   void accumulate(TileValueId reduction, const Computed& element);
   void add_block(const Accumulator& block);
   void finish(const Accumulator& accumulator);
@@ -185,7 +187,9 @@ class LaunchLowering {
   void clear_rows(const std::map<TileValueId, ScratchRow>& rows);
   void add_block_rows(const std::map<TileValueId, ScratchRow>& rows);
   void for_each_lane_copy(const Body& body);
-  void update_scratch(TileValueId reduction, const ScratchRow& row, const Computed& element);
+  void update_scratch(TileValueId reduction, const ScratchRow& row, const std::vector<Code>& elements);
+  void accumulate_rows(TileValueId reduction, const std::vector<Computed>& rows);
+  bool accumulates_in_scratch() const { return !total_rows_.empty() || !block_rows_.empty(); }
 
   // ---- online walks
   void run_online();
@@ -243,11 +247,10 @@ class LaunchLowering {
   // holds.
   std::optional<std::vector<Expr>> open_guards(const std::vector<Expr>& guard) const;
   Code condition(const std::vector<Expr>& guards);
+  Code lanes_in(const Expr& elements);
   Code mask_of(const std::vector<Expr>& lane_guards, bool with_tail);
 
   // ---- pairs
-  bool value_can_pair(TileValueId id) const;
-  bool lanes_can_pair() const;
   bool in_pairs() const;
   Computed load_pair(TileValueId id, const TileLoad& load, int depth);
   void emit_pair_store(const TileStore& store, const Computed& first, const Computed& second);
@@ -258,7 +261,10 @@ class LaunchLowering {
   Code atom_code(const Expr::Atom& atom);
   Code atom_vector(const Expr::Atom& atom);
   Code size_symbol(const std::string& name);
-  Expr at_copy(const Expr& e) const;  // with the coordinates of the current copies
+  Expr moved(const Expr& e, int64_t along_lanes) const;  // and along the rows to the current copy
+  Expr at_copy(const Expr& e) const;     // with the coordinates of the current copies, vector behind vector
+  Expr at_element(const Expr& e) const;  // the same, but lane 0 of a pair's vectors are neighbours
+  int64_t lane_step() const { return in_pairs() ? 2 : 1; }
   bool is_nonnegative(const Expr& e) const;
   bool uses_lanes(const Expr& e) const;
 

@@ -33,7 +33,7 @@ std::optional<std::vector<Expr>> LaunchLowering::open_guards(const std::vector<E
   for (const Expr& e : guard) {
     if (is_nonnegative(e)) continue;
     if (is_nonnegative(-e - 1)) return std::nullopt;
-    open.push_back(at_copy(e));
+    open.push_back(at_element(e));
   }
   return open;
 }
@@ -47,6 +47,12 @@ Code LaunchLowering::condition(const std::vector<Expr>& guards) {
   return all ? *all : literal(true, DType::Bool);
 }
 
+// Lanes, the first ones, that so many elements take.
+Code LaunchLowering::lanes_in(const Expr& elements) {
+  if (!in_pairs()) return index_code(elements);
+  return operate(CodeOperator::ShiftRight, {index_code(elements + 1), integer(1)});
+}
+
 // The lanes in which every guard holds.
 Code LaunchLowering::mask_of(const std::vector<Expr>& lane_guards, bool with_tail) {
   std::optional<Code> all;
@@ -54,9 +60,9 @@ Code LaunchLowering::mask_of(const std::vector<Expr>& lane_guards, bool with_tai
   for (const Expr& e : lane_guards) {
     const auto affine = affine_in(e, static_cast<int>(schedule_.lane_axis->index));
     if (affine && affine->coefficient.is_constant(-1)) {
-      join(call("first_lanes", {index_code(e + 1)}));
+      join(call("first_lanes", {lanes_in(e + 1)}));
     } else if (affine && affine->coefficient.is_constant(1)) {
-      join(call("mask_not", {call("first_lanes", {index_code(-e)})}));
+      join(call("mask_not", {call("first_lanes", {lanes_in(-e)})}));
     } else {
       join(call("ge", {index_vector(e), call("splat", {integer(0)}, {DType::I64})}));
     }
@@ -224,6 +230,10 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
   }
   const CodeType mask_type{DType::Bool, CodeShape::Vector};
   const Code mask = scopes_.let(scopes_.depth(), "inside", mask_type, mask_of(lane_guards, true));
+  if (address.stride && address.stride->is_constant(1)) {
+    Code loaded = call("load_where", {address.pointer, mask});
+    return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
+  }
   Code offsets = call("splat", {integer(0)}, {DType::I64});
   if (address.offsets) offsets = *address.offsets;
   if (address.stride) {

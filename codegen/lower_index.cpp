@@ -93,9 +93,9 @@ Code LaunchLowering::index_vector(const Expr& e) {
   const int lane_index = static_cast<int>(schedule_.lane_axis->index);
   if (const auto affine = affine_in(e, lane_index)) {
     const Code first = index_code(e);
-    if (affine->coefficient.is_constant(1)) return call("iota", {first}, {DType::I64});
-    const Code steps =
-        operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(affine->coefficient)});
+    const Expr step = affine->coefficient * lane_step();
+    if (step.is_constant(1)) return call("iota", {first}, {DType::I64});
+    const Code steps = operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(step)});
     return constant_of(first) == 0 ? steps : operate(CodeOperator::Add, {steps, first});
   }
   std::optional<Code> sum;
@@ -126,17 +126,27 @@ Code LaunchLowering::atom_vector(const Expr::Atom& atom) {
   return call(atom.kind == FloorDiv ? "floor_div" : "remainder", arguments);
 }
 
-Expr LaunchLowering::at_copy(const Expr& e) const {
+Expr LaunchLowering::moved(const Expr& e, int64_t along_lanes) const {
   Expr result = e;
-  if (schedule_.lane_axis && copies_.lane > 0) {
+  if (schedule_.lane_axis && along_lanes > 0) {
     const int index = static_cast<int>(schedule_.lane_axis->index);
-    result = substitute_index(result, index, Expr::index(index) + int64_t{copies_.lane} * schedule_.lanes);
+    result = substitute_index(result, index, Expr::index(index) + along_lanes);
   }
   if (facts_.row_axis && copies_.row > 0) {
     const int index = static_cast<int>(facts_.row_axis->index);
     result = substitute_index(result, index, Expr::index(index) + copies_.row);
   }
   return result;
+}
+
+Expr LaunchLowering::at_copy(const Expr& e) const {
+  return moved(e, int64_t{copies_.lane} * schedule_.lanes);
+}
+
+Expr LaunchLowering::at_element(const Expr& e) const {
+  if (!in_pairs()) return at_copy(e);
+  const int in_pair = copies_.lane % 2;
+  return moved(e, int64_t{copies_.lane - in_pair} * schedule_.lanes + in_pair);
 }
 
 // Under the ranges of the loops that are open; axes not bound yet range over their extents.

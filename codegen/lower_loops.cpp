@@ -302,7 +302,7 @@ void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body&
 }
 
 void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& body) {
-  const int rows = schedule_.rows;
+  const int rows = facts_.rows;
   const std::string& name = graph_[axis].name;
   const Copies outside = copies_;
   LoopRange part = range;

@@ -1,47 +1,9 @@
-// Pairs: two vectors of bf16 elements by one load, the even and the odd ones.
-//
-// That costs half of two widening loads, and orders the lanes differently: only where everything that varies
-// along the lanes is read and written in that order, and nothing asks for the position of a lane.
+// Pairs: two vectors by one load, the even and the odd elements (fusion/lane_pairs.h says when).
 #include <algorithm>
 
 #include "codegen/launch_lowering.h"
-#include "core/match.h"
-#include "core/result.h"
 
 namespace tilefuse {
-
-// Whether the value knows nothing of the order of its lanes, and reads them from memory as pairs.
-bool LaunchLowering::value_can_pair(TileValueId id) const {
-  const TileValue& v = graph_[id];
-  return match(
-      v.op,
-      [&](const TileLoad& load) {
-        const auto stride = stride_along(graph_, load, *schedule_.lane_axis);
-        const bool is_contiguous = stride && stride->is_constant(1);
-        return is_contiguous && load.guard.empty() && v.dtype == DType::BF16;
-      },
-      [](const TileIndex&) { return false; }, [](const TilePredicate&) { return false; },
-      [](const TileReduce& reduce) { return !info(reduce.kind).is_index; },
-      [](const TileConstant&) { return true; }, [](const TileMap&) { return true; },
-      [](const TileScan&) { return true; }, [](const TileCarry&) { return true; });
-}
-
-bool LaunchLowering::lanes_can_pair() const {
-  if (!schedule_.lane_axis || schedule_.unroll % 2 != 0 || !schedule_.staged.empty()) return false;
-  // A combining launch reads partial vectors in their plain order.
-  if (schedule_.split > 1 && facts_.lanes_are_parallel) return false;
-  for (uint32_t i = 0; i < graph_.values.size(); ++i) {
-    const bool is_position = std::holds_alternative<TileReduce>(graph_.values[i].op) && !value_can_pair({i});
-    if (is_position || (varies_along({i}, schedule_.lane_axis) && !value_can_pair({i}))) return false;
-  }
-  for (const TileStore& store : graph_.stores) {
-    if (!uses_lanes(store.offset)) continue;
-    const auto stride = stride_along(store, *schedule_.lane_axis);
-    const bool is_contiguous = stride && stride->is_constant(1);
-    if (!is_contiguous || graph_[store.buffer].dtype != DType::BF16) return false;
-  }
-  return true;
-}
 
 bool LaunchLowering::in_pairs() const { return pairs_lanes_ && copies_.lanes % 2 == 0; }
 

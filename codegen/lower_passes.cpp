@@ -170,8 +170,14 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
       if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);
     } else if (item.root->store != nullptr) {
       emit_store(*item.root->store, item.value);
-    } else {
+    } else if (!accumulates_in_scratch()) {
       accumulate(item.root->value, item.value);
+    } else if (copies_.row == 0) {
+      std::vector<Computed> rows;
+      for (int row = 0; row < copies_.rows; ++row) {
+        rows.push_back(ready[i + static_cast<size_t>(row * copies_.lanes)].value);
+      }
+      accumulate_rows(item.root->value, rows);
     }
   }
   copies_ = outside;

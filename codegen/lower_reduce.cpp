@@ -67,24 +67,25 @@ Code LaunchLowering::position(TileValueId reduction) {
   for (const AxisId axis : std::get<TileReduce>(graph_[reduction].op).axes) {
     flat = flat * facts_.extents[axis.index] + Expr::index(static_cast<int>(axis.index));
   }
-  flat = at_copy(flat);
+  flat = at_element(flat);
   if (schedule_.lanes > 1) return index_vector(flat);
   const Code code = index_code(flat);
   const auto number = constant_of(code);
   return number ? literal(*number, DType::I64) : code;
 }
 
-void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
+// In the accumulator's type, as a vector where there are lanes.
+Code LaunchLowering::element_of(TileValueId reduction, const Computed& element) const {
   const ReduceSpelling spelling = spelling_of(reduction);
   const TileValue& operand = graph_[graph_[reduction].operands[0]];
   Code code = converted_element(spelling, operand.dtype, element.code);
   if (schedule_.lanes > 1 && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
-  if (const auto row = block_rows_.find(reduction); row != block_rows_.end()) {
-    return update_scratch(reduction, row->second, {code, 0, true});
-  }
-  if (const auto row = total_rows_.find(reduction); row != total_rows_.end()) {
-    return update_scratch(reduction, row->second, {code, 0, true});
-  }
+  return code;
+}
+
+void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
+  const ReduceSpelling spelling = spelling_of(reduction);
+  Code code = element_of(reduction, element);
   if (lanes_are_reduced() && copies_.left) {
     const Code identity = call("splat", {spelling.identity}, {spelling.types[0]});
     code = call("select", {call("first_lanes", {*copies_.left}), code, identity});

@@ -54,7 +54,7 @@ const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
     length = length * facts_.extents[axes[i].index];
   }
   row.row_stride = varies_along(id, facts_.row_axis) ? length : Expr(0);
-  if (varies_along(id, facts_.row_axis)) length = length * schedule_.rows;
+  if (varies_along(id, facts_.row_axis)) length = length * facts_.rows;
   row.pointer = scratch_pointer(row.name, row.dtype, length);
   return kept_rows_.emplace(id, std::move(row)).first->second;
 }
@@ -74,10 +74,22 @@ Expr LaunchLowering::task_length(AxisId axis, int64_t multiple) const {
   return simplify(ceildiv(length, multiple) * multiple);
 }
 
-void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row, const Computed& element) {
+void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row,
+                                    const std::vector<Code>& elements) {
   const ReduceSpelling spelling = spelling_of(reduction);
   const Address at = scratch_address(row, scopes_.depth());
-  store_at(at, {combined(spelling, plain_load(at, true), element.code), 0, true}, {.dtype = row.dtype});
+  Code sum = plain_load(at, true);
+  for (const Code& element : elements) sum = combined(spelling, sum, element);
+  store_at(at, {sum, 0, true}, {.dtype = row.dtype});
+}
+
+// The elements of the rows side by side, into one vector of the accumulators.
+void LaunchLowering::accumulate_rows(TileValueId reduction, const std::vector<Computed>& rows) {
+  std::vector<Code> elements;
+  for (const Computed& row : rows) elements.push_back(element_of(reduction, row));
+  const auto block = block_rows_.find(reduction);
+  const ScratchRow& target = block == block_rows_.end() ? total_rows_.at(reduction) : block->second;
+  update_scratch(reduction, target, elements);
 }
 
 void LaunchLowering::for_each_lane_copy(const Body& body) {
@@ -115,7 +127,7 @@ void LaunchLowering::add_block_rows(const std::map<TileValueId, ScratchRow>& row
         const ScratchRow& total = total_rows_.at(id);
         const Code block =
             call("convert", {plain_load(scratch_address(row, scopes_.depth()), true)}, {total.dtype});
-        update_scratch(id, total, {block, 0, true});
+        update_scratch(id, total, {block});
       });
     }
   });

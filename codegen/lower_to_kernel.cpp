@@ -9,6 +9,7 @@
 #include "codegen/spell_reduce.h"
 #include "core/match.h"
 #include "core/result.h"
+#include "fusion/lane_pairs.h"
 
 namespace tilefuse {
 namespace {
@@ -54,8 +55,10 @@ std::vector<Workspace> workspaces_of(const TileGraph& graph, const Schedule& sch
   return workspaces;
 }
 
-// The innermost parallel axis of the grid order that is not the lane axis.
-std::optional<AxisId> row_axis_of(const Schedule& schedule) {
+// The innermost parallel axis of the grid order that is not the lane axis; with accumulators in scratch, the
+// innermost reduced one.
+std::optional<AxisId> row_axis_of(const Schedule& schedule, const Structure& structure) {
+  if (schedule.accumulate_in_scratch) return structure.reduced.back();
   if (schedule.rows <= 1) return std::nullopt;
   for (size_t i = schedule.grid.size(); i-- > 0;) {
     if (schedule.grid[i].axis != schedule.lane_axis) return schedule.grid[i].axis;
@@ -120,7 +123,8 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .extents = axis_extents(graph),
           .symbols = symbols_in(graph),
           .workspaces = workspaces_of(graph, schedule, *structure),
-          .row_axis = row_axis_of(schedule),
+          .row_axis = row_axis_of(schedule, *structure),
+          .rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows,
           .lanes_are_parallel = lanes_are_parallel};
 }
 
@@ -153,7 +157,7 @@ LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std:
       scopes_(kernel_) {}
 
 void LaunchLowering::run() {
-  pairs_lanes_ = lanes_can_pair();
+  pairs_lanes_ = lanes_stand_in_pairs(graph_, structure_, schedule_);
   bind_grid();
   if (streams_) scopes_.add({Effect{call("stream_fence", {})}, ""});
   kernel_.body = scopes_.close();

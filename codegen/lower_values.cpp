@@ -75,7 +75,7 @@ Computed LaunchLowering::compute(TileValueId id) {
       v.op, [&](const TileLoad& op) { return load(id, op); },
       [&](const TileConstant& op) { return Computed{literal(op.value, info(v.dtype).compute), 0, false}; },
       [&](const TileIndex& op) {
-        const Expr e = at_copy(op.expr);
+        const Expr e = at_element(op.expr);
         const bool is_vector = uses_lanes(e);
         const Code code = is_vector ? index_vector(e) : index_code(e);
         const auto number = constant_of(code);

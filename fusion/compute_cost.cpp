@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fusion/contraction.h"
+#include "fusion/lane_pairs.h"
 
 namespace tilefuse {
 namespace {
@@ -56,6 +57,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   const size_t axes = graph.axes.size();
   for (const TileValue& value : graph.values) {
     cycles_.push_back(cycles_per_register(graph, value, target));
+    paired_cycles_.push_back(cycles_in_pairs(graph, value, target));
     std::vector<bool> mask = mask_of(value.axes, axes);
     if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
       for (AxisId axis : reduce->axes) mask[axis.index] = true;
@@ -74,10 +76,21 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   }
   for (const TileStore& store : graph.stores) {
     store_cycles_.push_back(cycles_per_register(graph, store, target));
+    paired_store_cycles_.push_back(cycles_in_pairs(graph, store, target));
     std::vector<bool> walked(axes, false);
     for (const int index : indices_of(store.offset)) walked[static_cast<size_t>(index)] = true;
     store_axes_.push_back(std::move(walked));
   }
+  for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
+}
+
+// As lanes_stand_in_pairs has it.
+ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
+  Lanes lanes{schedule.lanes, schedule.lane_axis, false};
+  if (!lanes.axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return lanes;
+  const bool meets_parts = schedule.split > 1 && !facts_.structure.is_reduced(*lanes.axis);
+  lanes.in_pairs = !meets_parts && pairs_along_[lanes.axis->index];
+  return lanes;
 }
 
 bool ComputeCost::in_a_pass(TileValueId value) const {
@@ -86,31 +99,31 @@ bool ComputeCost::in_a_pass(TileValueId value) const {
          facts_.structure.varies_along_reduced(graph_, value);
 }
 
-PortCycles ComputeCost::value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis,
-                                     bool staged) const {
-  const bool vector = lane_axis && axes_[value.index][lane_axis->index];
+PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool staged) const {
+  const bool vector = lanes.axis && axes_[value.index][lanes.axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
-  cycles.add(cycles_[value.index],
-             vector ? registers_of_vector(graph_[value].dtype, lanes, target_) : kScalarShare);
-  if (access == nullptr || !vector || !scattered(*access, lane_axis)) return cycles;
+  cycles.add(vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index],
+             vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : kScalarShare);
+  if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
   if (staged) {  // loaded, log2(lanes) exchanges, into scratch and back
     cycles.load *= 2;
     cycles.store += 1 / rates_.store;
-    cycles.shuffle += std::log2(lanes) / rates_.permute;
+    cycles.shuffle += std::log2(lanes.count) / rates_.permute;
   } else {
-    cycles.whole += lanes * rates_.gather;
+    cycles.whole += lanes.count * rates_.gather;
   }
   return cycles;
 }
 
-PortCycles ComputeCost::store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const {
-  const bool vector = lane_axis && store_axes_[store][lane_axis->index];
+PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
+  const bool vector = lanes.axis && store_axes_[store][lanes.axis->index];
   if (!vector) return store_cycles_[store];
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
   PortCycles cycles;
-  cycles.add(store_cycles_[store], registers_of_vector(dtype, lanes, target_));
-  if (scattered(*store_access_[store], lane_axis)) cycles.whole += lanes * rates_.gather;
+  cycles.add(lanes.in_pairs ? paired_store_cycles_[store] : store_cycles_[store],
+             registers_of_vector(dtype, lanes.count, target_));
+  if (scattered(*store_access_[store], lanes.axis)) cycles.whole += lanes.count * rates_.gather;
   return cycles;
 }
 
@@ -140,8 +153,7 @@ PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>&
     const TileValueId value = graph_.stores[s].value;
     if (!facts_.structure.stores_in_pass(graph_.stores[s])) continue;
     if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
-    cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
-               executions(nest, schedule, store_axes_[s]));
+    cycles.add(store_cycles(s, lanes_of(schedule)), executions(nest, schedule, store_axes_[s]));
   }
   return cycles;
 }
@@ -168,17 +180,18 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
   double chain = 0, horizontal = 0;
   for (TileValueId value : passes[pass]) {
     const double times = executions(nest, schedule, axes_[value.index]);
-    cycles.add(value_cycles(value, schedule.lanes, schedule.lane_axis, is_staged(value, schedule)), times);
+    cycles.add(value_cycles(value, lanes_of(schedule), is_staged(value, schedule)), times);
     const TileOp& op = graph_[value].op;
     if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
     chain = std::max(chain, chain_cycles(value, times, schedule));
     horizontal += horizontal_cycles(value, schedule);
     if (!schedule.accumulate_in_scratch) continue;
-    cycles.load += times / rates_.load;
-    cycles.store += times / rates_.store;
+    cycles.load += times / kScratchRows / rates_.load;
+    cycles.store += times / kScratchRows / rates_.store;
   }
   const std::vector<bool> everything(graph_.axes.size(), true);
-  const double iterations = executions(nest, schedule, everything) / schedule.unroll / schedule.rows;
+  const int rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows;
+  const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
   return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
 }
 
@@ -188,13 +201,12 @@ double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Sche
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValueId value{v};
     if (in_a_pass(value)) continue;
-    cycles.add(value_cycles(value, schedule.lanes, schedule.lane_axis, is_staged(value, schedule)),
+    cycles.add(value_cycles(value, lanes_of(schedule), is_staged(value, schedule)),
                executions(loops, schedule, axes_[v]));
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     if (facts_.structure.stores_in_pass(graph_.stores[s])) continue;
-    cycles.add(store_cycles(s, schedule.lanes, schedule.lane_axis),
-               executions(loops, schedule, store_axes_[s]));
+    cycles.add(store_cycles(s, lanes_of(schedule)), executions(loops, schedule, store_axes_[s]));
   }
   return cycles.total();
 }
@@ -213,11 +225,14 @@ double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
 double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
                                 std::optional<AxisId> lane_axis) const {
   PortCycles cycles;
+  const auto lanes_for = [&](DType stored) {  // pairs gain where the element is bf16
+    return Lanes{lanes, lane_axis, lane_axis && pairs_along_[lane_axis->index] && stored == DType::BF16};
+  };
   const auto add = [&](TileValueId value) {
     const double times = least_executions(axes_[value.index], lanes, lane_axis);
-    PortCycles each = value_cycles(value, lanes, lane_axis, false);
+    PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
     if (access_[value.index] != nullptr && facts_.structure.reductions.empty()) {  // may be turned
-      const PortCycles turned = value_cycles(value, lanes, lane_axis, true);
+      const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);
       each.whole = std::min(each.whole, turned.whole);
     }
     cycles.add(each, times);
@@ -227,7 +242,8 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
     if (!in_a_pass(TileValueId{v})) add(TileValueId{v});
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    cycles.add(store_cycles(s, lanes, lane_axis), least_executions(store_axes_[s], lanes, lane_axis));
+    cycles.add(store_cycles(s, Lanes{lanes, lane_axis, false}),
+               least_executions(store_axes_[s], lanes, lane_axis));
   }
   return cycles.total();
 }

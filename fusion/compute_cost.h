@@ -24,8 +24,14 @@ class ComputeCost {
                      std::optional<AxisId> lane_axis) const;
 
  private:
-  PortCycles value_cycles(TileValueId value, int lanes, std::optional<AxisId> lane_axis, bool staged) const;
-  PortCycles store_cycles(size_t store, int lanes, std::optional<AxisId> lane_axis) const;
+  struct Lanes {
+    int count = 1;
+    std::optional<AxisId> axis;
+    bool in_pairs = false;
+  };
+  Lanes lanes_of(const Schedule& schedule) const;
+  PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
+  PortCycles store_cycles(size_t store, const Lanes& lanes) const;
   PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                          const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
@@ -42,8 +48,10 @@ class ComputeCost {
   const Target& target_;
   const RegionFacts& facts_;
   Rates rates_;
-  std::vector<PortCycles> cycles_, store_cycles_;  // of one register, by value and by store
-  std::vector<std::vector<bool>> axes_;            // by value: the axes its work is done along
+  std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
+  std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
+  std::vector<bool> pairs_along_;                                // by axis
+  std::vector<std::vector<bool>> axes_;                          // by value: the axes its work is done along
   std::vector<std::vector<bool>> store_axes_;
   std::vector<const Access*> access_;        // by value: of a load
   std::vector<const Access*> store_access_;  // by store

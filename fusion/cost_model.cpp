@@ -80,6 +80,7 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
   while (loops > 1 && trips(nest[loops - 1]) <= kUnrolledTrips) --loops;
   double starts = 1;
   for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
+  if (schedule.accumulate_in_scratch) starts /= kScratchRows;
   return starts * rates_.loop_start + tail_cycles(nest, schedule);
 }
 

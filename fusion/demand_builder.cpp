@@ -107,9 +107,16 @@ DemandBuilder::Made DemandBuilder::make_map(const Node& node, NodeId id, const M
     operands.push_back(*made);
   }
   const ValueId result = node.results[0];
-  const TileValueId value =
-      writer_.add(TileMap{map.fn}, std::move(operands), graph_[result].type.dtype, id, graph_[result].name);
+  const DType dtype = graph_[result].type.dtype;
+  const bool keeps = map.fn == MapFn::Cast && keeps_f32(writer_.graph()[operands[0]].dtype, dtype);
+  const MapFn fn = keeps ? MapFn::Copy : map.fn;
+  const TileValueId value = writer_.add(TileMap{fn}, std::move(operands), dtype, id, graph_[result].name);
   return map.fn == MapFn::Cast ? value : rounded(value, result, id);
+}
+
+// Fast numerics: a cast to a 16-bit float rounds where it is stored, not on the way to the next operator.
+bool DemandBuilder::keeps_f32(DType from, DType to) const {
+  return !options_.eager_numerics && from == DType::F32 && is_narrow_float(to);
 }
 
 // What is left of a reduction or scan along a dimension with one element.

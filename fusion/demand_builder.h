@@ -51,6 +51,7 @@ class DemandBuilder {
   bool gather_terms(TileLoad& load) const;  // moves stand-ins from the offset to terms; false: not affine
   Exprs needed_guard(const Exprs& coordinates, const Exprs& shape, const Exprs& guard) const;
   TileValueId converted(TileValueId value, ValueId to, NodeId node);
+  bool keeps_f32(DType from, DType to) const;
   TileValueId rounded(TileValueId value, ValueId of, NodeId node);
   TileValueId select(TileValueId predicate, TileValueId then, TileValueId otherwise, ValueId of, NodeId node);
   TileValueId constant(const Scalar& value, DType dtype, NodeId node, const std::string& name);

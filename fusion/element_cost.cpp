@@ -97,4 +97,24 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, c
   return cycles;
 }
 
+PortCycles cycles_in_pairs(const TileGraph& graph, const TileValue& value, const Target& target) {
+  PortCycles cycles = cycles_per_register(graph, value, target);
+  const auto* load = std::get_if<TileLoad>(&value.op);
+  if (load == nullptr) return cycles;
+  if (graph[load->buffer].dtype != DType::BF16) {
+    cycles.shuffle += 1 / target.rate("rate.permute");
+    return cycles;
+  }
+  cycles.load /= 2;
+  cycles.shuffle = 0;
+  cycles.vector -= target.rate("clk_per_vector.simple");
+  return cycles;
+}
+
+PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const Target& target) {
+  PortCycles cycles = cycles_per_register(graph, store, target);
+  if (graph[store.buffer].dtype != DType::BF16) cycles.shuffle += 1 / target.rate("rate.permute");
+  return cycles;
+}
+
 }  // namespace tilefuse

@@ -19,5 +19,8 @@ struct PortCycles {
 // For each register of a vector. Loads count what it takes to widen them, not what memory does.
 PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, const Target& target);
 PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target);
+// The same where lanes stand in pairs (lane_pairs.h): other elements than bf16 are sorted on their way.
+PortCycles cycles_in_pairs(const TileGraph& graph, const TileValue& value, const Target& target);
+PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const Target& target);
 
 }  // namespace tilefuse

@@ -25,7 +25,9 @@ struct RegionNodes {
 };
 
 struct TileOptions {
-  bool eager_numerics = false;  // round f16/bf16 values where the framework would (adds Map{Cast})
+  // Round f16/bf16 values where the framework would (adds Map{Cast}). Otherwise they stay f32 until they are
+  // stored, casts included, and divisions by what many quotients share are products.
+  bool eager_numerics = false;
 };
 
 Result<TileGraph> lower_to_tiles(const Graph& graph, const RegionNodes& region,

@@ -25,7 +25,8 @@
 //   elements at a time, walks them once for each level, from cache, and corrects what it carries.
 // With the lane axis parallel and reductions present (outer reductions), the walk over the reduced axes goes
 // either inside the loop over vectors, accumulators in registers, or outside it, accumulators in a scratch
-// row.
+// row. Then kScratchRows elements of the innermost reduced axis go side by side: a vector of accumulators is
+// read and written once for all of them.
 #pragma once
 #include <optional>
 #include <string>
@@ -43,6 +44,8 @@ enum class Walk : uint8_t {
   Resident,   // as MultiPass, every value a later pass needs is in `keep`: inputs are read once
   Online,     // levels merged into one pass by derived corrections (online_reductions.h)
 };
+
+constexpr int kScratchRows = 4;
 
 struct AxisTile {
   AxisId axis;

@@ -16,6 +16,7 @@ constexpr double kLeastTaskUs = 2;            // below, handing a task to a thre
 constexpr double kMostTaskUs = 20;            // above, the last thread to finish keeps the others waiting
 constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
 constexpr double kLeastPartElements = 16384;  // of a split reduction
+constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 // Longer rows side by side defeat the prefetcher from memory.
@@ -95,7 +96,7 @@ void PreferenceWriter::prefer_lanes() {
   }
 }
 
-// Unrolled accumulators hide the latency of a reduction; pairs of half vectors fill lines of streamed stores.
+// Unrolled accumulators hide the latency of a reduction; small elements are loaded and stored in pairs.
 void PreferenceWriter::prefer_unroll() {
   if (structure_.reductions.empty() || facts_.has_scan) {
     const int most = !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
@@ -256,6 +257,12 @@ void PreferenceWriter::prefer_task_count() {
   many.sum[0].factors.push_back(factor(system_.split, inverse));
   const double fewest = std::min({kFewestTasks, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
+  for (const auto& [axis, tile] : system_.grid) {
+    const Choice long_enough =
+        where(tile, [](int64_t number) { return number == 0 || number >= kLeastScratchRow; });
+    require({is(system_.accumulate, 0), lane_axis_is_not(axis), long_enough},
+            "rows of accumulators walk memory in long pieces");
+  }
   require(std::move(few), "tasks worth handing to a thread");
   require(std::move(many), "enough tasks for the threads");
 }

@@ -7,6 +7,12 @@ namespace {
 
 constexpr double kLineBytes = 64;
 constexpr double kSequentialBytes = 4096;  // a piece this long costs what a straight walk costs
+constexpr double kRestartBytes = 256;      // what a jump costs from L3: as much as so many bytes more
+
+// By how much walking L3 in short pieces is slower: the prefetcher begins anew with each.
+double piece_factor(const MemoryWalk& walk) {
+  return walk.rows > 1 ? 1 + kRestartBytes / std::max(kLineBytes, walk.run_bytes) : 1;
+}
 
 MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {
   const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
@@ -182,7 +188,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
       if (!moves(*accesses[i], level, schedule)) continue;
       if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
       if (level == 0) traffic.l2_bytes += missed[i];
-      if (level == 1) traffic.l3_bytes += missed[i];
+      if (level == 1) traffic.l3_bytes += missed[i] * piece_factor(memory_walk(single_rows, *accesses[i]));
       if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
     }
   }

@@ -128,7 +128,7 @@ TEST_F(KernelTest, sums_columns_in_registers_in_scratch_and_in_parts) {
                                       "\n walk " + walk + "\n rows 1\n split " + split +
                                       "\n stage none\n stores cached";
         SCOPED_TRACE(decisions);
-        expect_same(kColumnSum, decisions, {{"s0", 700}, {"s1", 83}});
+        expect_same(kColumnSum, decisions, {{"s0", 703}, {"s1", 83}});
       }
     }
   }
@@ -395,6 +395,44 @@ TEST_F(KernelTest, reads_bf16_in_pairs) {
               "lanes col = 16, unroll 2\n grid col = all\n walk multi_pass\n rows 1\n split 3\n stage none\n"
               " stores cached",
               {{"s0", 70}, {"s1", 83}});
+}
+
+// Elements of other sizes are sorted; positions and conditions follow the order of the lanes.
+TEST_F(KernelTest, reads_other_elements_beside_pairs) {
+  const char* const graph = R"(tile_graph attend_0 {
+  axes row: s0, col: s1
+  buffers %x: bf16[s0, s1] in, %m: bool[s0, s1] in, %y: bf16[s0, s1] out, %z: bf16[s0, s1] out,
+          %h: f32[s0, s1] out, %at: i64[s0] out
+  %0 = load %x[row*s1 + col]             : bf16[row, col]
+  %1 = load %m[row*s1 + col]             : bool[row, col]
+  %f = cast(%0)                          : f32[row, col]
+  %p = inside [7*row - col + 30]         : bool[row, col]
+  %q = inside [col - row - 5]            : bool[row, col]
+  %b = and(%p, %q)                       : bool[row, col]
+  %o = or(%b, %1)                        : bool[row, col]
+  %c = constant -3                       : f32[]
+  %d = where(%o, %f, %c)                 : f32[row, col]
+  %i = index 2*col + row                 : i64[row, col]
+  %j = cast(%i)                          : f32[row, col]
+  %e = add(%d, %j)                       : f32[row, col]
+  %t = reduce.argmax(%d) over col        : i64[row]
+  %y0 = cast(%e)                         : bf16[row, col]
+  %z0 = cast(%d)                         : bf16[row, col]
+  store %y0 -> %y[row*s1 + col]
+  store %z0 -> %z[row*s1 + col]
+  store %d -> %h[row*s1 + col]
+  store %t -> %at[row]
+}
+)";
+  for (const char* decisions :
+       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "cached",
+        "lanes col = 8, unroll 4\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
+        "%h: streamed"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, decisions, {{"s0", 9}, {"s1", 150}});
+    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
+  }
 }
 
 // What the golden files show is what the compiler gets: no warning in any of it.

@@ -162,9 +162,8 @@ TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
     EXPECT_EQ(std::memcmp(stored.data(), source.data(), 2 * kLanes * sizeof(TypeParam)), 0);
     EXPECT_EQ(std::memcmp(streamed.data(), source.data(), 2 * kLanes * sizeof(TypeParam)), 0);
     EXPECT_TRUE(stored.is_guarded_from(2 * kLanes));
-    if constexpr (tile::pair_in_order<TypeParam>) {
-      EXPECT_EQ(lane_of<TypeParam>(b, 0), value<TypeParam>(kLanes));
-    }
+    EXPECT_EQ(lane_of<TypeParam>(a, kLanes - 1), value<TypeParam>(2 * kLanes - 2));
+    EXPECT_EQ(lane_of<TypeParam>(b, 0), value<TypeParam>(1));
   }
 }
 
@@ -199,6 +198,19 @@ TYPED_TEST(RuntimeMemory, strided_and_gathered_lanes_come_from_their_places) {
     const auto first = tile::load_strided(source.data(), 3, n);
     for (int i = 0; i < kLanes; ++i)
       EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(3 * i) : 0);
+  }
+}
+
+TYPED_TEST(RuntimeMemory, masked_loads_read_only_their_lanes) {
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  for (int n = 0; n <= kLanes; ++n) {
+    const auto first = tile::load_where(source.data(), tile::first_lanes(n));
+    const auto last = tile::load_where(source.data(), tile::mask_not(tile::first_lanes(n)));
+    for (int i = 0; i < kLanes; ++i) {
+      EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(i) : 0);
+      EXPECT_EQ(lane_of<TypeParam>(last, i), i < n ? 0 : value<TypeParam>(i));
+    }
   }
 }
 
@@ -292,7 +304,7 @@ TYPED_TEST(RuntimeHalf, floats_round_to_the_nearest_even_also_among_subnormals) 
     const Vec<float> converted = tile::convert<TypeParam>(a);
     for (int i = 0; i < kLanes; ++i) {
       const float exact = round_slowly(a[i], TypeParam{});
-      const size_t in_pair = tile::pair_in_order<TypeParam> ? i : 2 * i;
+      const size_t in_pair = 2 * i;
       TypeParam single;
       tile::store_one(&single, float(a[i]));
       for (const double got : {widen_slowly(plain[i]), widen_slowly(stored[in_pair]), widen_slowly(single),

@@ -262,6 +262,21 @@ template <class T>
 TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
   return gather(p, offsets, mask_splat(true));
 }
+// Lanes outside of the mask are 0 and not read.
+template <class T>
+TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
+#if defined(TILE_MASK_BITS)
+  using V = VecN<StoredLane<T>, kLanes>;
+  if constexpr (sizeof(T) == 4) {
+    return from_stored<T>((V)__builtin_ia32_loadups512_mask((const float*)p, VecN<float, 16>{}, mask.bits));
+  } else if constexpr (sizeof(T) == 2) {
+    return from_stored<T>((V)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, mask.bits));
+  } else
+#endif
+  {
+    return gather(p, iota<int64_t>(), mask);
+  }
+}
 template <class T>
 TILE_INLINE void scatter(T* p, Vec<int64_t> offsets, Vec<T> v, Mask mask) {
   int64_t at[kLanes];
@@ -280,18 +295,42 @@ template <class V>
 struct Pair {
   V a, b;
 };
-template <class T>
-constexpr bool pair_in_order = !__is_same(T, bf16);
 
-// bf16: the even and the odd elements of one load, by one shift and one mask, where widening two loads takes
-// two conversions and two shifts.
+// Lanes 0, 2, 4, ... (kFirst = 0) or 1, 3, 5, ... of two vectors behind each other, and the first (kFirst =
+// 0) or second half of their lanes taken in turn.
+template <int kFirst, class V, int... I>
+TILE_INLINE V every_second(V lo, V hi, Lanes<I...>) {
+  if constexpr (is_wide<V>) {
+    using Half = FirstLanes<Facts<V>::kCount / 2>;
+    return {every_second<kFirst>(lo.lo, lo.hi, Half()), every_second<kFirst>(hi.lo, hi.hi, Half())};
+  } else {
+    return __builtin_shufflevector(lo, hi, (2 * I + kFirst)...);
+  }
+}
+template <int kFirst, class V, int... I>
+TILE_INLINE V in_turn(V a, V b, Lanes<I...>) {
+  if constexpr (is_wide<V>) {
+    using Half = FirstLanes<Facts<V>::kCount / 2>;
+    const auto half_a = kFirst == 0 ? a.lo : a.hi;
+    const auto half_b = kFirst == 0 ? b.lo : b.hi;
+    return {in_turn<0>(half_a, half_b, Half()), in_turn<1>(half_a, half_b, Half())};
+  } else {
+    constexpr int kCount = sizeof...(I);
+    return __builtin_shufflevector(a, b, ((kFirst * kCount + I) / 2 + (kFirst * kCount + I) % 2 * kCount)...);
+  }
+}
+
+// The even and the odd ones of 2 * kLanes elements. bf16: by one shift and one mask, where widening two loads
+// takes two conversions and two shifts.
 template <class T>
 TILE_INLINE Pair<Vec<T>> load_pair(const T* p) {
   if constexpr (__is_same(T, bf16)) {
     const auto bits = load_raw<unsigned, kLanes>(p);
     return {bits_as<float>(bits << 16u), bits_as<float>(bits & fill<VecN<unsigned, kLanes>>(0xffff0000u))};
   } else {
-    return {load(p), load(p + kLanes)};
+    const auto lo = load_raw<StoredLane<T>, kLanes>(p), hi = load_raw<StoredLane<T>, kLanes>(p + kLanes);
+    constexpr FirstLanes<kLanes> kAll;
+    return {from_stored<T>(every_second<0>(lo, hi, kAll)), from_stored<T>(every_second<1>(lo, hi, kAll))};
   }
 }
 
@@ -316,8 +355,9 @@ TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b) {
   if constexpr (__is_same(T, bf16)) {
     store_raw(p, interleave_bf16(a, b));
   } else {
-    store(p, a);
-    store(p + kLanes, b);
+    const auto even = to_stored<T>(a), odd = to_stored<T>(b);
+    store_raw(p, in_turn<0>(even, odd, FirstLanes<kLanes>()));
+    store_raw(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()));
   }
 }
 template <class T>
@@ -325,8 +365,9 @@ TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
   if constexpr (__is_same(T, bf16)) {
     stream_or_store(p, interleave_bf16(a, b));
   } else {
-    stream(p, a);
-    stream(p + kLanes, b);
+    const auto even = to_stored<T>(a), odd = to_stored<T>(b);
+    stream_or_store(p, in_turn<0>(even, odd, FirstLanes<kLanes>()));
+    stream_or_store(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()));
   }
 }
 

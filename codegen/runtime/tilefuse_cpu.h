@@ -22,13 +22,13 @@
 //            (a Vec only: first_lanes, test_lane)
 // load       load(const T* p), load(p, n): the first n lanes only, 0 <= n <= kLanes, the others 0 / false
 //            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements
+//            load_where(p, mask): lanes outside are 0 and not read
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
 // store      store(T* p, v), store(p, v, n); store_one(T* p, x); store_strided(p, stride, v), (.., n)
 //            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
-// pairs      load_pair(const T* p): {a, b}, 2 * kLanes elements in an order of lanes that only store_pair(p, a, b)
-//            and stream_pair(p, a, b) of the same T undo. bf16: even and odd elements. Others: plain order.
-//            pair_in_order<T>: whether the order is plain
+// pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; store_pair(p, a, b) and
+//            stream_pair(p, a, b) put them back
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to bf16 / f16: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named
 // arithmetic fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(acc, x), min_num(acc, x): NaN of x,

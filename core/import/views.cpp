@@ -172,6 +172,16 @@ Outputs flip(CapturedOp& op) {
   return {view(x, flip_map(x.shape(), dims))};
 }
 
+// The last dimension as two slices that changed places: the lanes run along it, and each slice is contiguous.
+Tensor roll_last(CapturedOp& op, const Tensor& x, int64_t size, int64_t shift) {
+  const int64_t front = ((shift % size) + size) % size;
+  if (front == 0) return x;
+  const int last = x.rank() - 1;
+  const Tensor back = view(x, slice_map(x.shape(), last, size - front, front, 1));
+  const Tensor rest = view(x, slice_map(x.shape(), last, 0, size - front, 1));
+  return {op.builder(), op.builder().add(Concat{last}, {back.id(), rest.id()}, op.result().type)};
+}
+
 Outputs roll(CapturedOp& op) {
   const Tensor x = op.tensor("self");
   const std::vector<Expr> shifts = op.sizes("shifts");
@@ -183,11 +193,17 @@ Outputs roll(CapturedOp& op) {
     Expr& place = map.coordinates[static_cast<size_t>(wrapped_dim(dims[i], x.rank()))];
     place = place - shifts[i];
   }
+  const int last = x.rank() - 1;
+  Expr& last_place = map.coordinates[static_cast<size_t>(last)];
+  const auto size = x.size(last).constant(), shift = (Expr::index(last) - last_place).constant();
+  const bool swaps = size && *size > 0 && shift;
+  if (swaps) last_place = Expr::index(last);
   for (int dim = 0; dim < x.rank(); ++dim) {
     Expr& place = map.coordinates[static_cast<size_t>(dim)];
     if (place != Expr::index(dim)) place = mod(place, x.size(dim));
   }
-  return {view(x, simplify(map))};
+  const Tensor rolled = view(x, simplify(map));
+  return {swaps ? roll_last(op, rolled, *size, *shift) : rolled};
 }
 
 Outputs repeat(CapturedOp& op) {
