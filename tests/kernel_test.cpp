@@ -428,7 +428,7 @@ TEST_F(KernelTest, reads_other_elements_beside_pairs) {
        {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
         "cached",
         "lanes col = 8, unroll 4\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
-        "%h: streamed"}) {
+        "cached"}) {
     SCOPED_TRACE(decisions);
     expect_same(graph, decisions, {{"s0", 9}, {"s1", 150}});
     EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
