@@ -111,6 +111,8 @@ void write_element(unsigned char* to, const Tensor& tensor, int64_t at) {
       return put(to, static_cast<float>(tensor.float_at(at)));
     case DType::F64:
       return put(to, tensor.float_at(at));
+    default:
+      FAIL() << "kernels have no buffers of " << info(tensor.dtype()).name;
   }
 }
 
@@ -141,8 +143,10 @@ Scalar read_element(DType dtype, const unsigned char* from) {
       return double{taken<float>(from)};
     case DType::F64:
       return taken<double>(from);
+    default:
+      ADD_FAILURE() << "kernels have no buffers of " << info(dtype).name;
+      return 0.0;
   }
-  return 0.0;
 }
 
 }  // namespace
