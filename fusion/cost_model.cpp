@@ -7,7 +7,9 @@
 namespace tilefuse {
 namespace {
 
-constexpr double kMaskedTailCycles = 40;
+// A last vector that is not full: a constant mask costs little more than a vector, one from a size the making
+// of it and a branch.
+constexpr double kConstantTailCycles = 6, kMaskedTailCycles = 40;
 constexpr double kCorrectionCycles = 25;  // of one carried value: a sum over lanes, or an exponential
 constexpr double kUnrolledTrips = 4;      // compilers write out loops of so few
 
@@ -90,7 +92,8 @@ double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule&
   if (std::fmod(facts_.extent[schedule.lane_axis->index], schedule.lanes) == 0) return 0;
   double runs = 1;
   for (const NestLoop& loop : nest) runs *= loop.axis == schedule.lane_axis ? 1 : loop.trips;
-  return runs * kMaskedTailCycles;
+  const bool is_constant = graph_[*schedule.lane_axis].extent.constant().has_value();
+  return runs * (is_constant ? kConstantTailCycles : kMaskedTailCycles);
 }
 
 // Partial results are written by the first launch and summed by a second one.
@@ -167,8 +170,8 @@ std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
 
 double CostModel::thread_free_us(const Schedule& schedule) {
   const double alone = parts_on(schedule, 1).total();
-  if (!can_share(schedule)) return alone + alone / threads_;
-  return std::min(alone, parts_on(schedule, threads_).total()) + alone / threads_;
+  if (!can_share(schedule)) return alone + alone / 2;
+  return std::min(alone, parts_on(schedule, threads_).total()) + alone / 2;
 }
 
 double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
@@ -178,7 +181,7 @@ double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
   const double alone = rates_.launch_host + std::max(compute_us, traffic_one_.lower_bound_ns() / 1e3);
   const double shared = rates_.launch_host + rates_.launch_threads +
                         std::max(compute_us / threads_, traffic_all_.lower_bound_ns() / 1e3);
-  return std::min(alone, shared) + alone / threads_;
+  return std::min(alone, shared) + alone / 2;
 }
 
 }  // namespace tilefuse

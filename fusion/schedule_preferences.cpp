@@ -179,7 +179,7 @@ bool PreferenceWriter::contracts() const {
 // only hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
   if (contracts()) return;
-  require({where(system_.rows, [](int64_t rows) { return rows <= 4; })}, "rows that share no loads");
+  require({is_not(system_.rows, 6)}, "a power of two of rows");
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
     const Choice others{system_.lane_axis,
