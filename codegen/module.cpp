@@ -108,7 +108,12 @@ Result<std::shared_ptr<void>> compile(const std::string& source, const Toolchain
   // Nothing of the C++ library, and no start-up files: a sixth of the time. What kernels call is in the C
   // library.
   command.insert(command.end(), {"-nostartfiles", "-nodefaultlibs", "-o", output, input, "-lm", "-lc"});
-  const ProcessResult run = run_process(command, limit);
+  ProcessResult run = run_process(command, limit);
+  // Most crashes of compilers are in their vectorisers.
+  if (!run.succeeded() && run.output.find("internal compiler error") != std::string::npos) {
+    command.insert(command.end(), {"-fno-tree-vectorize", "-fno-tree-slp-vectorize"});
+    run = run_process(command, limit);
+  }
   if (!run.succeeded()) {
     return Unsupported{"cannot compile a kernel: " + toolchain.command.front() + " " + to_text(run, limit) +
                        (run.output.empty() ? "" : ": " + first_error(run.output))};

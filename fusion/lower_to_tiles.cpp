@@ -7,7 +7,6 @@
 #include "fusion/coalesce_axes.h"
 #include "fusion/demand.h"
 #include "fusion/order_axes.h"
-#include "fusion/share_reciprocals.h"
 
 namespace tilefuse {
 namespace {
@@ -54,7 +53,6 @@ Result<TileGraph> lower_to_tiles(const Graph& graph, const RegionNodes& region, 
   if (!ordered) return ordered;
   TileGraph result = coalesce_axes(*std::move(ordered));
   name_axes(result);
-  if (!options.eager_numerics) result = share_reciprocals(std::move(result));
   verify(result, "lower_to_tiles");
   return result;
 }

@@ -59,12 +59,19 @@ Expr as_expr(const Number& value) {
   return to_int(std::get<Scalar>(value));
 }
 
+// In the elements' type: an integer range cuts the fractions off its start and step first.
+Number range_number(CapturedOp& op, const char* name, int64_t fallback) {
+  if (!op.has(name)) return Scalar{fallback};
+  const Number number = op.scalar(name);
+  const auto* literal = std::get_if<Scalar>(&number);
+  return literal == nullptr || is_float(op.dtype()) ? number : Number(Scalar{to_int(*literal)});
+}
+
 // start + step * i; for floats in f64, as eager accumulates.
 Outputs arange(CapturedOp& op) {
   ignore_factory_arguments(op);
   op.ignore("end");
-  const Number start = op.has("start") ? op.scalar("start") : Number(Scalar{int64_t{0}});
-  const Number step = op.has("step") ? op.scalar("step") : Number(Scalar{int64_t{1}});
+  const Number start = range_number(op, "start", 0), step = range_number(op, "step", 1);
   if (is_integer(start) && is_integer(step)) {
     const Tensor place{op.builder(), op.builder().iota(op.shape(), 0, as_expr(start), as_expr(step))};
     return {as_result(op, place)};

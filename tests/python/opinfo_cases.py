@@ -85,7 +85,7 @@ def samples_of(op: Any, dtype: torch.dtype, count: int) -> list[Any]:
 
 def _is_strided(sample: Any) -> bool:
     tensors = [leaf for leaf in pytree.tree_leaves((sample.input, sample.args, sample.kwargs)) if is_tensor(leaf)]
-    return bool(tensors) and all(t.layout == torch.strided for t in tensors)
+    return all(t.layout == torch.strided for t in tensors)
 
 
 def is_tensor(leaf: Any) -> bool:
@@ -106,6 +106,8 @@ def flat_call(op: Any, sample: Any) -> tuple[Callable[..., Any], list[torch.Tens
         arguments = pytree.tree_map(lambda leaf: leaf.tolist() if is_tensor(leaf) else leaf, arguments)
     leaves, spec = pytree.tree_flatten((sample.input, *arguments))
     where = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
+    if not where:  # a graph of tensors needs one
+        return lambda beside: (op(sample.input, *sample.args, **sample.kwargs), beside + 1), [torch.zeros(3)]
 
     def call(*tensors: torch.Tensor) -> Any:
         filled = list(leaves)

@@ -38,6 +38,7 @@ SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "2"))  # of each operato
 SEED = 20
 # What torch itself cannot trace: the shape of the result is in the data.
 UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException)
+UNTRACED = {"nn.functional.gaussian_nll_loss"}  # asks whether any variance is negative
 # Of the table, and not in the graphs that AOTAutograd makes of these samples: torch.export leaves them whole, or
 # AOTAutograd takes them apart, gives them another name, or needs a sample that is not among so few.
 # test_capture_import.py calls them one by one.
@@ -75,7 +76,7 @@ def test_samples(op, dtype):
         except UNTRACEABLE:
             continue
         traced += 1
-    assert traced, "torch traces none of the samples"
+    assert traced or op.name in UNTRACED, "torch traces none of the samples"
 
 
 def seeded(call):

@@ -93,6 +93,7 @@ MEMORY = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 def test_a_call_takes_no_more_memory_than_eagers():
     path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     environment = dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1")

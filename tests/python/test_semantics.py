@@ -236,7 +236,7 @@ ON_MATRICES = {
     "means": lambda x: [x.mean(), x.mean(-1), x.mean(0)], "spread": lambda x: [uneven(x).var(0), uneven(x).std(-1, correction=0)],
     "products": lambda x: [x.prod(), x.prod(-1), x.prod(-2, keepdim=True)], "logic": lambda x: [(x > 0).any(), (x > 0).all(-1)],
     "cumsum": lambda x: [x.cumsum(-1), x.cumsum(-2)], "norm": lambda x: [x.norm(), torch.linalg.vector_norm(x, 1, -1)],
-    "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]), "logsumexp": lambda x: x.logsumexp(-1),
+    "layer_norm": lambda x: F.layer_norm(uneven(x), x.shape[-1:]), "logsumexp": lambda x: x.logsumexp(-1),
     "transpose": lambda x: [x.t().contiguous(), x.transpose(-1, -2) + 1, x.t().clone(memory_format=torch.preserve_format)],
     "reshape": lambda x: [x.reshape(-1) + 1, x.flatten(), x.unsqueeze(-1) * 2, x[None, :, None].expand(2, -1, 3, -1) * 2],
     "pieces": lambda x: [torch.cat([x, x], -1), torch.cat([x, x + 1], -2), torch.stack([x, x], -1), torch.stack([x, -x])],
@@ -324,6 +324,10 @@ def test_gradients_at_special_values_as_in_eager(dtype):
         "maximum": lambda v: torch.maximum(v, v.roll(1)), "softmax": lambda v: v.softmax(0), "sign": torch.sign,
         "prod": lambda v: v[2:6].prod(), "logsumexp": lambda v: v.logsumexp(0), "exp": lambda v: (v * 0.1).exp(),
     }  # fmt: skip
+
+    if dtype == torch.float64:
+        del functions["hardsigmoid"]  # eager multiplies by 1 / 6 in f32
+        del functions["softmax"]  # saturated, its gradient is a difference of ones: rounding is all that is left
 
     def gradients(make, of):
         v = of.detach().clone().requires_grad_()
