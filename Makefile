@@ -52,7 +52,7 @@ $(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
 	@touch $@
 
 $(STAMPS)/installed: $(STAMPS)/cpp
-	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON .
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON -C cmake.define.CMAKE_CXX_COMPILER=c++ .
 	@touch $@
 
 cpp-test: $(STAMPS)/cpp
