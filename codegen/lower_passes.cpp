@@ -174,6 +174,7 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
       accumulate(item.root->value, item.value);
     } else if (copies_.row == 0) {
       std::vector<Computed> rows;
+      rows.reserve(static_cast<size_t>(copies_.rows));
       for (int row = 0; row < copies_.rows; ++row) {
         rows.push_back(ready[i + static_cast<size_t>(row * copies_.lanes)].value);
       }

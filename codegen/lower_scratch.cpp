@@ -86,6 +86,7 @@ void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row
 // The elements of the rows side by side, into one vector of the accumulators.
 void LaunchLowering::accumulate_rows(TileValueId reduction, const std::vector<Computed>& rows) {
   std::vector<Code> elements;
+  elements.reserve(rows.size());
   for (const Computed& row : rows) elements.push_back(element_of(reduction, row));
   const auto block = block_rows_.find(reduction);
   const ScratchRow& target = block == block_rows_.end() ? total_rows_.at(reduction) : block->second;
