@@ -52,7 +52,7 @@ $(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
 	@touch $@
 
 $(STAMPS)/installed: $(STAMPS)/cpp
-	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON -C cmake.define.CMAKE_CXX_COMPILER=c++ .
+	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON .
 	@touch $@
 
 cpp-test: $(STAMPS)/cpp
