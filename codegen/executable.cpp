@@ -1,5 +1,8 @@
 #include "codegen/executable.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "core/match.h"
 
 namespace tilefuse {
@@ -32,7 +35,10 @@ std::string text_of(const Executable& executable, const Slot& slot) {
       slot.home, [](const InputHome& home) { return "input " + std::to_string(home.position); },
       [](const ArenaHome& home) { return "arena + " + to_text(home.offset); },
       [](const BlockHome&) { return std::string("block"); },
-      [](const FrameworkHome&) { return std::string("framework"); },
+      [&](const FrameworkHome& home) {
+        return "framework" +
+               (home.may_share.empty() ? "" : ", may share " + joined(executable, home.may_share));
+      },
       [&](const AliasHome& home) {
         return "alias %" + executable[home.base].spec.name + " + " + to_text(home.offset);
       });
@@ -73,6 +79,23 @@ std::string text_of(const Executable& executable, const ExecutableOutput& output
 }
 
 }  // namespace
+
+std::vector<uint32_t> sharing_sets(const Executable& executable) {
+  std::vector<uint32_t> set_of(executable.slots.size());
+  std::iota(set_of.begin(), set_of.end(), 0U);
+  const auto join = [&](uint32_t one, SlotId other) {
+    const uint32_t from = std::max(set_of[one], set_of[other.index]);
+    std::replace(set_of.begin(), set_of.end(), from, std::min(set_of[one], set_of[other.index]));
+  };
+  for (uint32_t s = 0; s < executable.slots.size(); ++s) {
+    const Home& home = executable.slots[s].home;
+    if (const auto* alias = std::get_if<AliasHome>(&home)) join(s, alias->base);
+    if (const auto* made = std::get_if<FrameworkHome>(&home)) {
+      for (SlotId operand : made->may_share) join(s, operand);
+    }
+  }
+  return set_of;
+}
 
 Expr storage_elements(const TensorSpec& spec) {
   Expr product = 1, last = 1;

@@ -39,9 +39,12 @@ struct InputHome {  // the caller's tensor at this position
 struct ArenaHome {  // the call's arena
   Expr offset;      // bytes, a multiple of 64
 };
-struct BlockHome {};      // a block of its own: what the graph returns
-struct FrameworkHome {};  // made by the operator of a Call
-struct AliasHome {        // a strided view of another slot, which is no alias itself
+struct BlockHome {};    // a block of its own: what the graph returns
+struct FrameworkHome {  // made by the operator of a Call
+  std::vector<SlotId>
+      may_share;  // the operands whose memory it may be: those of an operator that makes views
+};
+struct AliasHome {  // a strided view of another slot, which is no alias itself
   SlotId base;
   Expr offset;  // elements
 };
@@ -99,6 +102,9 @@ struct Executable {
 
   const Slot& operator[](SlotId id) const { return slots[id.index]; }
 };
+
+// Per slot, a set of slots that may share memory with it, as the least index in the set.
+std::vector<uint32_t> sharing_sets(const Executable& executable);
 
 std::string to_text(const Executable& executable);
 

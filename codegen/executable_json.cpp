@@ -76,7 +76,7 @@ class Writer {
         home, [](const InputHome& h) { return Json{"input", h.position}; },
         [&](const ArenaHome& h) { return Json{"arena", expr(h.offset)}; },
         [](const BlockHome&) { return Json{"block"}; },
-        [](const FrameworkHome&) { return Json{"framework"}; },
+        [](const FrameworkHome& h) { return Json{"framework", ids(h.may_share)}; },
         [&](const AliasHome& h) { return Json{"alias", h.base.index, expr(h.offset)}; });
   }
   Json write(const CompiledRegion& region) {
@@ -204,7 +204,7 @@ class Reader {
     if (kind == "arena") return ArenaHome{expr(json[1])};
     if (kind == "alias") return AliasHome{id(json[1]), expr(json[2])};
     if (kind == "block") return BlockHome{};
-    return FrameworkHome{};
+    return FrameworkHome{ids(json[1])};
   }
   CompiledRegion read_region(const Json& json) const {
     CompiledRegion region{json["name"], json["hash"],    specs(json["inputs"]), specs(json["outputs"]),

@@ -68,8 +68,7 @@ class Planner {
   IdMap<ValueId, bool> in_memory_;
   IdMap<ValueId, std::optional<SlotId>> slot_of_;
   Executable plan_;
-  std::map<uint32_t, std::vector<SlotId>> may_share_;  // result slot -> operands whose memory it may be
-  std::vector<int> first_, last_;                      // by slot (roots): instructions
+  std::vector<int> first_, last_;  // by slot (roots): instructions
 };
 
 SlotId Planner::add_slot(TensorSpec spec, Home home) {
@@ -140,11 +139,11 @@ void Planner::emit_call(const Node& node) {
   instruction.writes_results = facts.writes_results && !facts.results_may_alias;
   for (ValueId operand : node.operands) instruction.operands.push_back(slot(operand));
   for (ValueId result : node.results) {
-    const Home home = instruction.writes_results ? Home(ArenaHome{}) : Home(FrameworkHome{});
+    FrameworkHome made{facts.results_may_alias ? instruction.operands : std::vector<SlotId>()};
+    const Home home = instruction.writes_results ? Home(ArenaHome{}) : Home(std::move(made));
     const SlotId id = add_slot(spec_of(graph_, result), home);
     slot_of_[result] = id;
     instruction.results.push_back(id);
-    if (facts.results_may_alias) may_share_[id.index] = instruction.operands;
   }
   plan_.instructions.emplace_back(std::move(instruction));
 }
@@ -167,7 +166,12 @@ SlotId Planner::copied(SlotId source, std::vector<Expr> strides) {
 }
 
 bool Planner::is_rooted_in(SlotId id, const std::set<int>& positions) const {
-  const auto* input = std::get_if<InputHome>(&plan_[root(id)].home);
+  const Home& home = plan_[root(id)].home;
+  if (const auto* made = std::get_if<FrameworkHome>(&home)) {
+    return std::any_of(made->may_share.begin(), made->may_share.end(),
+                       [&](SlotId operand) { return is_rooted_in(operand, positions); });
+  }
+  const auto* input = std::get_if<InputHome>(&home);
   return input && positions.contains(input->position);
 }
 
@@ -239,10 +243,12 @@ void Planner::find_lifetimes() {
     if (const auto* id = std::get_if<SlotId>(&output)) last_[root(*id).index] = kForever;
   }
   // Later slots first: a view of a view reaches all the way down.
-  for (auto entry = may_share_.rbegin(); entry != may_share_.rend(); ++entry) {
-    for (SlotId operand : entry->second) {
+  for (size_t s = plan_.slots.size(); s-- > 0;) {
+    const auto* made = std::get_if<FrameworkHome>(&plan_.slots[s].home);
+    if (made == nullptr) continue;
+    for (SlotId operand : made->may_share) {
       int& last = last_[root(operand).index];
-      last = std::max(last, last_[entry->first]);
+      last = std::max(last, last_[s]);
     }
   }
 }

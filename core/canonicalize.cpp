@@ -10,7 +10,9 @@ namespace {
 
 // Who looks at a value from outside of the nodes that a kernel could hold.
 struct Observed {
-  bool is_returned = false;  // an output, or the source of a mutation: its own storage
+  // An output, or the source of a mutation, or what a Call may have made one from by viewing it: its own
+  // storage.
+  bool is_returned = false;
   bool is_call_operand = false;
 };
 
@@ -20,9 +22,14 @@ std::vector<Observed> observed_values(const Graph& graph) {
     if (const ValueId* value = std::get_if<ValueId>(&output)) observed[value->index].is_returned = true;
   }
   for (const auto& [position, value] : graph.mutations) observed[value.index].is_returned = true;
-  for (const Node& node : graph.nodes) {
-    if (!std::holds_alternative<Call>(node.op)) continue;
-    for (const ValueId operand : node.operands) observed[operand.index].is_call_operand = true;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (!std::holds_alternative<Call>(node->op)) continue;
+    const bool is_returned = std::any_of(node->results.begin(), node->results.end(),
+                                         [&](ValueId value) { return observed[value.index].is_returned; });
+    for (const ValueId operand : node->operands) {
+      observed[operand.index].is_call_operand = true;
+      observed[operand.index].is_returned |= is_returned;
+    }
   }
   return observed;
 }

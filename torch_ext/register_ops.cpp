@@ -31,33 +31,43 @@ bool mutates(const Executable& executable, size_t position) {
   return false;
 }
 
-SlotId root_of(const Executable& executable, SlotId id) {
-  const auto* alias = std::get_if<AliasHome>(&executable[id].home);
-  return alias ? alias->base : id;
-}
-
-// "(r3)" for what shares memory with an input or another output: its slot, as an alias set of the schema.
-std::string alias_set(const Executable& executable, SlotId id) {
-  const SlotId root = root_of(executable, id);
-  int sharing = std::holds_alternative<InputHome>(executable[root].home) ? 1 : 0;
-  for (const ExecutableOutput& output : executable.outputs) {
-    const auto* other = std::get_if<SlotId>(&output);
-    sharing += other != nullptr && root_of(executable, *other) == root ? 1 : 0;
+// The types of arguments and results. "Tensor(r3)" may share memory with another argument or result of set 3.
+class TypesOf {
+ public:
+  explicit TypesOf(const Executable& executable)
+      : executable_(executable), set_of_(sharing_sets(executable)), returned_(set_of_.size()) {
+    for (const ExecutableOutput& output : executable.outputs) {
+      if (const auto* id = std::get_if<SlotId>(&output)) ++returned_[set_of_[id->index]];
+    }
   }
-  return sharing > 1 ? "(r" + std::to_string(root.index) + ")" : "";
-}
 
-std::string argument_type(const Executable& executable, size_t position) {
-  const auto* id = std::get_if<SlotId>(&executable.inputs[position].value);
-  if (id == nullptr) return "SymInt";
-  if (mutates(executable, position)) return "Tensor(m" + std::to_string(position) + "!)";
-  for (const ExecutableOutput& output : executable.outputs) {
-    const auto* returned = std::get_if<SlotId>(&output);
-    if (returned != nullptr && root_of(executable, *returned) == *id)
-      return "Tensor" + alias_set(executable, *id);
+  std::string argument(size_t position) const {
+    const auto* id = std::get_if<SlotId>(&executable_.inputs[position].value);
+    if (id == nullptr) return "SymInt";
+    if (mutates(executable_, position)) return "Tensor(m" + std::to_string(position) + "!)";
+    return "Tensor" + (returned_[set_of_[id->index]] > 0 ? set_name(*id) : "");
   }
-  return "Tensor";
-}
+  std::string result(const ExecutableOutput& output) const {
+    const auto* id = std::get_if<SlotId>(&output);
+    if (id == nullptr) return "SymInt";
+    const int sharing = returned_[set_of_[id->index]] + (holds_input(set_of_[id->index]) ? 1 : 0);
+    return "Tensor" + (sharing > 1 ? set_name(*id) : "");
+  }
+
+ private:
+  std::string set_name(SlotId id) const { return "(r" + std::to_string(set_of_[id.index]) + ")"; }
+  bool holds_input(uint32_t set) const {
+    return std::any_of(executable_.inputs.begin(), executable_.inputs.end(),
+                       [&](const ExecutableInput& input) {
+                         const auto* id = std::get_if<SlotId>(&input.value);
+                         return id != nullptr && set_of_[id->index] == set;
+                       });
+  }
+
+  const Executable& executable_;
+  std::vector<uint32_t> set_of_;
+  std::vector<int> returned_;  // per set, the results in it
+};
 
 std::string arguments_of(const Executable& executable) {
   if (takes_lists(executable)) {
@@ -65,20 +75,21 @@ std::string arguments_of(const Executable& executable) {
     for (size_t i = 0; i < executable.inputs.size(); ++i) mutable_list |= mutates(executable, i);
     return std::string(mutable_list ? "Tensor(m!)[]" : "Tensor[]") + " tensors, SymInt[] sizes";
   }
+  const TypesOf types(executable);
   std::string text;
   for (size_t i = 0; i < executable.inputs.size(); ++i) {
-    text += (i ? ", " : "") + argument_type(executable, i) + " a" + std::to_string(i);
+    text += (i ? ", " : "") + types.argument(i) + " a" + std::to_string(i);
   }
   return text;
 }
 
 std::string returns_of(const Executable& executable, bool with_aliases) {
+  const TypesOf types(executable);
   std::string returns;
   for (const ExecutableOutput& output : executable.outputs) {
     if (std::holds_alternative<NoneArgument>(output)) continue;
-    const auto* id = std::get_if<SlotId>(&output);
-    returns += std::string(returns.empty() ? "" : ", ") +
-               (id == nullptr ? "SymInt" : "Tensor" + (with_aliases ? alias_set(executable, *id) : ""));
+    const std::string plain = std::holds_alternative<SlotId>(output) ? "Tensor" : "SymInt";
+    returns += (returns.empty() ? "" : ", ") + (with_aliases ? types.result(output) : plain);
   }
   return "(" + returns + ")";
 }

@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 import torch
+import torch._functorch.config
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,5 +23,6 @@ def cache_directory(tmp_path_factory):
 def fresh():
     torch._dynamo.reset()
     torch.manual_seed(0)
-    yield
+    with torch._functorch.config.patch(error_on_custom_op_aliasing=True):
+        yield
     torch._dynamo.reset()

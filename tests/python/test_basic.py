@@ -117,6 +117,24 @@ def test_returned_input_and_views_of_it_alias_it():
     assert x[0, 0] == 7 and same[0, 0] == 7
 
 
+def test_views_made_by_pytorchs_operators_alias_what_they_view():
+    def function(x, y):
+        bits = x.view(torch.int32)
+        y.add_(1)
+        return bits, bits.view(torch.int16), y.view(torch.int32), x.clone().view(torch.int32)
+
+    x, y = torch.randn(4, 6), torch.randn(4, 6)
+    expected = function(x, y.clone())
+    got = compiled(function)(x, y)
+    for result, wanted in zip(got, expected, strict=True):
+        torch.testing.assert_close(result, wanted)
+    bits, halves, moved, copied = got
+    x.fill_(1)
+    y.fill_(1)
+    one = torch.ones(()).view(torch.int32)
+    assert (bits == one).all() and (halves.view(torch.int32) == one).all() and (moved == one).all() and (copied != one).all()
+
+
 @pytest.mark.parametrize(
     "make",
     [
