@@ -22,7 +22,14 @@ std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId va
   if (map == nullptr || map->fn != MapFn::Mul) return std::nullopt;
   const TileValueId left = graph[product].operands[0], right = graph[product].operands[1];
   if (!stays_along_some(graph[left], result) && !stays_along_some(graph[right], result)) return std::nullopt;
-  return Contraction{product, left, right};
+  return Contraction{product};
+}
+
+bool has_contraction(const TileGraph& graph) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (contraction_of(graph, TileValueId{v})) return true;
+  }
+  return false;
 }
 
 }  // namespace tilefuse

@@ -11,10 +11,11 @@
 namespace tilefuse {
 
 struct Contraction {
-  TileValueId product, left, right;
+  TileValueId product;
 };
 
 // Absent where `value` is no such sum.
 std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId value);
+bool has_contraction(const TileGraph& graph);
 
 }  // namespace tilefuse

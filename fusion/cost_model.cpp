@@ -75,11 +75,7 @@ const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueI
 double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   size_t loops = nest.size();
   while (loops > 1 && nest[loops - 1].in_registers) --loops;
-  const auto trips = [&](const NestLoop& loop) {
-    const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
-    return counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
-  };
-  while (loops > 1 && trips(nest[loops - 1]) <= kUnrolledTrips) --loops;
+  while (loops > 1 && iterations_of(nest[loops - 1], schedule) <= kUnrolledTrips) --loops;
   double starts = 1;
   for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
   if (schedule.accumulate_in_scratch) starts /= kScratchRows;

@@ -72,12 +72,16 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   return nest;
 }
 
+double iterations_of(const NestLoop& loop, const Schedule& schedule) {
+  const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
+  return counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+}
+
 double executions(const std::vector<NestLoop>& nest, const Schedule& schedule,
                   const std::vector<bool>& axes) {
   double count = 1, so_far = 1, copies = 1;
   for (const NestLoop& loop : nest) {
-    const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
-    const double times = counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+    const double times = iterations_of(loop, schedule);
     if (loop.in_registers) {
       copies *= axes[loop.axis.index] ? times : 1;
       continue;

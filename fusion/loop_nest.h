@@ -24,6 +24,9 @@ struct NestLoop {
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule);
 double task_count(const RegionFacts& facts, const Schedule& schedule);  // without the parts of a split
 
+// Iterations of one loop: vectors, where it counts the elements of the lane axis.
+double iterations_of(const NestLoop& loop, const Schedule& schedule);
+
 // How often the body of the innermost loop that varies along one of `axes` runs: everything that does not
 // vary further in is computed outside. Loops of the lane axis count vectors.
 double executions(const std::vector<NestLoop>& nest, const Schedule& schedule, const std::vector<bool>& axes);

@@ -90,9 +90,7 @@ void LimitWriter::add_registers() {
   fits.sum.push_back({single,
                       {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll),
                        factor(system_.lanes, [](int64_t lanes) { return lanes > 1 ? 1.0 : 0.0; })}});
-  const bool contracts = std::any_of(structure_.reductions.begin(), structure_.reductions.end(),
-                                     [&](TileValueId id) { return contraction_of(graph_, id).has_value(); });
-  if (contracts) {  // of one operand a vector for each column, of the other one at a time
+  if (has_contraction(graph_)) {  // of one operand a vector for each column, of the other one at a time
     fits.sum.push_back({1, {if_equal(system_.accumulate, 0), number_of(system_.unroll)}});
   }
   require(std::move(fits), "accumulators of " + std::to_string(structure_.reductions.size()) +

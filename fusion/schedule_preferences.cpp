@@ -32,6 +32,7 @@ class PreferenceWriter : private RuleWriter {
         facts_(facts),
         structure_(facts.structure),
         region_us_(region_us),
+        contracts_(has_contraction(graph)),
         system_(system) {}
 
   void prefer_lanes();
@@ -48,7 +49,6 @@ class PreferenceWriter : private RuleWriter {
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool moves_small_elements() const;
-  bool contracts() const;
   double walked_bytes() const;
   double most_in_a_pass() const;  // reductions
   double recompute_cycles(TileValueId value) const;
@@ -62,6 +62,7 @@ class PreferenceWriter : private RuleWriter {
   const RegionFacts& facts_;
   const Structure& structure_;
   double region_us_;
+  bool contracts_;
   ScheduleSystem& system_;
 };
 
@@ -104,7 +105,7 @@ void PreferenceWriter::prefer_unroll() {
     return;
   }
   require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
-  if (!contracts()) {
+  if (!contracts_) {
     const double each = 2 * most_in_a_pass();
     AtMost fits{{}, std::max(each, double(target_.vector_registers - 1)), "registers"};
     fits.sum.push_back(
@@ -170,15 +171,10 @@ void PreferenceWriter::prefer_walk() {
   }
 }
 
-bool PreferenceWriter::contracts() const {
-  return std::any_of(structure_.reductions.begin(), structure_.reductions.end(),
-                     [&](TileValueId id) { return contraction_of(graph_, id).has_value(); });
-}
-
 // Results side by side share what a contraction loads. Other reductions share nothing across rows: there they
 // only hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
-  if (contracts()) return;
+  if (contracts_) return;
   require({is_not(system_.rows, 6)}, "a power of two of rows");
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
@@ -274,7 +270,7 @@ void PreferenceWriter::prefer_grid() {
       const AxisId outer = system_.grid[i].first, inner = system_.grid[j].first;
       const VariableId outer_tile = system_.grid[i].second, inner_tile = system_.grid[j].second;
       const auto whole_or_one = [](int64_t tile) { return tile <= 1; };
-      if (!contracts()) {
+      if (!contracts_) {
         require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
                 "at most one axis is cut in tiles of some size");
       }

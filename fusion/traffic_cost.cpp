@@ -50,11 +50,16 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
                                                          const Structure& structure) const {
   std::vector<const Access*> found;
   for (const Access& access : facts_.accesses) {
-    const TileValueId value = access.load ? *access.load : graph_.stores[*access.store].value;
-    const bool varies = structure.varies_along_reduced(graph_, value);
-    const bool first = pass == 0, last = pass + 1 >= passes.size();
-    const bool here = access.load ? (varies ? contains(passes[pass], value) : first)
-                                  : (varies ? structure.level[value.index] == static_cast<int>(pass) : last);
+    bool here = false;
+    if (access.load) {
+      const bool varies = structure.varies_along_reduced(graph_, *access.load);
+      here = varies ? contains(passes[pass], *access.load) : pass == 0;
+    } else {
+      const TileStore& store = graph_.stores[*access.store];
+      const bool in_pass = structure.stores_in_pass(store);
+      here =
+          in_pass ? structure.level[store.value.index] == static_cast<int>(pass) : pass + 1 >= passes.size();
+    }
     if (here) found.push_back(&access);
   }
   return found;

@@ -55,11 +55,7 @@ std::vector<Tensor> random_buffers(const TileGraph& graph, uint64_t seed, const 
   std::vector<Tensor> tensors;
   for (const Buffer& buffer : graph.buffers) {
     if (buffer.role != Buffer::Role::Input) continue;
-    std::vector<int64_t> shape;
-    for (const Expr& e : buffer.shape) {
-      shape.push_back(evaluate(e, {}, [&](const std::string& name) { return symbols.at(name); }));
-    }
-    Tensor& tensor = tensors.emplace_back(buffer.dtype, shape);
+    Tensor& tensor = tensors.emplace_back(buffer.dtype, sizes_of(buffer, symbols));
     for (int64_t i = 0; i < tensor.count(); ++i) {
       if (is_float(buffer.dtype)) {
         tensor.set_float(i, round_to(buffer.dtype, std::uniform_real_distribution<>(-2, 2)(random)));

@@ -169,10 +169,7 @@ class OnlineKernelTest : public testing::Test {
     std::vector<Tensor> tensors;
     for (const Buffer& buffer : graph.buffers) {
       if (buffer.role != Buffer::Role::Input) continue;
-      std::vector<int64_t> shape;
-      for (const Expr& e : buffer.shape) {
-        shape.push_back(evaluate(e, {}, [&](const std::string& name) { return symbols.at(name); }));
-      }
+      const std::vector<int64_t> shape = sizes_of(buffer, symbols);
       Tensor& tensor = tensors.emplace_back(buffer.dtype, shape);
       const int64_t cols = shape.back();
       for (int64_t i = 0; i < tensor.count(); ++i) {

@@ -151,6 +151,14 @@ Scalar read_element(DType dtype, const unsigned char* from) {
 
 }  // namespace
 
+std::vector<int64_t> sizes_of(const Buffer& buffer, const SymbolValues& symbols) {
+  std::vector<int64_t> sizes;
+  for (const Expr& e : buffer.shape) {
+    sizes.push_back(evaluate(e, {}, [&](const std::string& name) { return symbols.at(name); }));
+  }
+  return sizes;
+}
+
 KernelRunner::KernelRunner()
     : directory_(testing::TempDir() + "tilefuse_kernels_" + std::to_string(getpid())),
       cache_((std::filesystem::create_directories(directory_), directory_), int64_t{1} << 30) {

@@ -6,6 +6,7 @@
 // Inputs end at an unreadable page, outputs lie between bytes that must not change, and the second of two
 // runs goes through the tiles backwards and must give the same bits.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,11 @@
 #include "codegen/toolchain.h"
 #include "core/reference.h"
 #include "core/tensor.h"
+#include "fusion/tile_graph.h"
 
 namespace tilefuse {
+
+std::vector<int64_t> sizes_of(const Buffer& buffer, const SymbolValues& symbols);
 
 class KernelRunner {
  public:
