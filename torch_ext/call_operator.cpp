@@ -45,9 +45,11 @@ bool is_out_form(const c10::FunctionSchema& plain, const c10::FunctionSchema& ou
 }
 
 // The form that writes into given memory, if it has a kernel of its own for it: the generated fallbacks
-// compute a fresh tensor and copy.
+// compute a fresh tensor and copy. Losses with a `reduction` resize that memory to the shape of their
+// operands and reduce there: what was given is left behind.
 std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& plain) {
   const auto& schema = plain.schema();
+  if (schema.argumentIndexWithName("reduction")) return std::nullopt;
   for (const auto& result : schema.returns()) {
     if (result.type()->kind() != TypeKind::TensorType || result.alias_info() != nullptr) return std::nullopt;
   }

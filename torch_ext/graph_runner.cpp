@@ -279,6 +279,12 @@ class GraphCall {
     }
     const auto made = prepared.run([&](SlotId id) { return tensor(id); }, registers_);
     for (size_t i = 0; i < made.size(); ++i) adopt(call.results[i], made[i]);
+    if (!call.writes_results) return;
+    for (const SlotId id : call.results) {
+      const at::Tensor& written = tensor(id);
+      TORCH_CHECK(written.numel() == 0 || written.const_data_ptr() == data(id), "tilefuse: ", call.call.op,
+                  " moved the memory that was given for its result");
+    }
   }
 
   void release(SlotId id) {

@@ -86,9 +86,10 @@ Outputs hardswish_backward(CapturedOp& op) {
 }
 
 Outputs hardsigmoid_backward(CapturedOp& op) {
+  constexpr double kSixth = 1.0F / 6.0F;  // torch rounds it to f32 for f64 as well
   return gradient(op, "self", [](const Tensor& g, const Tensor& x) {
     const Tensor is_inside = both(compare(MapFn::Gt, x, -3.0), compare(MapFn::Lt, x, 3.0));
-    return where(is_inside, g * (1.0 / 6.0), 0.0);
+    return where(is_inside, g * kSixth, 0.0);
   });
 }
 

@@ -135,6 +135,24 @@ def test_views_made_by_pytorchs_operators_alias_what_they_view():
     assert (bits == one).all() and (halves.view(torch.int32) == one).all() and (moved == one).all() and (copied != one).all()
 
 
+def test_returned_views_by_operators_of_the_framework_alias_the_input():
+    """Rows that overlap and lie beyond the tensor are no view that the engine takes apart. torch objects to operators
+    that return what they were given and do not say so."""
+    storage = torch.randn(40)
+
+    def function(x):
+        window = x.as_strided((4, 6), (3, 1), 10)
+        return window, window.reshape(4, 6)[1:] * 2, x + 1
+
+    got = compiled(function)
+    with torch.no_grad(), torch._functorch.config.patch(error_on_custom_op_aliasing=True):
+        window, twice, _ = got(storage[:12])
+    torch.testing.assert_close(window, storage.as_strided((4, 6), (3, 1), 10))
+    torch.testing.assert_close(twice, window[1:] * 2)
+    window[0, 0] = 7
+    assert storage[10] == 7
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -326,7 +326,6 @@ def test_gradients_at_special_values_as_in_eager(dtype):
     }  # fmt: skip
 
     if dtype == torch.float64:
-        del functions["hardsigmoid"]  # eager multiplies by 1 / 6 in f32
         del functions["softmax"]  # saturated, its gradient is a difference of ones: rounding is all that is left
 
     def gradients(make, of):
@@ -340,3 +339,19 @@ def test_gradients_at_special_values_as_in_eager(dtype):
     for name, ours in zip(functions, got, strict=True):
         [expected], [exact] = gradients(functions[name], x), gradients(functions[name], x.double())
         assert_close(ours, expected, exact, name)
+
+
+# ---------------------------------------------------------------- losses
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_as_in_eager(reduction):
+    """Those that stay with torch, too: some of them reduce in the memory that is given for the result."""
+    losses = {
+        "binary_cross_entropy": lambda p, t: F.binary_cross_entropy(p, t, reduction=reduction),
+        "weighted": lambda p, t: F.binary_cross_entropy(p, t, t * 2, reduction=reduction),
+        "mse_loss": lambda p, t: F.mse_loss(p, t, reduction=reduction),
+        "smooth_l1_loss": lambda p, t: F.smooth_l1_loss(p, t, reduction=reduction),
+        "huber_loss": lambda p, t: F.huber_loss(p, t, reduction=reduction),
+    }
+    p, t = torch.rand(6, 9) * 0.9 + 0.05, torch.rand(6, 9)
+    check(losses, p, t)
+    check({name: lambda p, t, loss=loss: loss(p * 0.5, t) + 1 for name, loss in losses.items()}, p, t)
