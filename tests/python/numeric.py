@@ -59,6 +59,7 @@ def _assert_values(got: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, 
         assert torch.equal(got, eager), f"{where}: {got} instead of {eager}"
         return
     g, e, x = got.double(), eager.double(), exact.double()
+    e = torch.where(_overflowed(eager, exact) & torch.isfinite(g), x, e)
     finite = torch.isfinite(e) & torch.isfinite(x)
     same_special = torch.equal(g[~finite].nan_to_num(7e77), e[~finite].nan_to_num(7e77))
     assert same_special, f"{where}: special values {g[~finite][:8]} instead of {e[~finite][:8]}"
@@ -69,3 +70,11 @@ def _assert_values(got: torch.Tensor, eager: torch.Tensor, exact: torch.Tensor, 
     error = (g[finite] - x[finite]).abs().max().item() / scale
     if not error <= allowed:
         raise Inaccurate(f"{where}: error {error:.3g}, allowed {allowed:.3g}")
+
+
+def _overflowed(eager: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Where eager's 16 bits between two operators were too few for a result that they can hold. A region keeps f32
+    inside, so that its result may be the exact one."""
+    if eager.dtype not in (torch.float16, torch.bfloat16):
+        return torch.zeros_like(eager, dtype=torch.bool)
+    return ~torch.isfinite(eager) & torch.isfinite(exact.to(eager.dtype))
