@@ -55,6 +55,17 @@ bool is_eager(const std::string& name, const Json& value) {
   return false;
 }
 
+constexpr std::array kProductChoices = {std::pair{"auto", ProductChoice::Auto},
+                                        std::pair{"library", ProductChoice::Library},
+                                        std::pair{"own", ProductChoice::Own}};
+
+ProductChoice product_choice(const std::string& name, const Json& value) {
+  for (const auto& [word, choice] : kProductChoices) {
+    if (value == word) return choice;
+  }
+  refuse(name, "'auto', 'library' or 'own'", value);
+}
+
 struct Row {
   std::string_view name;
   void (*read)(CompileOptions& options, const std::string& name, const Json& value);
@@ -73,6 +84,7 @@ const std::array kRows = {
     Row{"cache_dir", [](auto& o, const auto& n, const auto& v) { o.cache_dir = text(n, v); }},
     Row{"cxx", [](auto& o, const auto& n, const auto& v) { o.cxx = text(n, v); }},
     Row{"python", [](auto& o, const auto& n, const auto& v) { o.python = text(n, v); }},
+    Row{"products", [](auto& o, const auto& n, const auto& v) { o.products = product_choice(n, v); }},
     Row{"pins", [](auto& o, const auto& n, const auto& v) { o.pins = pins_of(n, v); }},
     Row{"dump", [](auto& o, const auto& n, const auto& v) { o.dump = parse_dump_stages(text(n, v), "option 'dump'"); }},
     Row{"dump_dir", [](auto& o, const auto& n, const auto& v) { o.dump_dir = text(n, v); }},
@@ -109,7 +121,8 @@ CompileOptions parse_compile_options(std::string_view json, const EnvironmentOpt
 std::string cache_key_text(const CompileOptions& options) {
   Json key = {{"threads", options.threads},       {"target", options.target},
               {"eager", options.eager_numerics},  {"tune", options.tune},
-              {"fuse_limit", options.fuse_limit}, {"cxx", options.cxx}};
+              {"fuse_limit", options.fuse_limit}, {"cxx", options.cxx},
+              {"products", int(options.products)}};
   for (const auto& [region, pins] : options.pins) key["pins"][region] = pins.decisions;
   return key.dump();
 }

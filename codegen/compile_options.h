@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/options.h"
-#include "fusion/solve.h"
+#include "fusion/decompose_calls.h"
 
 namespace tilefuse {
 
@@ -22,11 +22,12 @@ struct CompileOptions {
   int fuse_limit = -1;          // stop after so many merges; -1: no limit
   std::string cache_dir;        // empty: the user's
   int64_t cache_limit_mb = 2048;
-  std::string cxx;                   // empty: found
-  std::string search_path;           // where
-  std::string python;                // interpreter whose ziglang wheel may serve as the compiler
-  std::map<std::string, Pins> pins;  // by region name
-  SizeHints hints;                   // not an option of the caller's: the sizes of the capture
+  std::string cxx;                               // empty: found
+  std::string search_path;                       // where
+  std::string python;                            // interpreter whose ziglang wheel may serve as the compiler
+  ProductChoice products = ProductChoice::Auto;  // "auto", "library", "own"
+  std::map<std::string, Pins> pins;              // by region name
+  SizeHints hints;                               // not an option of the caller's: the sizes of the capture
   std::set<DumpStage> dump;
   std::string dump_dir;
 };

@@ -3,7 +3,7 @@
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
-#include "codegen/region_graph.h"
+#include "fusion/region_graph.h"
 #include "fusion/schedule_system.h"
 
 namespace tilefuse {

@@ -7,13 +7,13 @@
 #include "codegen/distinct_regions.h"
 #include "codegen/lower_region.h"
 #include "codegen/plan_cache.h"
-#include "codegen/region_graph.h"
 #include "codegen/report.h"
 #include "codegen/tune.h"
 #include "core/canonicalize.h"
 #include "core/import/import_graph.h"
 #include "core/import/size_hints.h"
 #include "core/structural_hash.h"
+#include "fusion/region_graph.h"
 
 namespace tilefuse {
 namespace {
@@ -21,6 +21,7 @@ namespace {
 // What the stages before the compiler made.
 struct Planned {
   Graph graph;
+  int products = 0;  // Calls that became part of regions
   Partition partition;
   DistinctRegions distinct;
   std::vector<LoweredRegion> regions;  // by distinct region
@@ -51,18 +52,30 @@ LoweringOptions lowering_options(const CompileOptions& options, const std::strin
   return result;
 }
 
+void take_in_products(Planned& planned, const CompileOptions& options, PartitionOptions& partitioning,
+                      RegionPrices& prices) {
+  Decomposed decomposed = planned.times.measure(
+      "products", [&] { return decompose_calls(planned.graph, options.products, partitioning, prices); });
+  planned.graph = std::move(decomposed.graph);
+  planned.products = decomposed.calls;
+  partitioning.library = std::move(decomposed.library);
+}
+
 Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,
                      StageTimes times) {
   Planned planned;
   planned.target = target_of(options);
   planned.times = std::move(times);
   planned.graph = planned.times.measure("canonicalize", [&] { return canonicalize(captured); });
+  PartitionOptions partitioning = partition_options(options);
+  RegionPrices prices(planned.target, options.threads, options.hints);
+  take_in_products(planned, options, partitioning, prices);
   const Graph& graph = planned.graph;
   const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
   trace.write(DumpStage::Graph, [&] { return to_text(graph); });
 
-  planned.partition = planned.times.measure(
-      "partition", [&] { return partition(graph, planned.target, partition_options(options)); });
+  planned.partition =
+      planned.times.measure("partition", [&] { return partition(graph, partitioning, prices); });
   trace.write(DumpStage::Partition, [&] { return to_text(planned.partition, graph); });
   planned.distinct = planned.times.measure(
       "distinct", [&] { return find_distinct_regions(graph, planned.partition, options.pins); });
@@ -106,6 +119,11 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
         to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
   }
   return modules;
+}
+
+bool is_any_refused(const Planned& planned) {
+  return std::any_of(planned.regions.begin(), planned.regions.end(),
+                     [](const LoweredRegion& region) { return !region.compiled.refusal.empty(); });
 }
 
 Executable plan_executable(Planned& planned, const Framework& framework) {
@@ -176,6 +194,12 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
   Planned planned = plan_regions(graph, options, choose, std::move(times));
   CompiledGraph compiled;
   compiled.modules = build_regions(planned, options, toolchain, cache, progress);
+  if (planned.products > 0 && is_any_refused(planned)) {
+    // Elementwise operators of the framework would make a product with all its terms in memory.
+    CompileOptions library = options;
+    library.products = ProductChoice::Library;
+    return compile_graph(graph, library, framework, toolchain, cache, progress, std::move(planned.times));
+  }
   compiled.executable = plan_executable(planned, framework);
   compiled.report = report_of(planned, compiled.executable, options);
   compiled.warnings = warnings_of(planned, options.strict);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/match.h"
+#include "fusion/contraction.h"
 #include "fusion/fusion_groups.h"
 #include "fusion/structure.h"
 
@@ -47,8 +48,8 @@ struct LessUrgent {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& graph, const Target& target, const PartitionOptions& options)
-      : graph_(graph), target_(target), options_(options), groups_(graph) {
+  Partitioner(const Graph& graph, const PartitionOptions& options, RegionPrices& prices)
+      : graph_(graph), options_(options), prices_(prices), groups_(graph) {
     const size_t count = groups_.live_groups().size();
     version_.resize(count);
     cost_.resize(count);
@@ -62,6 +63,7 @@ class Partitioner {
   static Pair key(GroupId a, GroupId b) { return std::minmax(a.index, b.index); }
 
   double cost(GroupId group);
+  double solved_cost(GroupId group);
   std::optional<FusionRefusal> try_merge(GroupId first, GroupId second);
   std::optional<FusionRefusal> judge(GroupId first, GroupId second, double& fused_us);
   void find_neighbours();
@@ -73,8 +75,8 @@ class Partitioner {
   std::vector<Region> regions();
 
   const Graph& graph_;
-  const Target& target_;
   const PartitionOptions& options_;
+  RegionPrices& prices_;
   FusionGroups groups_;
   std::vector<uint32_t> version_;                       // by group, bumped by a merge
   std::vector<std::optional<double>> cost_;             // by group, microseconds
@@ -93,9 +95,17 @@ double Partitioner::cost(GroupId group) {
     const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
     // A single node that has no tile graph runs with the framework; it never merges, so its cost is not asked
     // again.
-    known = tiles ? estimate_us(*tiles, target_, options_.threads, options_.hints) : 0.0;
+    known = tiles ? prices_.estimated(*tiles) : 0.0;
   }
   return *known;
+}
+
+// What stands beside the solved price of a merged region.
+double Partitioner::solved_cost(GroupId group) {
+  const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
+  if (!tiles) return 0;
+  const Result<double>& solved = prices_.solved(*tiles);
+  return solved ? *solved : cost(group);
 }
 
 std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, double& fused_us) {
@@ -110,10 +120,15 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   const auto structure = analyze_structure(*tiles);
   if (!structure) return NotSchedulable{structure.unsupported().reason};
   if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
-  fused_us = estimate_us(*tiles, target_, options_.threads, options_.hints);
-  const double apart_us = cost(first) + cost(second);
+  const Result<double> price = prices_.of(*tiles);
+  if (!price) return NotSchedulable{price.unsupported().reason};
+  fused_us = *price;
+  const bool is_solved = has_contraction(*tiles);
+  const double first_us = is_solved ? solved_cost(first) : cost(first);
+  const double second_us = is_solved ? solved_cost(second) : cost(second);
+  const double apart_us = first_us + second_us;
   // A share of the smaller one: the launch of a small map counts beside a region of any size.
-  const double margin_us = kMarginShare * std::min(cost(first), cost(second)) + kMarginUs;
+  const double margin_us = kMarginShare * std::min(first_us, second_us) + kMarginUs;
   if (fused_us > apart_us - margin_us) return NoGain{apart_us, fused_us};
   return std::nullopt;
 }
@@ -205,6 +220,10 @@ void Partitioner::merge_all() {
 }
 
 FusionRefusal Partitioner::reason(NodeId producer, NodeId consumer) {
+  for (NodeId node : {producer, consumer}) {
+    const auto verdict = options_.library.find(node);
+    if (verdict != options_.library.end()) return verdict->second;
+  }
   if (const auto* call = std::get_if<Call>(&graph_[producer].op)) return OpaqueProducer{call->op};
   if (const auto* call = std::get_if<Call>(&graph_[consumer].op)) return OpaqueConsumer{call->op};
   const GroupId first = groups_.group_of(producer), second = groups_.group_of(consumer);
@@ -347,7 +366,12 @@ Partition Partitioner::run() {
 }  // namespace
 
 Partition partition(const Graph& graph, const Target& target, const PartitionOptions& options) {
-  return Partitioner(graph, target, options).run();
+  RegionPrices prices(target, options.threads, options.hints);
+  return partition(graph, options, prices);
+}
+
+Partition partition(const Graph& graph, const PartitionOptions& options, RegionPrices& prices) {
+  return Partitioner(graph, options, prices).run();
 }
 
 }  // namespace tilefuse

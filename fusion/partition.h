@@ -7,14 +7,14 @@
 // check that the joint tile graph can be scheduled and no cycle arises, merge, update the neighbours. Views,
 // constants and iotas belong to no region of their own: each region that reads through one has a copy.
 #pragma once
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "core/graph.h"
 #include "fusion/lower_to_tiles.h"
-#include "fusion/solve.h"
-#include "fusion/target.h"
+#include "fusion/region_prices.h"
 
 namespace tilefuse {
 
@@ -23,6 +23,11 @@ struct OpaqueProducer {
 };
 struct OpaqueConsumer {
   std::string op;
+};
+// The Call could be part of a region. Both prices are of all that the region would hold.
+struct LibraryIsFaster {
+  std::string op;
+  double library_us, own_us;
 };
 struct WouldCycle {
   std::string through;
@@ -42,8 +47,8 @@ struct FuseLimitReached {
 struct Refused {
   std::string why;
 };  // by the full solver, after the fact
-using FusionRefusal = std::variant<OpaqueProducer, OpaqueConsumer, WouldCycle, NotSchedulable, NoGain,
-                                   RegionTooLarge, FuseLimitReached, Refused>;
+using FusionRefusal = std::variant<OpaqueProducer, OpaqueConsumer, LibraryIsFaster, WouldCycle,
+                                   NotSchedulable, NoGain, RegionTooLarge, FuseLimitReached, Refused>;
 std::string kind_of(const FusionRefusal& refusal);  // "NoGain"
 std::string to_text(const FusionRefusal& refusal);  // a sentence with the numbers
 
@@ -64,15 +69,20 @@ struct Partition {
   int64_t nodes_examined = 0;  // by all merges that were tried: the measure of the work done
 };
 
+using LibraryVerdicts = std::map<NodeId, LibraryIsFaster>;  // by Call
+
 struct PartitionOptions {
   int threads = 1;
   int max_region_nodes = 96;
   int fuse_limit = -1;  // stop after so many merges; -1: no limit
   bool eager_numerics = false;
   SizeHints hints;
+  LibraryVerdicts library;  // why Calls that could be decomposed were not
 };
 
 Partition partition(const Graph& graph, const Target& target, const PartitionOptions& options = {});
+// With prices that are remembered from one partition to the next.
+Partition partition(const Graph& graph, const PartitionOptions& options, RegionPrices& prices);
 
 std::string to_text(const Partition& partition, const Graph& graph);
 

@@ -30,9 +30,10 @@ std::string node_name(const Graph& graph, NodeId node) {
 std::string kind_of(const FusionRefusal& refusal) {
   return match(
       refusal, [](const OpaqueProducer&) { return "OpaqueProducer"; },
-      [](const OpaqueConsumer&) { return "OpaqueConsumer"; }, [](const WouldCycle&) { return "WouldCycle"; },
-      [](const NotSchedulable&) { return "NotSchedulable"; }, [](const NoGain&) { return "NoGain"; },
-      [](const RegionTooLarge&) { return "RegionTooLarge"; },
+      [](const OpaqueConsumer&) { return "OpaqueConsumer"; },
+      [](const LibraryIsFaster&) { return "LibraryIsFaster"; },
+      [](const WouldCycle&) { return "WouldCycle"; }, [](const NotSchedulable&) { return "NotSchedulable"; },
+      [](const NoGain&) { return "NoGain"; }, [](const RegionTooLarge&) { return "RegionTooLarge"; },
       [](const FuseLimitReached&) { return "FuseLimitReached"; }, [](const Refused&) { return "Refused"; });
 }
 
@@ -40,6 +41,10 @@ std::string to_text(const FusionRefusal& refusal) {
   return match(
       refusal, [](const OpaqueProducer& r) { return "cannot fuse: " + r.op + " runs with the framework"; },
       [](const OpaqueConsumer& r) { return "cannot fuse: " + r.op + " runs with the framework"; },
+      [](const LibraryIsFaster& r) {
+        return "not fused: " + r.op + " stays with the framework's library, " + microseconds(r.library_us) +
+               " there against " + microseconds(r.own_us) + " in a region";
+      },
       [](const WouldCycle& r) {
         return "cannot fuse: the region would read %" + r.through +
                ", which needs a result of the region first";

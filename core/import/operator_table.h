@@ -33,6 +33,9 @@ OperatorFamily softmax_operators();
 OperatorFamily statistics_operators();
 OperatorFamily view_operators();
 
+// What decomposition.h knows; import leaves these as Calls.
+OperatorFamily product_operators();
+
 std::span<const OperatorFamily> operator_families();
 const OperatorRow* find_operator(std::string_view overload);  // null: the operator stays a Call
 

@@ -38,6 +38,13 @@ OPTIONS: Mapping[str, _Option] = {
     "strict": _Option(bool, False, "raise where a region or a graph would fall back to plain PyTorch"),
     "target": _Option(str, "", "hardware profile: a name, or the path of a JSON file; default: this machine's"),
     "threads": _Option(int, 0, "threads to plan for; 0: torch.get_num_threads()", lambda v: v >= 0, ">= 0"),
+    "products": _Option(
+        str,
+        "auto",
+        "who makes matrix products: 'auto' whoever is faster by the profile, 'library' PyTorch, 'own' a fused kernel",
+        lambda v: v in ("auto", "library", "own"),
+        "'auto', 'library' or 'own'",
+    ),
     "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "0 to 64"),
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),

@@ -1,0 +1,74 @@
+#include "core/import/decomposition.h"
+
+#include <algorithm>
+
+#include "core/import/operator_table.h"
+#include "core/import/refusal.h"
+#include "core/match.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+using aten::Argument;
+using aten::ArgumentList;
+
+// "aten::mm", "" -> "aten.mm.default"
+std::string overload_of(const Call& call) {
+  const size_t colons = call.op.find("::");
+  if (colons == std::string::npos) return call.op;
+  return call.op.substr(0, colons) + "." + call.op.substr(colons + 2) + "." +
+         (call.overload.empty() ? "default" : call.overload);
+}
+
+const aten::OperatorRow* row_of(const Call& call) {
+  const aten::OperatorFamily family = aten::product_operators();
+  const auto row = std::find_if(
+      family.begin(), family.end(),
+      [overload = overload_of(call)](const auto& candidate) { return candidate.overload == overload; });
+  return row == family.end() ? nullptr : &*row;
+}
+
+Argument argument_of(const CallArgument& given, const std::vector<ValueId>& operands) {
+  Argument argument{given.name, NoneArgument{}, Expr(0)};
+  match(
+      given.value,
+      [&](const OperandArgument& operand) { argument.value = operands[size_t(operand.operand)]; },
+      [&](const ListArgument& list) {
+        ArgumentList items;
+        for (const CallArgument& item : list.items) items.push_back(argument_of(item, operands));
+        argument.value = std::move(items);
+      },
+      [&](const auto& literal) { argument.value = literal; });
+  return argument;
+}
+
+}  // namespace
+
+bool is_decomposable(const Call& call) { return row_of(call) != nullptr; }
+
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call& call,
+                                              const std::vector<ValueId>& operands,
+                                              const std::vector<aten::TensorRecord>& results) {
+  const aten::OperatorRow* row = row_of(call);
+  if (row == nullptr) return std::nullopt;
+  std::vector<Argument> arguments;
+  for (const CallArgument& argument : call.arguments) arguments.push_back(argument_of(argument, operands));
+  try {
+    aten::CapturedOp op(builder, std::string(row->overload), std::move(arguments),
+                        {results.begin(), results.end()});
+    const aten::Outputs outputs = row->build(op);
+    if (!op.unread().empty()) return std::nullopt;
+    std::vector<ValueId> values;
+    for (size_t i = 0; i < results.size(); ++i) {
+      TILEFUSE_CHECK(i < outputs.size() && outputs[i] && outputs[i]->type() == results[i].type,
+                     overload_of(call) + ": its decomposition has another type than recorded");
+      values.push_back(outputs[i]->id());
+    }
+    return values;
+  } catch (const aten::Declined&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace tilefuse

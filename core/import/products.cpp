@@ -1,0 +1,72 @@
+// Products of matrices, as sums of products. No rows of the table that import expands: they stay Calls until
+// a later stage has weighed them against the framework's library (decomposition.h).
+#include "core/import/operand.h"
+#include "core/import/operator_table.h"
+#include "core/import/refusal.h"
+
+namespace tilefuse::aten {
+namespace {
+
+// left [..., m, k] and right [..., k, n], the dims in front alike, to [..., m, n].
+Tensor product(const Tensor& left, const Tensor& right) {
+  const int batch = left.rank() - 2;
+  Shape shape = left.shape();
+  shape.resize(size_t(batch));
+  shape.insert(shape.end(), {left.size(batch), right.size(batch + 1), left.size(batch + 1)});
+  std::vector<Expr> of_left, of_right;
+  for (int dim = 0; dim < batch; ++dim) of_left.push_back(Expr::index(dim));
+  of_right = of_left;
+  const Expr row = Expr::index(batch), column = Expr::index(batch + 1), step = Expr::index(batch + 2);
+  of_left.insert(of_left.end(), {row, step});
+  of_right.insert(of_right.end(), {step, column});
+  const Tensor products = view(left, {shape, of_left, {}, 0.0}) * view(right, {shape, of_right, {}, 0.0});
+  return {left.builder(), left.builder().reduce(ReduceKind::Sum, products.id(), {batch + 2})};
+}
+
+// Sums of integers are no library's business, and wrap as eager's do only in their own width.
+Tensor factor(CapturedOp& op, std::string_view name) {
+  const Tensor given = op.tensor(name);
+  if (!info(given.dtype()).is_float) decline("a product of integers");
+  return widened(given);
+}
+
+Outputs plain_product(CapturedOp& op, std::string_view right) {
+  return {as_result(op, product(factor(op, "self"), factor(op, right)))};
+}
+
+Outputs mm(CapturedOp& op) { return plain_product(op, "mat2"); }
+Outputs bmm(CapturedOp& op) { return plain_product(op, "mat2"); }
+
+// beta * self + alpha * result. With beta = 0 nothing of self is read, not even its NaNs.
+Outputs added_product(CapturedOp& op, Tensor result) {
+  const double alpha = op.number("alpha", 1.0), beta = op.number("beta", 1.0);
+  const Tensor self = factor(op, "self");
+  if (alpha != 1.0) result = result * alpha;
+  if (beta == 0.0) return {as_result(op, result)};
+  const Tensor added = expand(self, result.shape());
+  return {as_result(op, result + (beta == 1.0 ? added : added * beta))};
+}
+
+// A matrix and a vector: a product with a matrix of one column.
+Tensor vector_product(CapturedOp& op, std::string_view matrix, std::string_view vector) {
+  return squeeze(product(factor(op, matrix), unsqueeze(factor(op, vector), 1)), 1);
+}
+Outputs mv(CapturedOp& op) { return {as_result(op, vector_product(op, "self", "vec"))}; }
+
+Outputs addmm(CapturedOp& op) { return added_product(op, product(factor(op, "mat1"), factor(op, "mat2"))); }
+Outputs addmv(CapturedOp& op) { return added_product(op, vector_product(op, "mat", "vec")); }
+Outputs baddbmm(CapturedOp& op) {
+  return added_product(op, product(factor(op, "batch1"), factor(op, "batch2")));
+}
+
+}  // namespace
+
+OperatorFamily product_operators() {
+  static constexpr OperatorRow kRows[] = {
+      {"aten.addmm.default", addmm}, {"aten.addmv.default", addmv}, {"aten.baddbmm.default", baddbmm},
+      {"aten.bmm.default", bmm},     {"aten.mm.default", mm},       {"aten.mv.default", mv},
+  };
+  return kRows;
+}
+
+}  // namespace tilefuse::aten

@@ -1,0 +1,162 @@
+#include "fusion/decompose_calls.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/import/decomposition.h"
+#include "fusion/library_product.h"
+#include "fusion/region_graph.h"
+#include "fusion/rewrite_calls.h"
+#include "fusion/whole_graph_region.h"
+
+namespace tilefuse {
+namespace {
+
+// Predictions are this good: a kernel of our own must be better by more.
+constexpr double kMarginShare = 0.05;
+// Alone so much slower than the library that no fusion around it makes up for it.
+constexpr double kHopeless = 2.0;
+
+class CallDecomposer {
+ public:
+  CallDecomposer(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
+                 RegionPrices& prices)
+      : graph_(graph), choice_(choice), options_(options), prices_(prices) {}
+
+  Decomposed run() {
+    const uint32_t count = choice_ == ProductChoice::Library ? 0 : uint32_t(graph_.nodes.size());
+    for (uint32_t i = 0; i < count; ++i) consider({i});
+    RewrittenGraph rewritten = rewrite_calls(graph_, chosen_);
+    const bool is_weighed = choice_ == ProductChoice::Auto;
+    while (is_weighed && !chosen_.empty() && give_back(rewritten)) rewritten = rewrite_calls(graph_, chosen_);
+    Decomposed result;
+    result.calls = int(chosen_.size());
+    for (uint32_t i = 0; i < rewritten.graph.nodes.size(); ++i) {
+      const auto verdict = verdicts_.find(rewritten.origin[i]);
+      if (verdict != verdicts_.end() && !chosen_.contains(verdict->first)) {
+        result.library.emplace(NodeId{i}, verdict->second);
+      }
+    }
+    result.graph = std::move(rewritten.graph);
+    return result;
+  }
+
+ private:
+  void consider(NodeId id);
+  bool give_back(const RewrittenGraph& rewritten);
+  std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
+                                                 const Partition& parts) const;
+  static RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions);
+  double price(const Graph& graph, const RegionNodes& region);
+
+  const Graph& graph_;
+  ProductChoice choice_;
+  const PartitionOptions& options_;
+  RegionPrices& prices_;
+  std::set<NodeId> chosen_;
+  std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
+};
+
+// Alone against the library; what may pay in a larger region is chosen for now.
+void CallDecomposer::consider(NodeId id) {
+  const auto* call = std::get_if<Call>(&graph_[id].op);
+  if (call == nullptr || !is_decomposable(*call)) return;
+  const auto alone = decomposed_alone(graph_, id);
+  if (!alone) return;
+  const auto tiles = lower_to_tiles(*alone, whole_graph_region(*alone), {options_.eager_numerics});
+  if (!tiles) return;
+  const auto library = library_us(*tiles, prices_.target(), prices_.threads(), prices_.hints());
+  if (!library) return;
+  const Result<double>& own = prices_.solved(*tiles);
+  if (!own) return;
+  verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});
+  if (choice_ == ProductChoice::Own || *own < kHopeless * *library) chosen_.insert(id);
+}
+
+double CallDecomposer::price(const Graph& graph, const RegionNodes& region) {
+  const auto tiles = lower_to_tiles(graph, region, {options_.eager_numerics});
+  if (!tiles) return 0;
+  const Result<double>& solved = prices_.solved(*tiles);
+  return solved ? *solved : prices_.estimated(*tiles);
+}
+
+// Regions joined by values that only the decompositions have: to be weighed together. Ordered by first
+// region.
+std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGraph& rewritten,
+                                                               const Partition& parts) const {
+  std::map<ValueId, const Region*> writer;
+  std::map<const Region*, size_t> cluster_of;
+  std::vector<std::vector<const Region*>> clusters;
+  for (const Region& region : parts.regions) {  // writers before readers
+    size_t cluster = clusters.size();
+    clusters.push_back({&region});
+    for (ValueId input : region.inputs) {
+      if (rewritten.counterpart[input.index]) continue;
+      const size_t other = cluster_of.at(writer.at(input));
+      if (other == cluster) continue;
+      for (const Region* moved : clusters[cluster]) cluster_of[moved] = other;
+      clusters[other].insert(clusters[other].end(), clusters[cluster].begin(), clusters[cluster].end());
+      clusters[cluster].clear();
+      cluster = other;
+    }
+    cluster_of[&region] = cluster;
+    for (ValueId output : region.outputs) writer[output] = &region;
+  }
+  return clusters;
+}
+
+// What the regions compute, as a region of the given graph, with its Calls.
+RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
+                                       const std::vector<const Region*>& regions) {
+  std::set<NodeId> nodes;
+  std::set<ValueId> inputs, outputs;
+  for (const Region* region : regions) {
+    for (NodeId node : region->nodes) nodes.insert(rewritten.origin[node.index]);
+    for (ValueId output : region->outputs) {
+      if (const auto& value = rewritten.counterpart[output.index]) outputs.insert(*value);
+    }
+    for (ValueId input : region->inputs) {
+      if (const auto& value = rewritten.counterpart[input.index]) inputs.insert(*value);
+    }
+  }
+  for (ValueId output : outputs) inputs.erase(output);
+  return {regions.front()->name,
+          {nodes.begin(), nodes.end()},
+          {inputs.begin(), inputs.end()},
+          {outputs.begin(), outputs.end()}};
+}
+
+// Calls go back to the library where their regions cost more than the library and what lies around it. True:
+// some went, so that the others may lie in other regions now.
+bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
+  const size_t before = chosen_.size();
+  const Partition parts = partition(rewritten.graph, options_, prices_);
+  for (const auto& regions : joined(rewritten, parts)) {
+    if (regions.empty()) continue;
+    const RegionNodes apart = with_calls(rewritten, regions);
+    std::vector<NodeId> calls;
+    std::copy_if(apart.nodes.begin(), apart.nodes.end(), std::back_inserter(calls),
+                 [&](NodeId node) { return verdicts_.contains(node) && chosen_.contains(node); });
+    if (calls.empty()) continue;
+    double own = 0, library = 0;
+    for (const Region* region : regions) own += price(rewritten.graph, *region);
+    for (NodeId call : calls) library += verdicts_.at(call).library_us;
+    const Graph around = region_graph(graph_, apart);
+    for (const Region& part : partition(around, options_, prices_).regions) library += price(around, part);
+    if (own < (1 - kMarginShare) * library) continue;
+    for (NodeId call : calls) {
+      verdicts_.at(call) = {verdicts_.at(call).op, library, own};
+      chosen_.erase(call);
+    }
+  }
+  return chosen_.size() < before;
+}
+
+}  // namespace
+
+Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
+                           RegionPrices& prices) {
+  return CallDecomposer(graph, choice, options, prices).run();
+}
+
+}  // namespace tilefuse

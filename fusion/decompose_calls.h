@@ -1,0 +1,28 @@
+// Decides which Calls that have a decomposition (products) become part of regions, and which the framework's
+// library keeps.
+//
+// Runs after canonicalize, before partition. A Call is decomposed where the solver prices the region that
+// partition then puts it into below the library's call and the regions around it. Ensures: the graph computes
+// the same; every Call left that has a decomposition and a price is in `library`, with the numbers.
+#pragma once
+#include <map>
+
+#include "fusion/partition.h"
+#include "fusion/region_prices.h"
+
+namespace tilefuse {
+
+// Who makes products: whoever is faster by the profile; the framework's library always; regions wherever they
+// can.
+enum class ProductChoice : uint8_t { Auto, Library, Own };
+
+struct Decomposed {
+  Graph graph;
+  int calls = 0;            // that were decomposed
+  LibraryVerdicts library;  // Calls of `graph`
+};
+
+Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
+                           RegionPrices& prices);
+
+}  // namespace tilefuse

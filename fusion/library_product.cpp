@@ -1,0 +1,64 @@
+#include "fusion/library_product.h"
+
+#include <algorithm>
+
+#include "fusion/contraction.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+namespace {
+
+// Extents of a product: `batch` matrices [m, k] times [k, n].
+struct ProductSizes {
+  double batch = 1, m = 1, n = 1, k = 1;
+};
+
+bool varies(const TileValue& value, AxisId axis) {
+  return std::binary_search(value.axes.begin(), value.axes.end(), axis);
+}
+
+std::optional<ProductSizes> sizes_of(const TileGraph& graph, const SizeHints& hints) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto contraction = contraction_of(graph, TileValueId{v});
+    if (!contraction) continue;
+    const std::vector<TileValueId>& factors = graph[contraction->product].operands;
+    const TileValue &left = graph[factors[0]], &right = graph[factors[1]];
+    const auto extent = [&](AxisId axis) { return double(hinted_size(graph[axis].extent, hints)); };
+    ProductSizes sizes;
+    for (AxisId axis : graph.values[v].axes) {
+      const bool in_left = varies(left, axis), in_right = varies(right, axis);
+      (in_left && in_right ? sizes.batch : in_left ? sizes.m : sizes.n) *= extent(axis);
+    }
+    for (AxisId axis : std::get<TileReduce>(graph.values[v].op).axes) sizes.k *= extent(axis);
+    if (sizes.m > sizes.n) std::swap(sizes.m, sizes.n);
+    return sizes;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> result_dtype(const TileGraph& graph) {
+  for (const Buffer& buffer : graph.buffers) {
+    if (buffer.role == Buffer::Role::Output) return buffer.dtype;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> library_us(const TileGraph& graph, const Target& target, int threads,
+                                 const SizeHints& hints) {
+  const auto sizes = sizes_of(graph, hints);
+  const auto dtype = result_dtype(graph);
+  if (!sizes || !dtype) return std::nullopt;
+  const std::string rates = "library." + std::string(info(*dtype).name) + ".";
+  if (!target.rates.contains(rates + "gflops")) return std::nullopt;
+  const bool is_vector = sizes->m == 1;
+  const double flops = 2 * sizes->k * sizes->n * (is_vector ? 1 : sizes->m + target.rate(rates + "rows"));
+  const double gflops = target.rate(rates + (is_vector ? "vector_gflops" : "gflops"));
+  const double alone = sizes->batch * (target.rate("library.matrix") + flops / gflops / 1e3);
+  const double call = target.rate(rates + "call");
+  if (threads <= 1) return call + alone;
+  return call + std::min(alone, alone / threads + target.rate("launch.threads"));
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,17 @@
+// What the framework's library takes for a product, by the rates of the profile: the price that a kernel of
+// our own has to beat.
+#pragma once
+#include <optional>
+
+#include "fusion/solve.h"
+
+namespace tilefuse {
+
+// Microseconds of the one contraction in `graph`, f32, f64 or bf16, done by a library call: a call, and per
+// matrix its floating point operations at the library's rate, where packing counts as rows.length more rows:
+//   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
+// Absent: no contraction, or the profile holds no rate of this dtype.
+std::optional<double> library_us(const TileGraph& graph, const Target& target, int threads,
+                                 const SizeHints& hints = {});
+
+}  // namespace tilefuse

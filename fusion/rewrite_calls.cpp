@@ -1,0 +1,125 @@
+#include "fusion/rewrite_calls.h"
+
+#include <unordered_map>
+
+#include "core/import/decomposition.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call) {
+  std::vector<aten::TensorRecord> records;
+  for (ValueId result : call.results) {
+    const Value& value = graph[result];
+    records.push_back({value.name, value.type, value.strides.value_or(contiguous_strides(value.type.shape))});
+  }
+  return records;
+}
+
+class CallRewriter {
+ public:
+  CallRewriter(const Graph& graph, const std::set<NodeId>& chosen)
+      : graph_(graph), chosen_(chosen), builder_(graph.name), copy_of_(graph.values.size()) {}
+
+  RewrittenGraph run() {
+    copy_inputs();
+    for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (std::holds_alternative<Input>(graph_.nodes[i].op)) continue;
+      copy({i});
+      note_origin({i});
+    }
+    for (const GraphOutput& output : graph_.outputs) {
+      const auto* value = std::get_if<ValueId>(&output);
+      builder_.output(value == nullptr ? output : GraphOutput(copy_of_[*value]));
+    }
+    for (const auto& [position, value] : graph_.mutations) builder_.mutation(position, copy_of_[value]);
+    RewrittenGraph result{builder_.finish(), std::move(origin_), {}};
+    result.counterpart.resize(result.graph.values.size());
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      result.counterpart[copy_of_[ValueId{v}].index] = ValueId{v};
+    }
+    return result;
+  }
+
+ private:
+  void copy_inputs() {
+    for (const GraphInput& input : graph_.inputs) {
+      if (!input.tensor) {
+        builder_.size_input(input.size);
+        continue;
+      }
+      const Value& value = graph_[*input.tensor];
+      const Node& node = graph_[value.producer];
+      builder_.set_source(node.source, node.origin);
+      copy_of_[*input.tensor] =
+          builder_.input(value.name, value.type, std::get<Input>(node.op).is_parameter, value.strides);
+      note_origin(value.producer);
+    }
+  }
+
+  void note_origin(NodeId node) { origin_.resize(builder_.graph().nodes.size(), node); }
+
+  void copy(NodeId id) {
+    const Node& node = graph_[id];
+    std::vector<ValueId> operands;
+    operands.reserve(node.operands.size());
+    for (ValueId operand : node.operands) operands.push_back(copy_of_[operand]);
+    builder_.set_source(node.source, node.origin);
+    const std::vector<ValueId> copies = copied_results(id, node, std::move(operands));
+    for (size_t i = 0; i < copies.size(); ++i) {
+      const Value& value = graph_[node.results[i]];
+      builder_.rename(copies[i], value.name);
+      if (value.strides) builder_.set_strides(copies[i], *value.strides);
+      copy_of_[node.results[i]] = copies[i];
+    }
+  }
+
+  std::vector<ValueId> copied_results(NodeId id, const Node& node, std::vector<ValueId> operands) {
+    const auto* call = std::get_if<Call>(&node.op);
+    if (call == nullptr) {
+      const Value& value = graph_[node.results[0]];
+      return {builder_.add(node.op, std::move(operands), value.type, value.name)};
+    }
+    if (chosen_.contains(id)) {
+      const auto values = decompose(builder_, *call, operands, records_of(graph_, node));
+      TILEFUSE_CHECK(values, "rewrite_calls: " + call->op + " has no decomposition");
+      return *values;
+    }
+    std::vector<TensorType> types;
+    for (ValueId result : node.results) types.push_back(graph_[result].type);
+    return builder_.add_call(*call, std::move(operands), std::move(types));
+  }
+
+  const Graph& graph_;
+  const std::set<NodeId>& chosen_;
+  GraphBuilder builder_;
+  IdMap<ValueId, ValueId> copy_of_;
+  std::vector<NodeId> origin_;
+};
+
+}  // namespace
+
+RewrittenGraph rewrite_calls(const Graph& graph, const std::set<NodeId>& chosen) {
+  return CallRewriter(graph, chosen).run();
+}
+
+std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  GraphBuilder builder("call");
+  std::vector<ValueId> operands;
+  for (ValueId operand : node.operands) {
+    const Value& value = graph[operand];
+    operands.push_back(builder.input(value.name, value.type, false, value.strides));
+  }
+  const auto records = records_of(graph, node);
+  const auto values = decompose(builder, std::get<Call>(node.op), operands, records);
+  if (!values) return std::nullopt;
+  for (size_t i = 0; i < values->size(); ++i) {
+    builder.set_strides((*values)[i], records[i].strides);
+    builder.output((*values)[i]);
+  }
+  return builder.finish();
+}
+
+}  // namespace tilefuse

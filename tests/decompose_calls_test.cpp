@@ -1,0 +1,203 @@
+// Products as Calls and as sums of products: what they compute, and who gets them.
+#include "fusion/decompose_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/import/decomposition.h"
+#include "core/reference.h"
+#include "fusion/rewrite_calls.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor counting(DType dtype, std::vector<int64_t> shape, double start) {
+  Tensor tensor(dtype, std::move(shape));
+  for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_float(i, start + double(i % 7) - 3);
+  return tensor;
+}
+
+// One Call of the operator on inputs of these shapes, returned.
+struct CallGraph {
+  std::string op;
+  std::vector<std::string> names;  // of the operands
+  std::vector<std::vector<int64_t>> shapes;
+  std::vector<int64_t> result;
+  std::vector<CallArgument> literals = {};
+  DType dtype = DType::F32;
+
+  Graph graph() const {
+    GraphBuilder builder("g");
+    Call call{op, "", {}};
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < names.size(); ++i) {
+      operands.push_back(builder.input(names[i], {dtype, {shapes[i].begin(), shapes[i].end()}}));
+      call.arguments.push_back({names[i], OperandArgument{int(i)}});
+    }
+    call.arguments.insert(call.arguments.end(), literals.begin(), literals.end());
+    const TensorType type{dtype, {result.begin(), result.end()}};
+    const ValueId value = builder.add_call(call, operands, {type}, {"y"})[0];
+    builder.set_strides(value, contiguous_strides(type.shape));
+    builder.output(value);
+    return builder.finish();
+  }
+};
+
+NodeId the_call(const Graph& graph) {
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    if (std::holds_alternative<Call>(graph.nodes[i].op)) return {i};
+  }
+  throw std::runtime_error("no Call");
+}
+
+std::vector<double> decomposed_values(const CallGraph& given) {
+  const Graph graph = rewrite_calls(given.graph(), {the_call(given.graph())}).graph;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < given.shapes.size(); ++i) {
+    inputs.push_back(counting(given.dtype, given.shapes[i], double(i)));
+  }
+  const auto result = evaluate(graph, inputs, bind_symbols(graph, inputs));
+  if (!result) throw std::runtime_error(result.unsupported().reason);
+  const Tensor& y = std::get<Tensor>(result->outputs.at(0));
+  std::vector<double> values;
+  for (int64_t i = 0; i < y.count(); ++i) values.push_back(y.float_at(i));
+  return values;
+}
+
+// beta * self + alpha * left @ right, from the numbers that `counting` gives.
+struct Expected {
+  int64_t batch, m, n, k;
+  double alpha = 1, beta = 0;
+  bool adds = false;  // operand 0 is what is added, [n]
+  std::vector<double> values() const {
+    const Tensor self = counting(DType::F64, {n}, 0),
+                 left = counting(DType::F64, {batch, m, k}, adds ? 1 : 0),
+                 right = counting(DType::F64, {batch, k, n}, adds ? 2 : 1);
+    std::vector<double> result;
+    for (int64_t at = 0; at < batch * m * n; ++at) {
+      const int64_t b = at / (m * n), row = at / n % m, column = at % n;
+      double sum = 0;
+      for (int64_t step = 0; step < k; ++step) {
+        sum += left.float_at((b * m + row) * k + step) * right.float_at((b * k + step) * n + column);
+      }
+      result.push_back(alpha * sum + (adds ? beta * self.float_at(column) : 0));
+    }
+    return result;
+  }
+};
+
+TEST(Decomposition, products_are_sums_of_products) {
+  EXPECT_EQ(decomposed_values({"aten::mm", {"self", "mat2"}, {{3, 5}, {5, 4}}, {3, 4}}),
+            (Expected{1, 3, 4, 5}.values()));
+  EXPECT_EQ(decomposed_values({"aten::bmm", {"self", "mat2"}, {{2, 3, 5}, {2, 5, 4}}, {2, 3, 4}}),
+            (Expected{2, 3, 4, 5}.values()));
+  EXPECT_EQ(decomposed_values({"aten::mv", {"self", "vec"}, {{3, 5}, {5}}, {3}}),
+            (Expected{1, 3, 1, 5}.values()));
+  EXPECT_EQ(decomposed_values({.op = "aten::mm",
+                               .names = {"self", "mat2"},
+                               .shapes = {{3, 5}, {5, 4}},
+                               .result = {3, 4},
+                               .dtype = DType::F64}),
+            (Expected{1, 3, 4, 5}.values()));
+}
+
+TEST(Decomposition, alpha_and_beta_weigh_the_product_and_what_is_added) {
+  EXPECT_EQ(decomposed_values({"aten::addmm", {"self", "mat1", "mat2"}, {{4}, {3, 5}, {5, 4}}, {3, 4}}),
+            (Expected{1, 3, 4, 5, 1, 1, true}.values()));
+  EXPECT_EQ(decomposed_values({"aten::addmm",
+                               {"self", "mat1", "mat2"},
+                               {{4}, {3, 5}, {5, 4}},
+                               {3, 4},
+                               {{"beta", 2.0}, {"alpha", 0.5}}}),
+            (Expected{1, 3, 4, 5, 0.5, 2, true}.values()));
+  EXPECT_EQ(decomposed_values({"aten::baddbmm",
+                               {"self", "batch1", "batch2"},
+                               {{4}, {2, 3, 5}, {2, 5, 4}},
+                               {2, 3, 4},
+                               {{"beta", 0.0}}}),
+            (Expected{2, 3, 4, 5, 1, 0, true}.values()));
+}
+
+TEST(Decomposition, low_precision_adds_up_in_f32) {
+  const CallGraph given{.op = "aten::mm",
+                        .names = {"self", "mat2"},
+                        .shapes = {{3, 5}, {5, 4}},
+                        .result = {3, 4},
+                        .dtype = DType::BF16};
+  const std::string text = to_text(rewrite_calls(given.graph(), {the_call(given.graph())}).graph);
+  EXPECT_THAT(text, HasSubstr("reduce.sum(%mul) {dims = [2]}"));
+  EXPECT_THAT(text, HasSubstr(": f32[3, 4, 5]"));
+  EXPECT_THAT(text, HasSubstr("%y      = cast(%sum)"));
+}
+
+TEST(Decomposition, other_operators_and_forms_have_none) {
+  EXPECT_FALSE(is_decomposable({"aten::convolution", "", {}}));
+  EXPECT_FALSE(is_decomposable({"aten::mm", "out", {}}));
+  const CallGraph integers{.op = "aten::mm",
+                           .names = {"self", "mat2"},
+                           .shapes = {{3, 5}, {5, 4}},
+                           .result = {3, 4},
+                           .dtype = DType::I64};
+  EXPECT_FALSE(decomposed_alone(integers.graph(), the_call(integers.graph())));
+  const CallGraph unknown{
+      "aten::mm", {"self", "mat2"}, {{3, 5}, {5, 4}}, {3, 4}, {{"layout", std::string("x")}}};
+  EXPECT_FALSE(decomposed_alone(unknown.graph(), the_call(unknown.graph())));
+}
+
+// relu(a @ b) of square matrices, and the profile with a library of so many GFLOP/s.
+Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32) {
+  GraphBuilder builder("g");
+  const TensorType type{dtype, {64, 64}};
+  const ValueId a = builder.input("a", type), b = builder.input("b", type);
+  const Call call{"aten::mm", "", {{"self", OperandArgument{0}}, {"mat2", OperandArgument{1}}}};
+  const ValueId y = builder.add_call(call, {a, b}, {type}, {"y"})[0];
+  builder.set_strides(y, {64, 1});
+  builder.output(builder.map(MapFn::Exp, {y}));
+  Target target = load_target("x86-zen4");
+  target.rates["library." + std::string(info(dtype).name) + ".gflops"] = gflops;
+  target.rates["library." + std::string(info(dtype).name) + ".call"] = 1.0;
+  RegionPrices prices(target, 1, {});
+  return decompose_calls(builder.finish(), choice, {}, prices);
+}
+
+TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
+  const Decomposed slow_library = decided(10), fast_library = decided(1e5);
+  EXPECT_EQ(slow_library.calls, 1);
+  EXPECT_TRUE(slow_library.library.empty());
+  EXPECT_EQ(fast_library.calls, 0);
+  ASSERT_EQ(fast_library.library.size(), 1U);
+  const auto& [node, verdict] = *fast_library.library.begin();
+  EXPECT_EQ(std::get<Call>(fast_library.graph[node].op).op, "aten::mm");
+  EXPECT_LT(verdict.library_us, verdict.own_us);
+}
+
+TEST(DecomposeCalls, conversions_in_front_of_a_product_are_weighed_with_it) {
+  EXPECT_EQ(decided(10, ProductChoice::Auto, DType::BF16).calls, 1);
+  EXPECT_EQ(decided(1e5, ProductChoice::Auto, DType::BF16).calls, 0);
+}
+
+TEST(DecomposeCalls, the_choice_may_be_made_for_it) {
+  EXPECT_EQ(decided(1e5, ProductChoice::Own).calls, 1);
+  EXPECT_EQ(decided(10, ProductChoice::Library).calls, 0);
+}
+
+TEST(DecomposeCalls, the_reason_of_an_edge_to_the_library_holds_both_prices) {
+  Decomposed decomposed = decided(1e5);
+  PartitionOptions options;
+  options.library = decomposed.library;
+  const Partition result = partition(decomposed.graph, load_target("x86-zen4"), options);
+  ASSERT_EQ(result.unfused.size(), 1U);
+  EXPECT_EQ(kind_of(result.unfused[0].reason), "LibraryIsFaster");
+  EXPECT_THAT(to_text(result.unfused[0].reason), HasSubstr("aten::mm stays with the framework's library"));
+}
+
+TEST(DecomposeCalls, a_product_and_what_follows_it_are_one_region) {
+  const Decomposed decomposed = decided(10);
+  const Partition result = partition(decomposed.graph, load_target("x86-zen4"));
+  EXPECT_EQ(result.regions.size(), 1U) << to_text(result, decomposed.graph);
+}
+
+}  // namespace
+}  // namespace tilefuse
