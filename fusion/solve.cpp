@@ -16,7 +16,6 @@ namespace {
 // Candidates are searched for as if there were so many threads, and only ranked for the real number: what
 // decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
 constexpr int kNominalThreads = 8;
-constexpr size_t kShortList = 48;
 constexpr int kMostAlike = 2;  // of the candidates
 // Of two schedules that cost the same, the smaller code: a share of the cost for each doubling of the body.
 constexpr double kCodeShare = 0.002;
@@ -55,9 +54,9 @@ class Solver {
   Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system)
       : graph_(graph), system_(system), model_(graph, target, facts, kNominalThreads) {}
 
-  SearchResult run(int64_t node_budget) {
+  SearchResult run(const SolveOptions& options) {
     return search(
-        system_.constraints, {kShortList, node_budget},
+        system_.constraints, {size_t(std::max(1, options.short_list)), options.node_budget},
         [this](const Domains& domains) { return rank_cost(schedule_of(system_, graph_, domains)); },
         [this](const Domains& domains) { return lower_bound(domains); });
   }
@@ -141,8 +140,8 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
   ScheduleSystem preferred = limits;
   add_preferences(graph, target, *facts, estimate_us(graph, target, 1, hints), preferred);
-  SearchResult found = Solver(graph, target, *facts, preferred).run(options.node_budget);
-  if (found.ranked.empty()) found = Solver(graph, target, *facts, limits).run(options.node_budget);
+  SearchResult found = Solver(graph, target, *facts, preferred).run(options);
+  if (found.ranked.empty()) found = Solver(graph, target, *facts, limits).run(options);
   if (found.ranked.empty()) return Unsupported{explain_conflict(limits.constraints)};
 
   std::vector<Schedule> schedules;

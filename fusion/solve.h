@@ -24,7 +24,8 @@ struct Pins {
 
 struct SolveOptions {
   int threads = 1;
-  int candidates = 8;  // how many ranked schedules to return
+  int candidates = 8;   // how many ranked schedules to return
+  int short_list = 48;  // how many the search finds, to be ranked for the threads
   int64_t node_budget =
       20000;  // search nodes; when spent the best found so far is returned and reported as such
 };

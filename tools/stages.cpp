@@ -14,6 +14,7 @@
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/structural_hash.h"
+#include "fusion/decompose_calls.h"
 #include "fusion/online_reductions.h"
 #include "fusion/schedule_system.h"
 #include "fusion/structure.h"
@@ -153,6 +154,21 @@ std::string run_partition(const StageOptions& options, const std::string& input)
   return to_text(partition_of(graph, options), graph);
 }
 
+std::string run_products(const StageOptions& options, const std::string& input) {
+  const Target target = load_target(option(options, "target", "portable-cpu"));
+  RegionPrices prices(target, number_option(options, "threads", 1), {});
+  PartitionOptions partitioning;
+  partitioning.threads = prices.threads();
+  const Decomposed decomposed =
+      decompose_calls(parse_graph(input), ProductChoice::Auto, partitioning, prices);
+  std::string text = to_text(decomposed.graph);
+  for (const auto& [call, verdict] : decomposed.library) {
+    text += "%" + decomposed.graph[decomposed.graph[call].results[0]].name + ": " +
+            to_text(FusionRefusal(verdict)) + "\n";
+  }
+  return text;
+}
+
 // Regions without programs; every Call can write into given memory.
 std::string run_plan(const StageOptions& options, const std::string& input) {
   const Graph graph = parse_graph(input);
@@ -174,6 +190,10 @@ const std::vector<Stage>& stages() {
       {"graph", "parse, verify and print a graph", {}, run_graph},
       {"import", "the graph of a captured graph in JSON", {}, run_import},
       {"canonicalize", "a graph without what is dead, equal or known", {}, run_canonicalize},
+      {"products",
+       "a graph with the products decomposed that a region computes faster than the library",
+       {{"target", "name of a target, or its profile"}, {"threads", "of the process"}},
+       run_products},
       {"hash", "the structural hash of a graph", {}, run_hash},
       {"partition",
        "the regions of a graph, and why the rest was not fused",
