@@ -3,6 +3,7 @@
     python benchmarks/run.py                          all cases, 1 and 2 threads
     python benchmarks/run.py --only layer_norm,rotary --size cache --threads 1
     python benchmarks/run.py --models                 the model architectures
+    python benchmarks/run.py --products               matrix products and what stands around them
     python benchmarks/run.py --table FILE             the table of an earlier run
 
 Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.jsonl.
@@ -16,12 +17,13 @@ import pathlib
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from memory_cases import DTYPES, FAMILIES, SIZES
+from memory_cases import DTYPES, FAMILIES, SIZES, Family
 from model_cases import MODELS
+from product_cases import FAMILIES as PRODUCT_FAMILIES
 from tilefuse import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,12 +64,12 @@ def _measure(name: str, function: Any, inputs: Any, threads: int, options: argpa
     }
 
 
-def _memory_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _family_rows(families: Sequence[Family], sizes: Sequence[str], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     only = set(options.only.split(",")) if options.only else None
-    for family in FAMILIES:
+    for family in families:
         if only and family.name not in only:
             continue
-        for size in SIZES:
+        for size in sizes:
             for dtype_name, dtype in DTYPES.items():
                 if options.size not in (None, size) or options.dtype not in (None, dtype_name):
                     continue
@@ -88,6 +90,14 @@ def _model_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield _measure(name, model, inputs, threads, options) | {"group": "model", "dtype": "f32"}
 
 
+def _rows(kind: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    if kind == "models":
+        return _model_rows(options)
+    if kind == "products":
+        return _family_rows(PRODUCT_FAMILIES, ["product"], options)
+    return _family_rows(FAMILIES, SIZES, options)
+
+
 def _print_row(row: Mapping[str, Any]) -> None:
     ours = row["us"]["tilefuse"]["median"]
     ratios = "".join(
@@ -96,7 +106,7 @@ def _print_row(row: Mapping[str, Any]) -> None:
     spread = row["us"]["tilefuse"]
     first = "  ".join(f"{k} {v:.2f} s" for k, v in row["first_call_s"].items())
     print(
-        f"{row['case']:20} {row['group']:6} {row['dtype']:4} {row['threads']}t  {ours:10.1f} us "
+        f"{row['case']:20} {row['group']:7} {row['dtype']:4} {row['threads']}t  {ours:10.1f} us "
         f"({spread['p10']:.1f}..{spread['p90']:.1f}){ratios}   first: {first}   error {row['error']:.1e}",
         flush=True,
     )
@@ -104,7 +114,7 @@ def _print_row(row: Mapping[str, Any]) -> None:
 
 def _print_summary(rows: list[Mapping[str, Any]]) -> None:
     print("\ngroup   against    geomean   worst  (case)                          cases")
-    for group in ("cache", "memory", "model"):
+    for group in ("cache", "memory", "product", "model"):
         for other in ("eager", "inductor"):
             ratios = {
                 f"{r['case']} {r['dtype']} {r['threads']}t": r["us"][other]["median"] / r["us"]["tilefuse"]["median"]
@@ -129,6 +139,7 @@ def main() -> None:
     parser.add_argument("--threads", type=lambda text: [int(t) for t in text.split(",")], default=[1, 2])
     parser.add_argument("--seconds", type=float, default=1.0, help="measuring time of a case")
     parser.add_argument("--models", action="store_true", help="the architectures instead of the memory-bound cases")
+    parser.add_argument("--products", action="store_true", help="matrix products instead of the memory-bound cases")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--table", help="print the table of a result file and stop")
     parser.add_argument("--results", help="where the rows go (default: benchmarks/results/...)")
@@ -139,11 +150,11 @@ def main() -> None:
             _print_row(row)
         return _print_summary(rows)
     print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads at most")
-    kind = "models" if options.models else "memory"
+    kind = "models" if options.models else "products" if options.products else "memory"
     results = pathlib.Path(options.results or HERE / "results" / f"{kind}.jsonl")
     rows = []
     with torch.no_grad(), results.open("w") as file:
-        for row in _model_rows(options) if options.models else _memory_rows(options):
+        for row in _rows(kind, options):
             rows.append(row)
             file.write(json.dumps(row) + "\n")
             _print_row(row)

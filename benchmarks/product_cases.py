@@ -1,0 +1,111 @@
+"""Matrix products with what stands around them in models: plain PyTorch functions and the inputs to run them on."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from memory_cases import Family, Tensors
+
+
+def _randn(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape).to(dtype)
+
+
+def _weight(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    return (torch.randn(*shape) * shape[-1] ** -0.5).to(dtype)
+
+
+def linear_gelu(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+def conv1d_gelu(x, w, b):  # weights as GPT-2 keeps them
+    return F.gelu(torch.addmm(b, x, w), approximate="tanh")
+
+
+def linear_residual_norm(x, w, b, r, g):
+    return F.rms_norm(F.linear(x, w, b) + r, (r.shape[-1],), g)
+
+
+def gated_mlp(x, gate, up):
+    return F.silu(x @ gate) * (x @ up)
+
+
+def lora(x, w, a, b):
+    return x @ w + (x @ a) @ b
+
+
+def qkv(x, q, k, v):
+    return torch.cat((x @ q, x @ k, x @ v), -1)
+
+
+def dequantised(x, w, scale):
+    return x @ (w.to(x.dtype) * scale)
+
+
+def batched_relu(a, b):
+    return torch.relu(a @ b)
+
+
+def attention(q, k, v):
+    return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+
+
+def causal_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def _linear(rows: int, inputs: int, outputs: int):
+    return lambda _big, dtype: [_randn(dtype, rows, inputs), _weight(dtype, outputs, inputs), _randn(dtype, outputs)]
+
+
+def _conv1d(rows: int, inputs: int, outputs: int):
+    return lambda _big, dtype: [_randn(dtype, rows, inputs), _weight(dtype, outputs, inputs).t().contiguous(), _randn(dtype, outputs)]
+
+
+def _plain(rows: int, inputs: int, outputs: int, weights: int):
+    return lambda _big, dtype: [_randn(dtype, rows, inputs), *(_weight(dtype, outputs, inputs).t().contiguous() for _ in range(weights))]
+
+
+def _lora_inputs(_big: bool, dtype: torch.dtype) -> Tensors:
+    return [_randn(dtype, 128, 512), _randn(dtype, 512, 512) / 22, _randn(dtype, 512, 8) / 22, _randn(dtype, 8, 512)]
+
+
+def _residual_inputs(_big: bool, dtype: torch.dtype) -> Tensors:
+    return [*_linear(128, 512, 512)(False, dtype), _randn(dtype, 128, 512), _randn(dtype, 512)]
+
+
+def _quantised(rows: int):
+    def inputs(_big: bool, dtype: torch.dtype) -> Tensors:
+        weight = torch.randint(-127, 128, (1024, 1024), dtype=torch.int8)
+        return [_randn(dtype, rows, 1024), weight, (torch.rand(1024) / 100 + 0.001).to(dtype)]
+
+    return inputs
+
+
+def _batch(count: int, size: int):
+    return lambda _big, dtype: [_randn(dtype, count, size, size) for _ in "ab"]
+
+
+def _heads(length: int):
+    return lambda _big, dtype: [_randn(dtype, 1, 12, length, 64) for _ in "qkv"]
+
+
+FAMILIES = (
+    Family("linear_gelu_1", linear_gelu, _linear(1, 1024, 1024)),
+    Family("linear_gelu_8", linear_gelu, _linear(8, 512, 1024)),
+    Family("linear_gelu_128", linear_gelu, _linear(128, 512, 1024)),
+    Family("linear_gelu_512", linear_gelu, _linear(512, 768, 3072)),
+    Family("linear_residual_norm", linear_residual_norm, _residual_inputs),
+    Family("conv1d_gelu_128", conv1d_gelu, _conv1d(128, 512, 1024)),
+    Family("gated_mlp_64", gated_mlp, _plain(64, 512, 1024, 2)),
+    Family("qkv_128", qkv, _plain(128, 512, 512, 3)),
+    Family("lora_128", lora, _lora_inputs),
+    Family("dequantised_1", dequantised, _quantised(1)),
+    Family("dequantised_8", dequantised, _quantised(8)),
+    Family("batched_16", batched_relu, _batch(256, 16)),
+    Family("batched_64", batched_relu, _batch(64, 64)),
+    Family("attention_128", attention, _heads(128)),
+    Family("attention_512", attention, _heads(512)),
+    Family("causal_attention_512", causal_attention, _heads(512)),
+)
