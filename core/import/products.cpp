@@ -19,7 +19,9 @@ Tensor product(const Tensor& left, const Tensor& right) {
   const Expr row = Expr::index(batch), column = Expr::index(batch + 1), step = Expr::index(batch + 2);
   of_left.insert(of_left.end(), {row, step});
   of_right.insert(of_right.end(), {step, column});
-  const Tensor products = view(left, {shape, of_left, {}, 0.0}) * view(right, {shape, of_right, {}, 0.0});
+  const Tensor spread_left = view(left, {shape, of_left, {}, 0.0});
+  const Tensor spread_right = view(right, {shape, of_right, {}, 0.0});
+  const Tensor products = spread_left * spread_right;
   return {left.builder(), left.builder().reduce(ReduceKind::Sum, products.id(), {batch + 2})};
 }
 
