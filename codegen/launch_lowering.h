@@ -15,6 +15,7 @@
 //   parts        lower_split.cpp      partial results and their combination
 //   pairs        lower_pairs.cpp      two vectors by one load
 //   staging      lower_stage.cpp      blocks turned in registers
+//   panels       lower_panel.cpp      operands that rows share, packed for the lanes
 #pragma once
 #include <array>
 #include <functional>
@@ -136,6 +137,7 @@ class LaunchLowering {
   std::vector<LoopRange> cut_at_breakpoints(AxisId axis, const LoopRange& range);
   LoopRange clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high);
   void parallel_loops(size_t next);
+  std::vector<AxisId> loop_order() const;
   void open_axis(AxisId axis, const LoopRange& range, const Body& body);
   void open_lanes(AxisId axis, const LoopRange& range, const Body& body);
   void open_rows(AxisId axis, const LoopRange& range, const Body& body);
@@ -279,6 +281,10 @@ class LaunchLowering {
   void fill_block(const StagedLoad& staged, const ScratchRow& row);
   void for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement);
   std::optional<Code> columns_left(const StagedLoad& staged);
+  void fill_panels();
+  void fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next);
+  void copy_vector(const StagedLoad& staged, const ScratchRow& row);
+  ScratchRow panel_row(const StagedLoad& staged);
 
   const LoweringFacts& facts_;
   const TileGraph& graph_;

@@ -259,6 +259,7 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   Address from;
   if (const auto staged = staged_rows_.find(id); staged != staged_rows_.end()) {
     from = scratch_address(staged->second, depth);
+    if (staged->second.holds_vector) return {call("load", {from.pointer}), depth, true};  // whole vectors
   } else {
     const Buffer& buffer = graph_[load.buffer];
     from = address({buffer_pointer(load.buffer), buffer.name, at_copy(load.offset), &load.gathered, depth},

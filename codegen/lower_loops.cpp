@@ -6,6 +6,7 @@
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
@@ -150,17 +151,20 @@ void LaunchLowering::bind_grid() {
 }
 
 void LaunchLowering::parallel_loops(size_t next) {
-  const bool opens_lanes = next == schedule_.grid.size();
-  if (opens_lanes && !facts_.lanes_are_parallel) return inside_parallel();
+  const std::vector<AxisId> order = loop_order();
+  if (next == order.size()) return inside_parallel();
+  const AxisId axis = order[next];
+  const bool opens_lanes = axis == schedule_.lane_axis;
   if (opens_lanes && schedule_.accumulate_in_scratch && part_ != LaunchPart::Combine) {
     return accumulate_in_scratch();
   }
-  if (next > schedule_.grid.size()) return inside_parallel();
-  const AxisId axis = opens_lanes ? *schedule_.lane_axis : schedule_.grid[next].axis;
-  const bool is_open = bound_.contains(axis) || (!opens_lanes && axis == schedule_.lane_axis);
-  if (is_open) return parallel_loops(next + 1);
-  stage_loads(axis);
-  open_axis(axis, task_range(axis), [&] { parallel_loops(next + 1); });
+  if (bound_.contains(axis)) return parallel_loops(next + 1);
+  const bool packs = packs_panels(structure_, schedule_);
+  if (!packs) stage_loads(axis);
+  open_axis(axis, task_range(axis), [&] {
+    if (packs && opens_lanes) fill_panels();
+    parallel_loops(next + 1);
+  });
 }
 
 void LaunchLowering::bind(AxisId axis, const Code& index, const LoopRange& range, const Body& body) {

@@ -4,6 +4,7 @@
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
@@ -64,11 +65,17 @@ std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
   const auto left = [&](AxisId axis) -> std::optional<Code> {
     const LoopRange range = task_range(axis);
     if (range.granule % lanes == 0) return std::nullopt;
-    const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
-    return named(bound_.at(axis).depth, graph_[axis].name + "_left", rest);
+    const int depth = bound_.at(axis).depth;
+    const std::string key = "left of " + std::to_string(axis.index);
+    if (scopes_.find(key) == nullptr) {
+      const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
+      scopes_.remember(key, {named(depth, graph_[axis].name + "_left", rest), depth, false});
+    }
+    return scopes_.find(key)->code;
   };
   std::optional<Code> columns = left(staged.contiguous);
-  const std::optional<Code> rows = left(*schedule_.lane_axis);
+  const bool is_panel = packs_panels(structure_, schedule_);  // a block is as many rows as lanes are left
+  const std::optional<Code> rows = is_panel ? copies_.left : left(*schedule_.lane_axis);
   if (!rows) return columns;
   const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *rows});
   return operate(CodeOperator::Choose, {is_inside, columns ? *columns : integer(lanes), integer(0)});
@@ -104,7 +111,7 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row)
     return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}));
   };
   for_each_block_row(block, [&](const Code& vector) {
-    const Expr offset = at_row(load.offset, *schedule_.lane_axis);
+    const Expr offset = at_copy(at_row(load.offset, *schedule_.lane_axis));
     std::vector<Code> arguments = {
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
     if (const auto count = columns_left(staged)) arguments.push_back(*count);
@@ -112,7 +119,8 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row)
   });
   scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
   for_each_block_row(block, [&](const Code& vector) {
-    const Expr offset = at_row(row.offset, staged.contiguous);
+    Expr offset = at_row(row.offset, staged.contiguous);
+    if (row.holds_vector) offset = offset + int64_t{copies_.lane} * schedule_.lanes;
     const Code to = pointer_at({target, row.name + " rows", offset, nullptr, scopes_.depth()}, offset, {});
     scopes_.add({Effect{call("store", {to, vector})}, ""});
   });

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -41,6 +42,8 @@ class Checker {
   void check_resident();
   void check_online();
   void check_staged_load(const StagedLoad& staged);
+  void check_panel(const StagedLoad& staged);
+  double staged_bytes(const StagedLoad& staged) const;
   std::optional<std::string> why_not_streamed(BufferId buffer) const;
   double largest_extent(AxisId axis) const;  // 1e300: no bound is known
   double held_elements(const TileValue& value) const;
@@ -194,20 +197,34 @@ void Checker::check_staged_load(const StagedLoad& staged) {
   const std::string what = "stage: %" + value.name;
   const auto* load = std::get_if<TileLoad>(&value.op);
   require(load != nullptr, what + " is no load");
-  require(lanes_are_parallel() && !has_reductions(), what + " needs a parallel lane axis and no reduction");
+  require(lanes_are_parallel(), what + " needs a parallel lane axis");
   if (load == nullptr || !lanes_are_parallel()) return;
   require(load->gathered.empty() && load->guard.empty(), what + " is gathered or guarded");
   require(held_bytes(value.dtype) <= 4, what + " has elements of more than 4 bytes");
-  require(staged.contiguous != *schedule_.lane_axis, what + " is contiguous along the lane axis already");
   const std::optional<Expr> along = stride_along(graph_, *load, staged.contiguous);
   require(along && along->is_constant(1), what + " is not contiguous along " + name(staged.contiguous));
   const std::optional<Expr> across = stride_along(graph_, *load, *schedule_.lane_axis);
   require(across && !across->is_constant(0), what + " does not walk the lane axis in even steps");
+  if (has_reductions()) return check_panel(staged);
+  require(staged.contiguous != *schedule_.lane_axis, what + " is contiguous along the lane axis already");
   for (AxisId axis : {staged.contiguous, *schedule_.lane_axis}) {
     const AxisTile* tile = tile_of(axis);
     require(tile != nullptr && tile->tile % schedule_.lanes == 0,
             what + " needs a tile of " + name(axis) + " that is a multiple of the lanes");
   }
+}
+
+void Checker::check_panel(const StagedLoad& staged) {
+  const std::string what = "stage: the panel of %" + graph_[staged.load].name;
+  require(is_shared_by_rows(graph_, structure_, staged.load), what + " is shared by no rows");
+  const bool along = staged.contiguous == schedule_.lane_axis || structure_.is_reduced(staged.contiguous);
+  require(along, what + " is contiguous neither along its lanes nor along a reduced axis");
+  const std::vector<AxisId>& axes = graph_[staged.load].axes;
+  const std::optional<AxisId> row = row_axis(schedule_);
+  require(!row || !std::binary_search(axes.begin(), axes.end(), *row), what + " is not shared by rows");
+  require(schedule_.split == 1, what + " takes all of the reduced axes");
+  require(!schedule_.accumulate_in_scratch, what + " goes with accumulators in registers");
+  require(schedule_.walk != Walk::Online, what + " lies outside the blocks of an online walk");
 }
 
 void Checker::check_staged() {
@@ -268,6 +285,16 @@ double Checker::held_elements(const TileValue& value) const {
   return elements;
 }
 
+double Checker::staged_bytes(const StagedLoad& staged) const {
+  double bytes = has_reductions() ? 4.0 * schedule_.lanes * schedule_.unroll : 4;
+  for (AxisId axis : graph_[staged.load].axes) {
+    if (has_reductions() && !structure_.is_reduced(axis)) continue;
+    const AxisTile* tile = tile_of(axis);
+    bytes *= tile != nullptr && tile->tile > 0 ? double(tile->tile) : largest_extent(axis);
+  }
+  return bytes;
+}
+
 void Checker::check_limits(const Target& target) {
   require(schedule_.lanes * 4 <= 2 * target.vector_bytes, "lanes: " + std::to_string(schedule_.lanes) +
                                                               " lanes are more than two registers of " +
@@ -278,14 +305,13 @@ void Checker::check_limits(const Target& target) {
   }
   require(kept <= double(target.l2_bytes) / 2, "keep: the kept values take more than half of L2 (" +
                                                    std::to_string(target.l2_bytes / 2) + " bytes)");
+  double panels = 0;
   for (const StagedLoad& staged : schedule_.staged) {
-    double bytes = 4;
-    for (AxisId axis : graph_[staged.load].axes) {
-      const AxisTile* tile = tile_of(axis);
-      bytes *= tile != nullptr && tile->tile > 0 ? double(tile->tile) : largest_extent(axis);
-    }
-    require(bytes <= double(target.l2_bytes) / 2,
-            "stage: the turned tile of %" + graph_[staged.load].name + " takes more than half of L2");
+    const double bytes = staged_bytes(staged);
+    panels += has_reductions() ? bytes : 0;
+    require(std::max(bytes, panels) <= double(target.l2_bytes) / 2,
+            "stage: the " + std::string(has_reductions() ? "panel" : "turned tile") + " of %" +
+                graph_[staged.load].name + " takes more than half of L2");
   }
   if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch) return;
   // Without blocking, spilling is the compiler's business.

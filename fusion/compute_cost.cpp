@@ -5,6 +5,7 @@
 
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
@@ -29,11 +30,6 @@ bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
   const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular;
-}
-
-bool is_staged(TileValueId value, const Schedule& schedule) {
-  return std::any_of(schedule.staged.begin(), schedule.staged.end(),
-                     [&](const StagedLoad& load) { return load.load == value; });
 }
 
 std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {
@@ -70,6 +66,10 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     cycles_[sum->product.index] = {};
     cycles_[v] = {.vector = target.rate("clk_per_vector.fma")};
   }
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    shared_.push_back(std::holds_alternative<TileLoad>(graph.values[v].op) &&
+                      is_shared_by_rows(graph, facts.structure, TileValueId{v}));
+  }
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
     if (access.store) store_access_.push_back(&access);
@@ -105,6 +105,9 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   PortCycles cycles;
   cycles.add(vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index],
              vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : kScalarShare);
+  if (staged && shared_[value.index]) {  // from the panel, as it is computed with
+    return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
+  }
   if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
   if (staged) {  // loaded, log2(lanes) exchanges, into scratch and back
     cycles.load *= 2;
@@ -173,6 +176,29 @@ double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& sch
   return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows;
 }
 
+// Panels are filled once in a task: blocks of vectors go through registers.
+double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  double cycles = 0;
+  for (const StagedLoad& staged : schedule.staged) {
+    const Access& access = *access_[staged.load.index];
+    double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, target_);
+    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
+      if (!access.varies_along(AxisId{a})) continue;
+      const double extent = facts_.extent[a];
+      vectors *= AxisId{a} == schedule.lane_axis ? std::ceil(extent / schedule.lanes) : extent;
+    }
+    for (const NestLoop& loop : nest) {
+      if (loop.over_tasks && !access.varies_along(loop.axis)) vectors *= loop.trips;
+    }
+    const bool turns = staged.contiguous != schedule.lane_axis;
+    PortCycles each = cycles_[staged.load.index];
+    each.store += 1 / rates_.store;
+    each.shuffle += turns ? std::log2(schedule.lanes) / rates_.permute : 0;
+    cycles += vectors * each.total();
+  }
+  return cycles;
+}
+
 double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                                 const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   PortCycles cycles = keep_cycles(pass, passes, nest, schedule);
@@ -192,7 +218,9 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
   const std::vector<bool> everything(graph_.axes.size(), true);
   const int rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows;
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
-  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
+  const bool packs = pass == 0 && packs_panels(facts_.structure, schedule);
+  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles +
+         (packs ? packing_cycles(nest, schedule) : 0);
 }
 
 double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
@@ -231,9 +259,12 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   const auto add = [&](TileValueId value) {
     const double times = least_executions(axes_[value.index], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
-    if (access_[value.index] != nullptr && facts_.structure.reductions.empty()) {  // may be turned
+    const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
+    if (access_[value.index] != nullptr && may_be_turned) {
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);
       each.whole = std::min(each.whole, turned.whole);
+      each.vector = std::min(each.vector, turned.vector);
+      each.shuffle = std::min(each.shuffle, turned.shuffle);
     }
     cycles.add(each, times);
   };

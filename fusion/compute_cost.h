@@ -35,6 +35,7 @@ class ComputeCost {
   PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                          const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  double packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
   double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
@@ -54,6 +55,7 @@ class ComputeCost {
   std::vector<std::vector<bool>> axes_;                          // by value: the axes its work is done along
   std::vector<std::vector<bool>> store_axes_;
   std::vector<const Access*> access_;        // by value: of a load
+  std::vector<bool> shared_;                 // by value: a load that may be packed
   std::vector<const Access*> store_access_;  // by store
 };
 

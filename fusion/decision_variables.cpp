@@ -5,6 +5,7 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
@@ -90,12 +91,17 @@ void VariableMaker::add_walk() {
   }
 }
 
-// Loads that are contiguous along some parallel axis: turned, when another one is the lane axis.
+// Loads that are contiguous along some parallel axis: turned, when another one is the lane axis. What rows
+// share may be packed, whichever axis it is contiguous along.
 void VariableMaker::add_stage() {
   for (const Access& access : facts_.accesses) {
     if (!access.load) continue;
     std::vector<DecisionValue> axes = {{-1, "direct"}};
-    for (AxisId axis : facts_.structure.parallel) {
+    std::vector<AxisId> candidates = facts_.structure.parallel;
+    if (is_shared_by_rows(graph_, facts_.structure, *access.load)) {
+      candidates.insert(candidates.end(), facts_.structure.reduced.begin(), facts_.structure.reduced.end());
+    }
+    for (AxisId axis : candidates) {
       if (access.along[axis.index].kind != AxisAccess::Kind::Unit) continue;
       axes.push_back({static_cast<int64_t>(axis.index), graph_[axis].name});
     }

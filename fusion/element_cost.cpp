@@ -77,6 +77,10 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
       },
       [&](const TileMap& map) {
         const bool rounds = map.fn == MapFn::Cast && is_half(value.dtype);
+        if (map.fn == MapFn::Cast && !rounds &&
+            info(graph[value.operands[0]].dtype).compute == info(value.dtype).compute) {
+          return PortCycles{};  // widened where it was loaded
+        }
         return rounds ? PortCycles{.shuffle = 1 / target.rate("rate.narrow_bf16")}
                       : map_cycles(map.fn, target);
       },

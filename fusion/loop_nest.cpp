@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/panels.h"
+
 namespace tilefuse {
 namespace {
 
@@ -28,6 +30,18 @@ double footprint(const std::vector<NestLoop>& nest, size_t first, const Access& 
 
 }  // namespace
 
+std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedule) {
+  std::vector<AxisId> axes;
+  if (!packs_panels(facts.structure, schedule)) return axes;
+  for (const Access& access : facts.accesses) {
+    const bool is_packed = access.load && is_staged(*access.load, schedule);
+    for (uint32_t a = 0; is_packed && a < access.along.size(); ++a) {
+      if (access.varies_along(AxisId{a})) axes.push_back(AxisId{a});
+    }
+  }
+  return axes;
+}
+
 double task_count(const RegionFacts& facts, const Schedule& schedule) {
   double tasks = 1;
   for (const AxisTile& tile : schedule.grid) {
@@ -44,11 +58,18 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
     if (trips > 1) nest.push_back({tile.axis, trips, inner, true});
   }
   const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule);
+  std::vector<NestLoop> outside, inside;  // of the loop over lanes
+  const std::vector<AxisId> packed = panel_axes(facts, schedule);
+  const std::vector<AxisId> order = parallel_loop_order(schedule, packed);
+  const auto lane_place = std::find(order.begin(), order.end(), lane);
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis == lane) continue;
     const double rows = tile.axis == row ? schedule.rows : 1;
-    nest.push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
+    const bool is_outside = std::find(order.begin(), lane_place, tile.axis) != lane_place;
+    (is_outside ? outside : inside)
+        .push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
   }
+  nest.insert(nest.end(), outside.begin(), outside.end());
   std::vector<NestLoop> reduced, lane_loop;
   for (AxisId axis : facts.structure.reduced) {
     NestLoop loop{axis, facts.extent[axis.index], 1, false};
@@ -66,6 +87,7 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   const auto& second = lane_inside ? reduced : lane_loop;
   const auto& third = lane_inside ? lane_loop : reduced;
   nest.insert(nest.end(), second.begin(), second.end());
+  nest.insert(nest.end(), inside.begin(), inside.end());
   nest.insert(nest.end(), third.begin(), third.end());
   if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
   if (lane && in_blocks) nest.push_back({*lane, block, 1, false, true});

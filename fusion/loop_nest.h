@@ -22,6 +22,7 @@ struct NestLoop {
 
 // Of one pass over the reduced axes; for a region without reductions, of all there is.
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule);
+std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedule);  // of panels.h
 double task_count(const RegionFacts& facts, const Schedule& schedule);  // without the parts of a split
 
 // Iterations of one loop: vectors, where it counts the elements of the lane axis.

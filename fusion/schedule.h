@@ -53,7 +53,8 @@ struct AxisTile {
 };
 
 // A load whose contiguous axis is not the lane axis: blocks of lanes x lanes are turned in registers and kept
-// in a scratch tile in which the lane axis is contiguous.
+// in a scratch tile in which the lane axis is contiguous. In a region with reductions, an operand that is
+// packed (panels.h): turned, or copied where the contiguous axis is the lane axis.
 struct StagedLoad {
   TileValueId load;
   AxisId contiguous;  // the axis the load has stride 1 along
@@ -83,6 +84,7 @@ struct Schedule {
 };
 
 std::string_view walk_name(Walk walk);  // "multi_pass"
+bool is_staged(TileValueId load, const Schedule& schedule);
 std::string to_text(const Schedule& schedule, const TileGraph& graph);
 Schedule parse_schedule(std::string_view text, const TileGraph& graph);  // UserError with line
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "fusion/contraction.h"
+#include "fusion/panels.h"
 #include "fusion/rule_writer.h"
 
 namespace tilefuse {
@@ -45,7 +46,10 @@ class LimitWriter : private RuleWriter {
   std::optional<VariableId> tile_variable(AxisId axis) const;
   std::optional<AxisId> row_axis_beside(int64_t lane_axis) const;
   void add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const;
+  std::string why_never_staged(TileValueId load) const;
   void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
+  void add_panel(TileValueId load, VariableId stage);
+  Product panel_bytes(TileValueId load, VariableId stage) const;
   void add_streamed_store(BufferId buffer, VariableId store);
   bool has_aligned_rows(BufferId buffer, AxisId lane_axis) const;
 
@@ -254,22 +258,76 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   require(std::move(fits), "the turned tile of " + what + " fits half of L2");
 }
 
+// All of the reduced axes, for the vectors of one iteration.
+Product LimitWriter::panel_bytes(TileValueId load, VariableId stage) const {
+  double column_bytes = 4;
+  for (AxisId axis : structure_.reduced) {
+    const bool varies = std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
+    if (varies) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
+  }
+  const Factor is_packed = factor(stage, [](int64_t axis) { return axis >= 0 ? 1.0 : 0.0; });
+  return {column_bytes, {is_packed, number_of(system_.lanes), number_of(system_.unroll)}};
+}
+
+// A panel is read by every row of a task, and lies in scratch as vectors of the lane axis.
+void LimitWriter::add_panel(TileValueId load, VariableId stage) {
+  const std::string what = "%" + graph_[load].name;
+  const auto& op = std::get<TileLoad>(graph_[load].op);
+  const auto varies = [&](AxisId axis) {
+    return std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
+  };
+  const Choice direct = is(stage, -1);
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
+    const std::optional<AxisId> row = row_axis_beside(lane.number);
+    const bool is_parallel = lane.number >= 0 && !structure_.is_reduced(axis);
+    const Choice along = where(stage, [&](int64_t number) {
+      if (number < 0) return true;
+      const AxisId contiguous{static_cast<uint32_t>(number)};
+      const auto stride = is_parallel ? stride_along(graph_, op, axis) : std::nullopt;
+      const bool has_lanes = stride && !stride->is_constant(0);
+      return has_lanes && (contiguous == axis || structure_.is_reduced(contiguous));
+    });
+    const Choice elsewhere = is_not(system_.lane_axis, lane.number);
+    require({elsewhere, along}, "a panel of " + what + " is contiguous along its lanes or a reduced axis");
+    if (along.values == direct.values || !row || !varies(*row)) continue;
+    require({elsewhere, direct}, what + " is not shared by rows of " + name(*row));
+  }
+  require({direct, is(system_.split, 1)}, "a panel of " + what + " takes all of the reduced axes");
+  require({direct, is(system_.accumulate, 0)}, "a panel of " + what + " goes with accumulators in registers");
+  require({direct, is_not(system_.walk, static_cast<int64_t>(Walk::Online))},
+          "a panel of " + what + " lies outside the blocks of an online walk");
+}
+
+std::string LimitWriter::why_never_staged(TileValueId load) const {
+  const auto& op = std::get<TileLoad>(graph_[load].op);
+  const std::string what = "%" + graph_[load].name;
+  if (has_reductions() && !is_shared_by_rows(graph_, structure_, load)) {
+    return what + " is turned only where nothing is reduced, and no rows share it";
+  }
+  if (!op.gathered.empty() || !op.guard.empty()) return what + " is gathered or guarded";
+  if (held_bytes(graph_[load].dtype) > 4) return what + " has elements of more than 4 bytes";
+  return "";
+}
+
 void LimitWriter::add_stage() {
+  AtMost panels{{}, double(target_.l2_bytes) / 2, "B"};
   for (const auto& [load, stage] : system_.stage) {
-    const auto& op = std::get<TileLoad>(graph_[load].op);
-    const std::string what = "%" + graph_[load].name;
-    std::string why;
-    if (has_reductions()) why = what + " is turned only where nothing is reduced";
-    if (!op.gathered.empty() || !op.guard.empty()) why = what + " is gathered or guarded";
-    if (held_bytes(graph_[load].dtype) > 4) why = what + " has elements of more than 4 bytes";
+    const std::string why = why_never_staged(load);
     if (!why.empty()) {
       require({is(stage, -1)}, why);
+      continue;
+    }
+    if (has_reductions()) {
+      add_panel(load, stage);
+      panels.sum.push_back(panel_bytes(load, stage));
       continue;
     }
     for (const DecisionValue& value : domain(stage)) {
       if (value.number >= 0) add_staged_load(load, stage, AxisId{static_cast<uint32_t>(value.number)});
     }
   }
+  if (!panels.sum.empty()) require(std::move(panels), "packed panels fit half of L2");
 }
 
 bool LimitWriter::has_aligned_rows(BufferId buffer, AxisId lane_axis) const {

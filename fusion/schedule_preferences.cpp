@@ -15,6 +15,7 @@ namespace {
 constexpr double kLeastTaskUs = 2;            // below, handing a task to a thread costs as much as the task
 constexpr double kMostTaskUs = 20;            // above, the last thread to finish keeps the others waiting
 constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
+constexpr double kFewestPanels = 8;           // of a contraction: more would be packed more than once
 constexpr double kLeastPartElements = 16384;  // of a split reduction
 constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
@@ -222,6 +223,7 @@ void PreferenceWriter::prefer_split() {
 
 // A tile is turned as it is read: then both of its axes have tiles of their own.
 std::vector<Choice> PreferenceWriter::or_turned(std::vector<Choice> choices) const {
+  if (!structure_.reductions.empty()) return choices;
   for (const auto& [load, stage] : system_.stage) choices.push_back(is_not(stage, -1));
   return choices;
 }
@@ -249,9 +251,12 @@ void PreferenceWriter::prefer_task_count() {
   const auto inverse = [](int64_t parts) { return 1 / double(parts); };
   few.sum[0].factors.push_back(number_of(system_.split));
   // Turned tiles are as small as they are for the caches' sake; the host hands several to a thread at a time.
-  for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
+  if (structure_.reductions.empty()) {
+    for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
+  }
   many.sum[0].factors.push_back(factor(system_.split, inverse));
-  const double fewest = std::min({kFewestTasks, region_us_ / kMostTaskUs, most_possible});
+  const double enough = contracts() ? kFewestPanels : kFewestTasks;
+  const double fewest = std::min({enough, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
   for (const auto& [axis, tile] : system_.grid) {
     const Choice long_enough =
@@ -285,6 +290,7 @@ void PreferenceWriter::prefer_grid() {
 // A transposed load is turned in tiles of a fixed size: what moves pages, rows of DRAM and lines of stores at
 // once was measured, and no closed form ranked it.
 void PreferenceWriter::prefer_stage() {
+  if (!structure_.reductions.empty()) return;
   for (const auto& [load, stage] : system_.stage) {
     for (const auto& [axis, tile] : system_.grid) {
       const double side = from_memory() ? kTurnedTileMemory : kTurnedTile;

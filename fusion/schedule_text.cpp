@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -83,6 +84,11 @@ std::string cost_text(const Schedule& schedule) {
 std::string_view walk_name(Walk walk) {
   constexpr std::array<std::string_view, 4> kNames = {"none", "multi_pass", "resident", "online"};
   return kNames.at(static_cast<size_t>(walk));
+}
+
+bool is_staged(TileValueId load, const Schedule& schedule) {
+  return std::any_of(schedule.staged.begin(), schedule.staged.end(),
+                     [&](const StagedLoad& staged) { return staged.load == load; });
 }
 
 std::string to_text(const Schedule& schedule, const TileGraph& graph) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/panels.h"
+
 namespace tilefuse {
 namespace {
 
@@ -23,11 +25,6 @@ MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads)
 
 bool contains(const std::vector<TileValueId>& values, TileValueId value) {
   return std::find(values.begin(), values.end(), value) != values.end();
-}
-
-bool is_turned(const Access& access, const Schedule& schedule) {
-  return std::any_of(schedule.staged.begin(), schedule.staged.end(),
-                     [&](const StagedLoad& staged) { return access.load == staged.load; });
 }
 
 }  // namespace
@@ -183,7 +180,8 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
   Traffic traffic;
   Moved moved;
   std::erase_if(accesses, [&](const Access* access) {
-    const bool turned = is_turned(*access, schedule);
+    const bool turned =
+        access->load && is_staged(*access->load, schedule) && !packs_panels(facts_.structure, schedule);
     if (turned) add_turned(*access, schedule, traffic, moved);
     return turned;
   });

@@ -91,6 +91,97 @@ TEST_F(ContractionKernel, computes_products_under_random_schedules) {
   }
 }
 
+// As a linear layer's weight lies: contiguous along the reduced axis.
+const char* const kLinear = R"(tile_graph linear {
+  axes i: s0, j: s1, k: s2
+  buffers %x: DTYPE[s0, s2] in, %w: DTYPE[s1, s2] in, %b: f32[s1] in, %y: f32[s0, s1] out
+  %0 = load %x[i*s2 + k]       : DTYPE[i, k]
+  %x32 = cast(%0)              : f32[i, k]
+  %1 = load %w[j*s2 + k]       : DTYPE[j, k]
+  %w32 = cast(%1)              : f32[j, k]
+  %p = mul(%x32, %w32)         : f32[i, j, k]
+  %s = reduce.sum(%p) over k   : f32[i, j]
+  %2 = load %b[j]              : f32[j]
+  %t = add(%s, %2)             : f32[i, j]
+  store %t -> %y[i*s1 + j]
+}
+)";
+
+std::string linear_of(const std::string& dtype) {
+  return std::regex_replace(kLinear, std::regex("DTYPE"), dtype);
+}
+
+TEST_F(ContractionKernel, packs_an_operand_turned) {
+  for (const char* decisions :
+       {"lanes j = 16, unroll 4\n grid i = all, j = 64\n walk multi_pass\n rows 6\n split 1\n"
+        " stage %1 along k\n stores cached",
+        "lanes j = 8, unroll 2\n grid j = all, i = 8\n walk multi_pass\n rows 8\n split 1\n"
+        " stage %1 along k\n stores cached",
+        "lanes i = 16, unroll 2\n grid i = 32, j = all\n walk multi_pass\n rows 4\n split 1\n"
+        " stage %0 along k\n stores cached"}) {
+    for (const char* dtype : {"f32", "bf16"}) {
+      SCOPED_TRACE(std::string(decisions) + dtype);
+      expect_same(sized(linear_of(dtype), 24, 64, 40), decisions, {});
+      expect_same(sized(linear_of(dtype), 13, 75, 33), decisions, {});
+      expect_same(sized(linear_of(dtype), 9, 20, 1), decisions, {});
+      expect_same(linear_of(dtype), decisions, {{"s0", 19}, {"s1", 70}, {"s2", 1200}});
+    }
+  }
+}
+
+TEST_F(ContractionKernel, packs_an_operand_as_it_lies) {
+  for (const char* decisions :
+       {"lanes j = 16, unroll 4\n grid i = all, j = all\n walk multi_pass\n rows 6\n split 1\n"
+        " stage %1 along j\n stores cached",
+        "lanes j = 8\n grid i = 4, j = 8\n walk multi_pass\n rows 4\n split 1\n"
+        " stage %1 along j\n stores cached"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(sized(kProduct, 24, 64, 40), decisions, {});
+    expect_same(sized(kProduct, 13, 75, 33), decisions, {});
+    expect_same(kProduct, decisions, {{"s0", 19}, {"s1", 70}, {"s2", 700}});
+  }
+}
+
+TEST_F(ContractionKernel, computes_packed_products_under_random_schedules) {
+  // A batch, two reduced axes, and an operand that lies turned.
+  const TileGraph graph = parse_tile_graph(R"(tile_graph batch {
+  axes b: 3, i: 13, j: 37, c: 3, k: 21
+  buffers %x: f32[3, 13, 3, 21] in, %w: f32[3, 37, 3, 21] in, %y: f32[3, 13, 37] out
+  %0 = load %x[b*819 + i*63 + c*21 + k]  : f32[b, i, c, k]
+  %1 = load %w[b*2331 + j*63 + c*21 + k] : f32[b, j, c, k]
+  %p = mul(%0, %1)                       : f32[b, i, j, c, k]
+  %s = reduce.sum(%p) over c, k          : f32[b, i, j]
+  store %s -> %y[b*481 + i*37 + j]
+}
+)");
+  int packed = 0;
+  for (const Schedule& schedule : random_schedules(graph, 5, 40)) {
+    SCOPED_TRACE(to_text(schedule, graph));
+    packed += schedule.staged.empty() ? 0 : 1;
+    expect_same(graph, schedule, random_buffers(graph, 3, {}), {});
+  }
+  EXPECT_GE(packed, 4);
+}
+
+TEST(ContractionSchedule, packs_an_operand_for_many_rows) {
+  const TileGraph graph = parse_tile_graph(sized(linear_of("f32"), 240, 512, 512));
+  const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 1});
+  ASSERT_TRUE(solution);
+  const Schedule& schedule = solution->ranked.front();
+  ASSERT_EQ(schedule.staged.size(), 1U) << to_text(schedule, graph);
+  EXPECT_EQ(schedule.staged[0].load, value_named(graph, "1"));
+  const double multiply_add_us = 240.0 * 512 * 512 / 16 / 3668;
+  EXPECT_LT(schedule.cost_us, 1.2 * multiply_add_us);
+}
+
+TEST(ContractionSchedule, says_why_an_operand_is_not_packed) {
+  const TileGraph graph = parse_tile_graph(sized(linear_of("f32"), 240, 512, 100000));
+  const Pins pins{{{"stage.1", "k"}, {"lanes", "16"}}};
+  const Result<Solution> solution = solve(graph, load_target("x86-zen4"), pins, {.threads = 1});
+  ASSERT_FALSE(solution);
+  EXPECT_THAT(solution.unsupported().reason, testing::HasSubstr("packed panels fit half of L2"));
+}
+
 TEST(ContractionSchedule, is_bound_by_multiply_add_where_tiles_stay_in_cache) {
   const TileGraph graph = parse_tile_graph(sized(kProduct, 240, 512, 512));
   const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 1});

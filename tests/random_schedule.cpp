@@ -4,6 +4,7 @@
 #include <random>
 
 #include "fusion/check_schedule.h"
+#include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -60,6 +61,26 @@ class Drawer {
     if (chance(30)) schedule.rows = one_of<int>({2, 4});
     if (chance(30)) schedule.split = one_of<int64_t>({2, 3, 8});
     schedule.accumulate_in_scratch = chance(30);
+    if (chance(50)) draw_panels(schedule);
+  }
+
+  void draw_panels(Schedule& schedule) {
+    for (uint32_t i = 0; i < graph_.values.size(); ++i) {
+      const auto* load = std::get_if<TileLoad>(&graph_.values[i].op);
+      if (load == nullptr || !is_shared_by_rows(graph_, structure_, {i}) || chance(30)) continue;
+      for (uint32_t axis = 0; axis < graph_.axes.size(); ++axis) {
+        const auto stride = stride_along(graph_, *load, {axis});
+        if (stride && stride->is_constant(1)) schedule.staged.push_back({{i}, {axis}});
+      }
+    }
+    std::erase_if(schedule.staged, [&](const StagedLoad& staged) {
+      const std::vector<AxisId>& axes = graph_[staged.load].axes;
+      return schedule.lane_axis && std::find(axes.begin(), axes.end(), *schedule.lane_axis) == axes.end();
+    });
+    if (schedule.staged.empty()) return;
+    schedule.rows = one_of<int>({1, 2, 4, 6});
+    schedule.split = 1;
+    schedule.accumulate_in_scratch = false;
   }
 
   void draw_online(Schedule& schedule) {

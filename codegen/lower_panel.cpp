@@ -1,0 +1,79 @@
+// Panels: operands of contractions copied to scratch for the vectors of one iteration over lanes, turned on
+// the way where they are contiguous along a reduced axis.
+#include <algorithm>
+
+#include "codegen/launch_lowering.h"
+#include "fusion/panels.h"
+
+namespace tilefuse {
+
+// The parallel axes as their loops stand, the lane axis last unless panels are packed outside of others.
+std::vector<AxisId> LaunchLowering::loop_order() const {
+  std::vector<AxisId> panel_axes;
+  if (packs_panels(structure_, schedule_)) {
+    for (const StagedLoad& staged : schedule_.staged) {
+      const std::vector<AxisId>& axes = graph_[staged.load].axes;
+      panel_axes.insert(panel_axes.end(), axes.begin(), axes.end());
+    }
+  }
+  std::vector<AxisId> order = parallel_loop_order(schedule_, panel_axes);
+  if (!facts_.lanes_are_parallel) std::erase(order, schedule_.lane_axis.value_or(AxisId{~0U}));
+  return order;
+}
+
+// Row-major over the reduced axes of the load, each row the vectors of one iteration; the axis that is turned
+// is whole blocks long.
+LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
+  const TileValue& v = graph_[staged.load];
+  ScratchRow row;
+  row.dtype = info(v.dtype).compute;
+  row.name = name_of(staged.load) + "_panel";
+  row.holds_vector = true;
+  Expr length = int64_t{schedule_.lanes} * schedule_.unroll;
+  for (size_t i = v.axes.size(); i-- > 0;) {
+    const AxisId axis = v.axes[i];
+    if (!structure_.is_reduced(axis)) continue;
+    row.offset = row.offset + Expr::index(static_cast<int>(axis.index)) * length;
+    const int64_t multiple = axis == staged.contiguous ? schedule_.lanes : 1;
+    length = length * simplify(ceildiv(facts_.extents[axis.index], multiple) * multiple);
+  }
+  row.pointer = scratch_pointer(row.name, row.dtype, length);
+  return row;
+}
+
+// In each iteration of the loop over lanes.
+void LaunchLowering::fill_panels() {
+  for (const StagedLoad& staged : schedule_.staged) {
+    if (!staged_rows_.contains(staged.load)) staged_rows_.emplace(staged.load, panel_row(staged));
+    fill_panel(staged, staged_rows_.at(staged.load), 0);
+    scopes_.blank();
+  }
+}
+
+void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next) {
+  const std::vector<AxisId>& axes = graph_[staged.load].axes;
+  const bool turns = staged.contiguous != schedule_.lane_axis;
+  while (next < axes.size() && (!structure_.is_reduced(axes[next]) || axes[next] == staged.contiguous))
+    ++next;
+  if (next < axes.size()) {
+    open_plain(axes[next], whole_range(axes[next]), 1, graph_[axes[next]].name,
+               [&] { fill_panel(staged, row, next + 1); });
+  } else if (turns) {
+    open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes,
+               graph_[staged.contiguous].name, [&] { for_each_lane_copy([&] { fill_block(staged, row); }); });
+  } else {
+    for_each_lane_copy([&] { copy_vector(staged, row); });
+  }
+}
+
+// Lanes that are not there are zero.
+void LaunchLowering::copy_vector(const StagedLoad& staged, const ScratchRow& row) {
+  const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
+  const int depth = scopes_.depth();
+  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
+                    depth};
+  const Code to = scratch_address(row, depth).pointer;
+  scopes_.add({Effect{call("store", {to, plain_load(address(place, {}), true)})}, ""});
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,38 @@
+#include "fusion/panels.h"
+
+#include <algorithm>
+
+#include "fusion/contraction.h"
+
+namespace tilefuse {
+
+bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileValueId load) {
+  const bool contracts = std::any_of(structure.reductions.begin(), structure.reductions.end(),
+                                     [&](TileValueId id) { return contraction_of(graph, id).has_value(); });
+  const auto varies = [&](AxisId axis) {
+    return std::binary_search(graph[load].axes.begin(), graph[load].axes.end(), axis);
+  };
+  const auto along =
+      static_cast<size_t>(std::count_if(structure.parallel.begin(), structure.parallel.end(), varies));
+  return contracts && structure.varies_along_reduced(graph, load) && along > 0 &&
+         along < structure.parallel.size();
+}
+
+bool packs_panels(const Structure& structure, const Schedule& schedule) {
+  return !structure.reductions.empty() && !schedule.staged.empty();
+}
+
+std::vector<AxisId> parallel_loop_order(const Schedule& schedule, const std::vector<AxisId>& panel_axes) {
+  std::vector<AxisId> outside, inside, lane;
+  for (const AxisTile& tile : schedule.grid) {
+    const bool varies = std::find(panel_axes.begin(), panel_axes.end(), tile.axis) != panel_axes.end();
+    const bool is_inside = !panel_axes.empty() && !varies;
+    (tile.axis == schedule.lane_axis ? lane : is_inside ? inside : outside).push_back(tile.axis);
+  }
+  std::vector<AxisId> order = std::move(outside);
+  order.insert(order.end(), lane.begin(), lane.end());
+  order.insert(order.end(), inside.begin(), inside.end());
+  return order;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,29 @@
+// Panels: operands of contractions that are copied together before they are multiplied, so that vectors of
+// the lane axis lie side by side whichever way the operand lies in memory.
+//
+//   %w[j*1024 + k], lanes along j, 4 vectors side by side:  panel[k][64]   (stage  %w along k: turned)
+//   %w[k*512 + j]                                        :  panel[k][64]   (stage  %w along j: copied)
+//
+// A panel holds all of the operand's reduced axes for the vectors of one iteration over lanes; every row of
+// the task reads it. So the loop over lanes goes outside the axes along which the panels stay the same:
+// panels outside, rows inside. Packing also widens: a panel holds what is computed with.
+#pragma once
+#include <vector>
+
+#include "fusion/schedule.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+
+// Loads that rows can share: of a region with a contraction, they walk a reduced axis and some parallel one,
+// and stay the same along another parallel one.
+bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileValueId load);
+
+// In a region with reductions a staged load is packed; elsewhere it is turned tile by tile.
+bool packs_panels(const Structure& structure, const Schedule& schedule);
+
+// The parallel axes, the lane axis among them, as their loops stand in a task, outermost first. `panel_axes`:
+// those along which a packed load varies; empty: there is none, and a parallel lane axis goes last.
+std::vector<AxisId> parallel_loop_order(const Schedule& schedule, const std::vector<AxisId>& panel_axes);
+
+}  // namespace tilefuse
