@@ -44,6 +44,8 @@ struct LoweringFacts {
   std::vector<Workspace> workspaces;  // with split > 1: one per reduction, [part][parallel axes]
   std::optional<AxisId> row_axis;     // of which `rows` elements go side by side
   int rows = 1;
+  std::optional<AxisId> column_axis;  // of which `columns` go side by side, around the rows
+  int columns = 1;
   bool lanes_are_parallel = false;
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
 };
@@ -94,8 +96,11 @@ class LaunchLowering {
   };
   // Which copies of the innermost iteration are being written.
   struct Copies {
-    int lanes = 1, rows = 1;   // how many
-    int lane = 0, row = 0;     // the current one
+    int lanes = 1, rows = 1;  // how many; rows: of all columns
+    int lane = 0, row = 0;    // the current one
+    int column_rows = 1;      // rows of one column
+    int row_in_column() const { return row % column_rows; }
+    int column() const { return row / column_rows; }
     std::optional<Code> left;  // in a masked tail: the number of lanes that count
   };
   struct Accumulator {
@@ -140,6 +145,7 @@ class LaunchLowering {
   std::vector<AxisId> loop_order() const;
   void open_axis(AxisId axis, const LoopRange& range, const Body& body);
   void open_lanes(AxisId axis, const LoopRange& range, const Body& body);
+  std::optional<int64_t> rows_left(AxisId axis, const LoopRange& range, int rows) const;
   void open_rows(AxisId axis, const LoopRange& range, const Body& body);
   void open_plain(AxisId axis, const LoopRange& range, int64_t step, const std::string& note,
                   const Body& body);

@@ -269,6 +269,8 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   if (is_vector && in_pairs()) return load_pair(id, load, depth);
   Code code =
       lane_guards.empty() ? plain_load(from, is_vector) : guarded_lanes(load, v.dtype, from, lane_guards);
+  // Several multiplications use it; compilers would rather load it for each.
+  if (is_vector && facts_.columns > 1) code = call("in_register", {code});
   if (!scalar_guards.empty()) {
     Code fill = literal(load.fill, compute);
     if (is_vector) fill = call("splat", {fill}, {v.dtype});

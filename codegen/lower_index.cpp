@@ -132,10 +132,13 @@ Expr LaunchLowering::moved(const Expr& e, int64_t along_lanes) const {
     const int index = static_cast<int>(schedule_.lane_axis->index);
     result = substitute_index(result, index, Expr::index(index) + along_lanes);
   }
-  if (facts_.row_axis && copies_.row > 0) {
-    const int index = static_cast<int>(facts_.row_axis->index);
-    result = substitute_index(result, index, Expr::index(index) + copies_.row);
-  }
+  const auto move = [&](const std::optional<AxisId>& axis, int by) {
+    if (!axis || by == 0) return;
+    const int index = static_cast<int>(axis->index);
+    result = substitute_index(result, index, Expr::index(index) + by);
+  };
+  move(facts_.row_axis, copies_.row_in_column());
+  move(facts_.column_axis, copies_.column());
   return result;
 }
 

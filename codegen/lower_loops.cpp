@@ -185,7 +185,7 @@ void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& 
   for (const LoopRange& piece : cut_at_breakpoints(axis, range)) {
     if (axis == schedule_.lane_axis) {
       open_lanes(axis, piece, body);
-    } else if (axis == facts_.row_axis) {
+    } else if (axis == facts_.row_axis || axis == facts_.column_axis) {
       open_rows(axis, piece, body);
     } else if (piece.first_value && piece.last_value && *piece.last_value - *piece.first_value == 1) {
       scopes_.open();
@@ -305,20 +305,39 @@ void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body&
   if (range.granule % lanes != 0) loop({range.last, range.last_value}, 1, true);
 }
 
+// How many are left behind the last whole block; absent: that depends on sizes of the call.
+std::optional<int64_t> LaunchLowering::rows_left(AxisId axis, const LoopRange& range, int rows) const {
+  if (range.granule % rows == 0) return 0;
+  if (range.first_value && range.last_value) return (*range.last_value - *range.first_value) % rows;
+  const std::optional<int64_t> extent = facts_.extents[axis.index].constant();
+  const bool is_whole = task_.contains(axis) && range.low.is_constant(0) && range.high.constant() == extent;
+  return is_whole && extent ? std::optional(*extent % rows) : std::nullopt;  // tasks are whole blocks
+}
+
+// Blocks of rows, or of columns around them; what is left goes side by side, too, where its number is known.
 void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& body) {
-  const int rows = facts_.rows;
+  const bool is_column = axis == facts_.column_axis;
+  const int rows = is_column ? facts_.columns : facts_.rows;
   const std::string& name = graph_[axis].name;
   const Copies outside = copies_;
   LoopRange part = range;
+  const auto block = [&](int count) {
+    const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
+    copies_.rows = outside.rows * count;
+    copies_.column_rows = is_column ? 1 : count;
+    const std::string note = count > 1 ? name + ", " + std::to_string(count) + " side by side" : name;
+    if (!is_empty) open_plain(axis, part, count, note, body);
+    copies_ = outside;
+  };
+  const std::optional<int64_t> left = rows_left(axis, range, rows);
   std::tie(part.last, part.last_value) = rounded_down(axis, range, rows);
-  const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
-  copies_.rows = rows;
-  if (!is_empty) open_plain(axis, part, rows, name + ", " + std::to_string(rows) + " side by side", body);
-  copies_ = outside;
-  if (range.granule % rows == 0) return;
+  block(rows);
+  if (left == 0) return;
   part.first = part.last;
+  part.first_value = part.last_value;
   part.last = range.last;
-  open_plain(axis, part, 1, name, body);
+  part.last_value = range.last_value;
+  block(static_cast<int>(left.value_or(1)));
 }
 
 }  // namespace tilefuse

@@ -59,8 +59,10 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
     open_plain(axes[next], whole_range(axes[next]), 1, graph_[axes[next]].name,
                [&] { fill_panel(staged, row, next + 1); });
   } else if (turns) {
-    open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes,
-               graph_[staged.contiguous].name, [&] { for_each_lane_copy([&] { fill_block(staged, row); }); });
+    for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
+      open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes,
+                 graph_[staged.contiguous].name, [&] { fill_block(staged, row); });
+    });
   } else {
     for_each_lane_copy([&] { copy_vector(staged, row); });
   }

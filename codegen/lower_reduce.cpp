@@ -153,15 +153,15 @@ std::vector<Code> LaunchLowering::over_lanes(const Accumulator& accumulator) {
       rows.push_back(over_copies(accumulator, row));
     }
   }
-  const bool takes_four = rows.size() == 4 && spelling.across_4[0] != '\0';
-  if (takes_four) {
+  size_t done = 0;
+  for (; spelling.across_4[0] != '\0' && done + 4 <= rows.size(); done += 4) {
     const CodeType type{accumulator.types[0], CodeShape::Four};
-    const Code four =
-        scopes_.let(scopes_.depth(), name_of(id) + "_rows", type, call(spelling.across_4, rows));
+    const auto first = rows.begin() + static_cast<std::ptrdiff_t>(done);
+    const Code four = scopes_.let(scopes_.depth(), name_of(id) + "_rows", type,
+                                  call(spelling.across_4, {first, first + 4}));
     for (int row = 0; row < 4; ++row) numbers.push_back(subscript({Member{{four}, "r"}}, integer(row)));
-  } else {
-    for (const Code& row : rows) numbers.push_back(call(spelling.across, {row}));
   }
+  for (; done < rows.size(); ++done) numbers.push_back(call(spelling.across, {rows[done]}));
   if (accumulator.types.back() == type_of(id, false).dtype) return numbers;
   for (Code& number : numbers) number = call("convert", {number}, {spelling.types[0]});
   return numbers;

@@ -10,6 +10,7 @@
 #include "core/match.h"
 #include "core/result.h"
 #include "fusion/lane_pairs.h"
+#include "fusion/region_facts.h"
 
 namespace tilefuse {
 namespace {
@@ -125,6 +126,8 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .workspaces = workspaces_of(graph, schedule, *structure),
           .row_axis = row_axis_of(schedule, *structure),
           .rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows,
+          .column_axis = schedule.columns > 1 ? column_axis(schedule) : std::nullopt,
+          .columns = schedule.columns,
           .lanes_are_parallel = lanes_are_parallel};
 }
 
@@ -139,6 +142,7 @@ LoweringFacts collect_online_facts(const ExpandedOnline& expanded, const OnlineW
       .symbols = symbols_in(expanded.graph),
       .workspaces = workspaces_of(expanded, schedule, walk.structure),
       .row_axis = std::nullopt,
+      .column_axis = std::nullopt,
       .lanes_are_parallel = schedule.lane_axis && !walk.structure.is_reduced(*schedule.lane_axis),
       .online = &expanded};
   facts.structure.level.resize(expanded.graph.values.size(), 0);

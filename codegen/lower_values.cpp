@@ -17,13 +17,18 @@ bool LaunchLowering::varies_along(TileValueId id, const std::optional<AxisId>& a
 std::string LaunchLowering::value_key(TileValueId id) const {
   std::string key = "%" + std::to_string(id.index);
   if (varies_along(id, schedule_.lane_axis)) key += " lane " + std::to_string(copies_.lane);
-  if (varies_along(id, facts_.row_axis)) key += " row " + std::to_string(copies_.row);
+  if (varies_along(id, facts_.row_axis)) key += " row " + std::to_string(copies_.row_in_column());
+  if (varies_along(id, facts_.column_axis)) key += " column " + std::to_string(copies_.column());
   return key;
 }
 
 std::string LaunchLowering::copy_suffix(TileValueId id) const {
   std::string suffix;
-  if (copies_.rows > 1 && varies_along(id, facts_.row_axis)) suffix += "_" + std::to_string(copies_.row);
+  const int columns = copies_.rows / copies_.column_rows;
+  if (columns > 1 && varies_along(id, facts_.column_axis)) suffix += "_" + std::to_string(copies_.column());
+  if (copies_.column_rows > 1 && varies_along(id, facts_.row_axis)) {
+    suffix += "_" + std::to_string(copies_.row_in_column());
+  }
   if (copies_.lanes > 1 && varies_along(id, schedule_.lane_axis))
     suffix += "_" + std::to_string(copies_.lane);
   return suffix;

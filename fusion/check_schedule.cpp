@@ -22,6 +22,7 @@ class Checker {
   void check_walk();
   void check_keep();
   void check_rows();
+  void check_columns();
   void check_split();
   void check_accumulate();
   void check_staged();
@@ -146,8 +147,9 @@ void Checker::check_keep() {
 }
 
 void Checker::check_rows() {
-  require(one_of(schedule_.rows, {1, 2, 4, 6, 8}),
-          "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 4, 6 or 8");
+  require(one_of(schedule_.rows, {1, 2, 3, 4, 6, 8}),
+          "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 3, 4, 6 or 8");
+  if (schedule_.columns > 1) check_columns();
   if (schedule_.rows <= 1) return;
   require(has_reductions(), "rows: blocking rows needs a reduction");
   require(!schedule_.accumulate_in_scratch, "rows: accumulators in scratch are a row already");
@@ -157,6 +159,25 @@ void Checker::check_rows() {
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
                                           " is no multiple of " + std::to_string(schedule_.rows));
+}
+
+void Checker::check_columns() {
+  require(one_of(schedule_.columns, {1, 2, 3, 4, 6, 8}),
+          "rows: " + std::to_string(schedule_.columns) + " columns are not 1, 2, 3, 4, 6 or 8");
+  const bool is_simple =
+      std::none_of(structure_.reductions.begin(), structure_.reductions.end(), [&](TileValueId id) {
+        const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
+        return reduce == nullptr || info(reduce->kind).is_index;
+      });
+  require(has_reductions() && structure_.passes == 1 && is_simple && !schedule_.accumulate_in_scratch,
+          "rows: columns are sums of one pass that rows share");
+  require(schedule_.lane_axis && structure_.is_reduced(*schedule_.lane_axis),
+          "rows: columns need lanes along a reduced axis");
+  const std::optional<AxisId> axis = column_axis(schedule_);
+  require(axis.has_value(), "rows: there is no second parallel axis to block");
+  if (!axis) return;
+  require(tile_of(*axis)->tile % schedule_.columns == 0,
+          "rows: the tile of " + name(*axis) + " is no multiple of " + std::to_string(schedule_.columns));
 }
 
 void Checker::check_split() {
@@ -316,7 +337,7 @@ void Checker::check_limits(const Target& target) {
   if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch) return;
   // Without blocking, spilling is the compiler's business.
   const auto single = static_cast<int64_t>(structure_.reductions.size());
-  const int64_t vectors = single * schedule_.rows * schedule_.unroll;
+  const int64_t vectors = single * schedule_.rows * schedule_.columns * schedule_.unroll;
   require(vectors == single || vectors < target.vector_registers,
           "lanes: " + std::to_string(vectors) + " accumulators do not fit " +
               std::to_string(target.vector_registers) + " registers");

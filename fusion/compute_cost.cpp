@@ -164,7 +164,7 @@ PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>&
 double ComputeCost::chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const {
   if (schedule.accumulate_in_scratch) return 0;
   const bool scan = std::holds_alternative<TileScan>(graph_[reduction].op);
-  const int side_by_side = scan ? 1 : schedule.unroll * schedule.rows;
+  const int side_by_side = scan ? 1 : schedule.unroll * schedule.rows * schedule.columns;
   return times / rates_.chain / side_by_side;
 }
 
@@ -173,12 +173,13 @@ double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& sch
   double points = 1;
   for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
   const double accumulators = std::log2(schedule.unroll) / rates_.chain;  // added up before
-  return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows;
+  return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows / schedule.columns;
 }
 
 // Panels are filled once in a task: blocks of vectors go through registers.
 double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   double cycles = 0;
+  if (!packs_panels(facts_.structure, schedule)) return cycles;
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
     double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, target_);
@@ -194,7 +195,8 @@ double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Sche
     PortCycles each = cycles_[staged.load.index];
     each.store += 1 / rates_.store;
     each.shuffle += turns ? std::log2(schedule.lanes) / rates_.permute : 0;
-    cycles += vectors * each.total();
+    // A block is loaded, turned and stored one after the other.
+    cycles += vectors * (each.load + each.shuffle + each.store + each.vector + each.whole);
   }
   return cycles;
 }
@@ -216,11 +218,9 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
     cycles.store += times / kScratchRows / rates_.store;
   }
   const std::vector<bool> everything(graph_.axes.size(), true);
-  const int rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows;
+  const int rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows * schedule.columns;
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
-  const bool packs = pass == 0 && packs_panels(facts_.structure, schedule);
-  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles +
-         (packs ? packing_cycles(nest, schedule) : 0);
+  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
 }
 
 double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {

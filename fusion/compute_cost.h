@@ -19,6 +19,7 @@ class ComputeCost {
                      const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // Values that vary along no reduced axis, with their stores: once for an element of the parallel axes.
   double outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  double packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // At most the cycles of all passes and of what is outside, for any schedule with these lanes.
   double lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
                      std::optional<AxisId> lane_axis) const;
@@ -35,7 +36,6 @@ class ComputeCost {
   PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                          const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
-  double packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
   double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;

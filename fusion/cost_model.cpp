@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "fusion/contraction.h"
+
 namespace tilefuse {
 namespace {
 
@@ -11,7 +13,10 @@ namespace {
 // of it and a branch.
 constexpr double kConstantTailCycles = 6, kMaskedTailCycles = 40;
 constexpr double kCorrectionCycles = 25;  // of one carried value: a sum over lanes, or an exponential
-constexpr double kUnrolledTrips = 4;      // compilers write out loops of so few
+// Of blocks of multiplications, what is fetched is known long before: the exponent of the norm in which
+// compute and traffic add up.
+constexpr double kContractionNorm = 4;
+constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
 
 }  // namespace
 
@@ -20,7 +25,7 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       facts_(facts),
       threads_(threads),
       lanes_of_f32_(target.vector_bytes / 4.0),
-      rates_{target.rate("overlap.norm"),
+      rates_{has_contraction(graph) ? kContractionNorm : target.rate("overlap.norm"),
              target.rate("loop.start"),
              target.rate("tile.start"),
              target.rate("launch.host"),
@@ -118,7 +123,15 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
   const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
   const bool one_norm = traffic.window_bytes(schedule) <= usable_l1_;
 
+  const auto cache_us = [&](const Traffic& bytes) {
+    return (bytes.l2_bytes / rates_.l2_gbs + bytes.l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
+           1e3;
+  };
+
   Parts parts;
+  const Traffic packed = traffic.packing(nest, schedule);  // waited for: nothing else is done meanwhile
+  parts.packing = busiest * overlap(rates_.norm, {compute_.packing_cycles(nest, schedule) * us_per_cycle,
+                                                  cache_us(packed), packed.dram_ns / 1e3 * threads});
   double compute = 0, cache = 0, dram = 0;
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     double cycles = compute_.pass_cycles(pass, passes, nest, schedule);
@@ -126,9 +139,7 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
     compute += cycles * us_per_cycle * busiest;
     const size_t walked_to = online ? first_walked(pass + 1) : pass + 1;
     for (size_t walked = online ? first_walked(pass) : pass; walked < walked_to; ++walked) {
-      cache += (moved[walked].l2_bytes / rates_.l2_gbs +
-                moved[walked].l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
-               1e3 * busiest;
+      cache += cache_us(moved[walked]) * busiest;
       dram += moved[walked].dram_ns / 1e3 * busiest * threads;
     }
     const bool joined = online && walked_to == first_walked(pass);  // with the next pass
@@ -158,6 +169,7 @@ std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
   }
   std::vector<CostTerm> terms = {{"compute", parts.compute}, {"cache", parts.cache}, {"DRAM", parts.dram}};
   terms.push_back({"overlap", parts.together - parts.compute - parts.cache - parts.dram});
+  if (parts.packing > 0) terms.push_back({"packing", parts.packing});
   terms.push_back({"starts", parts.starts});
   if (parts.combine > 0) terms.push_back({"combine", parts.combine});
   terms.push_back({"launch", parts.launch});

@@ -38,8 +38,8 @@ class CostModel {
         gigahertz;
   };
   struct Parts {  // microseconds
-    double compute = 0, cache = 0, dram = 0, together = 0, starts = 0, combine = 0, launch = 0;
-    double total() const { return together + starts + combine + launch; }
+    double compute = 0, cache = 0, dram = 0, together = 0, packing = 0, starts = 0, combine = 0, launch = 0;
+    double total() const { return together + packing + starts + combine + launch; }
   };
 
   const PassValues& pass_values(const std::vector<TileValueId>& keep);

@@ -139,7 +139,9 @@ ScheduleSystem VariableMaker::make() {
   add_lanes();
   add_walk();
   system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});
-  system_.rows = add("rows", {numbered(1), numbered(2), numbered(4), numbered(6), numbered(8)});
+  system_.rows = add("rows", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});
+  system_.columns =
+      add("columns", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});
   system_.split = add("split", with_pinned("split", splits()));
   add_stage();
   for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {

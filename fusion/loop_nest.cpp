@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fusion/panels.h"
 
@@ -9,6 +10,7 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
+constexpr int64_t kPageBytes = 4096;  // of which caches know the offset in an address
 
 double tile_extent(const RegionFacts& facts, const AxisTile& tile) {
   const double extent = facts.extent[tile.axis.index];
@@ -17,15 +19,29 @@ double tile_extent(const RegionFacts& facts, const AxisTile& tile) {
 
 bool varies(const Access& access, AxisId axis) { return access.varies_along(axis); }
 
-// Bytes touched by the loops from `first` on.
-double footprint(const std::vector<NestLoop>& nest, size_t first, const Access& access) {
-  double elements = 1, contiguous = 1;
+// Lines at a distance that divides a page share the sets of a cache: as many times more of it are taken.
+double crowding(const AxisAccess& along, double trips, double run_bytes, const Access& access) {
+  if (!access.is_shared || along.kind != AxisAccess::Kind::Strided) return 1;
+  const auto distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
+  return std::clamp(double(distance) / run_bytes, 1.0, std::max(1.0, trips));
+}
+
+struct Touched {
+  double bytes = 0;  // by the loops from some loop on
+  double room = 0;   // that they take in a cache
+};
+Touched footprint(const std::vector<NestLoop>& nest, size_t first, const Access& access) {
+  double elements = 1, contiguous = 1, crowded = 1;
   for (size_t i = first; i < nest.size(); ++i) {
     const AxisAccess::Kind kind = access.along[nest[i].axis.index].kind;
     if (kind == AxisAccess::Kind::Unit) contiguous *= nest[i].trips;
     if (kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular) elements *= nest[i].trips;
   }
-  return elements * std::max(kLineBytes, contiguous * access.element_bytes);
+  const double run_bytes = std::max(kLineBytes, contiguous * access.element_bytes);
+  for (size_t i = first; i < nest.size(); ++i) {
+    crowded = std::max(crowded, crowding(access.along[nest[i].axis.index], nest[i].trips, run_bytes, access));
+  }
+  return {elements * run_bytes, elements * run_bytes * crowded};
 }
 
 }  // namespace
@@ -57,14 +73,15 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
     const double trips = std::ceil(facts.extent[tile.axis.index] / inner);
     if (trips > 1) nest.push_back({tile.axis, trips, inner, true});
   }
-  const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule);
+  const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),
+                              column = column_axis(schedule);
   std::vector<NestLoop> outside, inside;  // of the loop over lanes
   const std::vector<AxisId> packed = panel_axes(facts, schedule);
   const std::vector<AxisId> order = parallel_loop_order(schedule, packed);
   const auto lane_place = std::find(order.begin(), order.end(), lane);
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis == lane) continue;
-    const double rows = tile.axis == row ? schedule.rows : 1;
+    const double rows = tile.axis == row ? schedule.rows : tile.axis == column ? schedule.columns : 1;
     const bool is_outside = std::find(order.begin(), lane_place, tile.axis) != lane_place;
     (is_outside ? outside : inside)
         .push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
@@ -89,6 +106,9 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   nest.insert(nest.end(), second.begin(), second.end());
   nest.insert(nest.end(), inside.begin(), inside.end());
   nest.insert(nest.end(), third.begin(), third.end());
+  if (schedule.columns > 1 && column) {
+    nest.push_back({*column, double(schedule.columns), 1, false, true});
+  }
   if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
   if (lane && in_blocks) nest.push_back({*lane, block, 1, false, true});
   return nest;
@@ -119,7 +139,7 @@ std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
   size_t level = 0;
   for (; level < nest.size(); ++level) {
     double together = 0;
-    for (const Access* access : accesses) together += footprint(nest, level, *access);
+    for (const Access* access : accesses) together += footprint(nest, level, *access).room;
     if (together <= limit) break;
   }
   std::vector<double> missed;
@@ -128,7 +148,7 @@ std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
     while (outer > 0 && !varies(*access, nest[outer - 1].axis)) --outer;
     // Neighbours in a line are read one right after the other.
     while (outer > 0 && access->along[nest[outer - 1].axis.index].kind == AxisAccess::Kind::Unit) --outer;
-    double bytes = footprint(nest, outer, *access);
+    double bytes = footprint(nest, outer, *access).bytes;
     for (size_t i = 0; i < outer; ++i) bytes *= nest[i].trips;
     missed.push_back(bytes);
   }

@@ -7,14 +7,12 @@
 namespace tilefuse {
 
 bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileValueId load) {
-  const bool contracts = std::any_of(structure.reductions.begin(), structure.reductions.end(),
-                                     [&](TileValueId id) { return contraction_of(graph, id).has_value(); });
   const auto varies = [&](AxisId axis) {
     return std::binary_search(graph[load].axes.begin(), graph[load].axes.end(), axis);
   };
   const auto along =
       static_cast<size_t>(std::count_if(structure.parallel.begin(), structure.parallel.end(), varies));
-  return contracts && structure.varies_along_reduced(graph, load) && along > 0 &&
+  return has_contraction(graph) && structure.varies_along_reduced(graph, load) && along > 0 &&
          along < structure.parallel.size();
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/match.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
@@ -102,6 +103,9 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
     facts.extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
   }
   facts.accesses = collect_accesses(graph, hints);
+  for (Access& access : facts.accesses) {
+    access.is_shared = access.load && is_shared_by_rows(graph, facts.structure, *access.load);
+  }
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
   for (TileValueId reduction : facts.structure.reductions) {
     const TileOp& op = graph[reduction].op;
@@ -164,11 +168,19 @@ std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, c
   return passes;
 }
 
-std::optional<AxisId> row_axis(const Schedule& schedule) {
+namespace {
+
+// The `skipped`-th parallel axis from inside that is not the lane axis.
+std::optional<AxisId> axis_beside_lanes(const Schedule& schedule, int skipped) {
   for (size_t i = schedule.grid.size(); i-- > 0;) {
-    if (schedule.grid[i].axis != schedule.lane_axis) return schedule.grid[i].axis;
+    if (schedule.grid[i].axis != schedule.lane_axis && skipped-- == 0) return schedule.grid[i].axis;
   }
   return std::nullopt;
 }
+
+}  // namespace
+
+std::optional<AxisId> row_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 0); }
+std::optional<AxisId> column_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 1); }
 
 }  // namespace tilefuse

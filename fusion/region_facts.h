@@ -25,6 +25,7 @@ struct Access {  // one load or one store
   BufferId buffer;
   int element_bytes = 4;
   std::vector<AxisAccess> along;  // by AxisId
+  bool is_shared = false;         // by rows of a contraction (panels.h)
   bool varies_along(AxisId axis) const { return along[axis.index].kind != AxisAccess::Kind::Broadcast; }
 };
 
@@ -60,6 +61,8 @@ std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, c
 
 // The innermost parallel axis of the grid order that is not the lane axis: the one that `rows` blocks.
 std::optional<AxisId> row_axis(const Schedule& schedule);
+// The next one out: that of `columns`.
+std::optional<AxisId> column_axis(const Schedule& schedule);
 
 // Bytes of one element held on chip: f16 and bf16 are held in f32.
 int held_bytes(DType dtype);

@@ -5,7 +5,7 @@
 //     lanes    col = 16, unroll 2
 //     grid     row = 1
 //     walk     multi_pass; keep %e          (or: multi_pass; accumulate in scratch)
-//     rows     1
+//     rows     1                                    (or 6 x 4: of two axes)
 //     split    1
 //     stage    none
 //     stores   %y: streamed
@@ -75,6 +75,7 @@ struct Schedule {
   std::optional<AxisTile> block;  // online: elements of a reduced axis between two corrections
   std::vector<TileValueId> keep;  // values kept in scratch between passes of one task
   int rows = 1;       // register block: elements of the innermost non-lane parallel axis at a time
+  int columns = 1;    // and of the next axis out, where lanes run along a reduced axis
   int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch
   bool accumulate_in_scratch = false;  // outer reductions only
   std::vector<StagedLoad> staged;

@@ -35,6 +35,7 @@ class LimitWriter : private RuleWriter {
   void add_online();
   void add_keep();
   void add_rows();
+  void add_columns();
   void add_split();
   void add_accumulate();
   void add_stage();
@@ -44,7 +45,7 @@ class LimitWriter : private RuleWriter {
   bool has_reductions() const { return !structure_.reductions.empty(); }
   const std::string& name(AxisId axis) const { return graph_[axis].name; }
   std::optional<VariableId> tile_variable(AxisId axis) const;
-  std::optional<AxisId> row_axis_beside(int64_t lane_axis) const;
+  std::optional<AxisId> row_axis_beside(int64_t lane_axis, int skipped = 0) const;
   void add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const;
   std::string why_never_staged(TileValueId load) const;
   void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
@@ -67,9 +68,9 @@ std::optional<VariableId> LimitWriter::tile_variable(AxisId axis) const {
   return std::nullopt;
 }
 
-std::optional<AxisId> LimitWriter::row_axis_beside(int64_t lane_axis) const {
+std::optional<AxisId> LimitWriter::row_axis_beside(int64_t lane_axis, int skipped) const {
   for (size_t i = system_.grid.size(); i-- > 0;) {
-    if (system_.grid[i].first.index != lane_axis) return system_.grid[i].first;
+    if (system_.grid[i].first.index != lane_axis && skipped-- == 0) return system_.grid[i].first;
   }
   return std::nullopt;
 }
@@ -92,7 +93,8 @@ void LimitWriter::add_registers() {
   if (single == 0) return;
   AtMost fits{{}, std::max(single, double(target_.vector_registers - 1)), "registers"};
   fits.sum.push_back({single,
-                      {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll),
+                      {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.columns),
+                       number_of(system_.unroll),
                        factor(system_.lanes, [](int64_t lanes) { return lanes > 1 ? 1.0 : 0.0; })}});
   if (has_contraction(graph_)) {  // of one operand a vector for each column, of the other one at a time
     fits.sum.push_back({1, {if_equal(system_.accumulate, 0), number_of(system_.unroll)}});
@@ -202,6 +204,27 @@ void LimitWriter::add_rows() {
     }
     require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
             "the tile of " + name(*row) + " is whole blocks of rows");
+  }
+}
+
+void LimitWriter::add_columns() {
+  if (!has_reductions() || structure_.passes > 1 || facts_.has_scan || facts_.has_index_reduction) {
+    require({is(system_.columns, 1)}, "columns are sums of one pass that rows share");
+    return;
+  }
+  const Choice reduced = where(system_.lane_axis, [&](int64_t axis) {
+    return axis >= 0 && structure_.is_reduced(AxisId{static_cast<uint32_t>(axis)});
+  });
+  require({is(system_.columns, 1), reduced}, "columns beside rows need lanes along a reduced axis");
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    const std::optional<AxisId> column = row_axis_beside(lane.number, 1);
+    if (!column) {
+      require({is_not(system_.lane_axis, lane.number), is(system_.columns, 1)},
+              "there is no second parallel axis to take columns from");
+      continue;
+    }
+    require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*column), {system_.columns}},
+            "the tile of " + name(*column) + " is whole blocks of columns");
   }
 }
 
@@ -394,6 +417,7 @@ void add_limits(const TileGraph& graph, const Target& target, const RegionFacts&
   writer.add_walk();
   writer.add_keep();
   writer.add_rows();
+  writer.add_columns();
   writer.add_split();
   writer.add_accumulate();
   writer.add_stage();

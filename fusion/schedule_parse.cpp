@@ -168,6 +168,7 @@ Schedule ScheduleParser::parse() {
   if (cursor_.accept("carries")) cursor_.until("\n");  // follows from the tile graph
   cursor_.expect("rows");
   schedule_.rows = static_cast<int>(positive());
+  if (cursor_.accept("x")) schedule_.columns = static_cast<int>(positive());
   cursor_.expect("split");
   schedule_.split = positive();
   stage();

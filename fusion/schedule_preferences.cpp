@@ -175,8 +175,13 @@ void PreferenceWriter::prefer_walk() {
 // Results side by side share what a contraction loads. Other reductions share nothing across rows: there they
 // only hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
-  if (contracts_) return;
-  require({is_not(system_.rows, 6)}, "a power of two of rows");
+  if (contracts_) {
+    require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
+    return;
+  }
+  require({is(system_.columns, 1)}, "rows share nothing that columns would load once");
+  require({where(system_.rows, [](int64_t rows) { return rows != 3 && rows != 6; })},
+          "a power of two of rows");
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
     const Choice others{system_.lane_axis,
@@ -255,7 +260,7 @@ void PreferenceWriter::prefer_task_count() {
     for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
   }
   many.sum[0].factors.push_back(factor(system_.split, inverse));
-  const double enough = contracts() ? kFewestPanels : kFewestTasks;
+  const double enough = contracts_ ? kFewestPanels : kFewestTasks;
   const double fewest = std::min({enough, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
   for (const auto& [axis, tile] : system_.grid) {

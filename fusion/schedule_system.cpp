@@ -22,6 +22,7 @@ Schedule schedule_of(const ScheduleSystem& system, const TileGraph& graph, const
   if (lane_axis >= 0) schedule.lane_axis = AxisId{static_cast<uint32_t>(lane_axis)};
   schedule.unroll = static_cast<int>(number(system.unroll));
   schedule.rows = static_cast<int>(number(system.rows));
+  schedule.columns = static_cast<int>(number(system.columns));
   schedule.split = number(system.split);
   schedule.walk = static_cast<Walk>(number(system.walk));
   schedule.accumulate_in_scratch = number(system.accumulate) != 0;

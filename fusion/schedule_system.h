@@ -14,7 +14,7 @@ namespace tilefuse {
 
 struct ScheduleSystem {
   ConstraintSystem constraints;
-  VariableId lane_axis, lanes, accumulate, walk, unroll, rows, split;
+  VariableId lane_axis, lanes, accumulate, walk, unroll, rows, columns, split;
   std::vector<std::pair<TileValueId, VariableId>> keep;
   std::vector<std::pair<TileValueId, VariableId>> stage;
   std::vector<std::pair<BufferId, VariableId>> store;

@@ -32,6 +32,11 @@ std::string grid_text(const Schedule& schedule, const TileGraph& graph) {
   return text.empty() ? "none" : text;
 }
 
+std::string rows_text(const Schedule& schedule) {
+  const std::string rows = std::to_string(schedule.rows);
+  return schedule.columns > 1 ? rows + " x " + std::to_string(schedule.columns) : rows;
+}
+
 std::string walk_text(const Schedule& schedule, const TileGraph& graph) {
   std::string text(walk_name(schedule.walk));
   if (schedule.block) {
@@ -100,7 +105,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("grid", grid_text(schedule, graph));
   line("walk", walk_text(schedule, graph));
   if (schedule.walk == Walk::Online) line("carries", carries_text(graph));
-  line("rows", std::to_string(schedule.rows));
+  line("rows", rows_text(schedule));
   line("split", std::to_string(schedule.split));
   line("stage", stage_text(schedule, graph));
   line("stores", stores_text(schedule, graph));

@@ -26,7 +26,8 @@ constexpr double kStreamShare = 0.03;
 
 double code_share(const Schedule& schedule) {
   const int doublings = std::countr_zero(static_cast<unsigned>(schedule.unroll)) +
-                        std::countr_zero(static_cast<unsigned>(schedule.rows));
+                        std::countr_zero(static_cast<unsigned>(schedule.rows)) +
+                        std::bit_width(static_cast<unsigned>(schedule.columns)) - 1;
   return 1 + kCodeShare * doublings + kKeepShare * double(schedule.keep.size()) +
          (schedule.streamed.empty() ? 0 : kStreamShare);
 }
@@ -85,7 +86,8 @@ double Solver::lower_bound(const Domains& domains) {
 
 bool same_code(const Schedule& a, const Schedule& b) {
   return a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll && a.rows == b.rows &&
-         a.walk == b.walk && a.keep == b.keep && a.accumulate_in_scratch == b.accumulate_in_scratch;
+         a.columns == b.columns && a.walk == b.walk && a.keep == b.keep &&
+         a.accumulate_in_scratch == b.accumulate_in_scratch;
 }
 
 // In order, but of those that differ in tiles and stores only the first few: who times a short list wants

@@ -8,13 +8,10 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
-constexpr double kSequentialBytes = 4096;  // a piece this long costs what a straight walk costs
-constexpr double kRestartBytes = 256;      // what a jump costs from L3: as much as so many bytes more
-
-// By how much walking L3 in short pieces is slower: the prefetcher begins anew with each.
-double piece_factor(const MemoryWalk& walk) {
-  return walk.rows > 1 ? 1 + kRestartBytes / std::max(kLineBytes, walk.run_bytes) : 1;
-}
+constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
+constexpr double kRestartBytes = 256;       // what a jump costs from L3: as much as so many bytes more
+constexpr double kPageRestartBytes = 1024;  // and to a page whose address is not remembered
+constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {
   const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
@@ -170,6 +167,19 @@ bool TrafficCost::moves(const Access& access, size_t level, const Schedule& sche
   return static_cast<MemoryLevel>(level) < home_;
 }
 
+// A panel as the multiplications read it.
+Access TrafficCost::panel_access(const Access& access, const Schedule& schedule) const {
+  Access panel = access;
+  panel.element_bytes = 4;
+  panel.is_shared = false;
+  for (const AxisId axis : facts_.structure.reduced) {
+    if (!access.varies_along(axis)) continue;
+    panel.along[axis.index] = {AxisAccess::Kind::Strided, int64_t{schedule.lanes} * schedule.unroll};
+  }
+  panel.along[schedule.lane_axis->index] = {AxisAccess::Kind::Unit, 1};
+  return panel;
+}
+
 Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                                   const std::vector<NestLoop>& nest, const Schedule& schedule,
                                   double window) const {
@@ -185,17 +195,64 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
     if (turned) add_turned(*access, schedule, traffic, moved);
     return turned;
   });
+  std::vector<Access> panels;
+  panels.reserve(accesses.size());
+  for (const Access*& access : accesses) {
+    if (!access->load || !is_staged(*access->load, schedule)) continue;
+    panels.push_back(panel_access(*access, schedule));
+    access = &panels.back();
+  }
   for (size_t level = 0; level < 3; ++level) {
     const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
     for (size_t i = 0; i < accesses.size(); ++i) {
       if (!moves(*accesses[i], level, schedule)) continue;
+      const bool is_panel = accesses[i]->load && is_staged(*accesses[i]->load, schedule);
+      if (is_panel && level > 0) continue;  // it fits L2
       if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
       if (level == 0) traffic.l2_bytes += missed[i];
-      if (level == 1) traffic.l3_bytes += missed[i] * piece_factor(memory_walk(single_rows, *accesses[i]));
+      if (level == 1)
+        traffic.l3_bytes += missed[i] * piece_factor(*accesses[i], memory_walk(single_rows, *accesses[i]));
       if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
     }
   }
   traffic.dram_ns = dram_ns(moved, schedule);
+  return traffic;
+}
+
+// By how much walking L3 in short pieces is slower: the prefetcher begins anew with each, and so does the
+// translation of addresses where there are more pages than it remembers.
+double TrafficCost::piece_factor(const Access& access, const MemoryWalk& walk) const {
+  if (walk.rows <= 1) return 1;
+  const bool jumps_pages = std::any_of(
+      access.along.begin(), access.along.end(),
+      [&](const AxisAccess& along) { return double(along.stride * access.element_bytes) >= kPageBytes; });
+  const bool forgets = access.is_shared && jumps_pages && facts_.footprint_bytes > kRememberedBytes;
+  const double restart = forgets ? kPageRestartBytes : kRestartBytes;
+  return 1 + restart / std::max(kLineBytes, walk.run_bytes);
+}
+
+Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
+  Traffic traffic;
+  if (!packs_panels(facts_.structure, schedule)) return traffic;
+  for (const StagedLoad& staged : schedule.staged) {
+    const Access& access = *access_[staged.load.index];
+    double bytes = access.element_bytes;
+    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
+      bytes *= access.varies_along(AxisId{a}) ? facts_.extent[a] : 1;
+    }
+    for (const NestLoop& loop : nest) {
+      if (loop.over_tasks && !access.varies_along(loop.axis)) bytes *= loop.trips;
+    }
+    const bool turns = staged.contiguous != schedule.lane_axis;
+    const double run = turns ? facts_.extent[staged.contiguous.index] : schedule.lanes * schedule.unroll;
+    const MemoryWalk walk{run * access.element_bytes, 2};
+    if (home_ > MemoryLevel::L1) traffic.l2_bytes += bytes;
+    if (home_ > MemoryLevel::L2) traffic.l3_bytes += bytes * piece_factor(access, walk);
+    if (home_ != MemoryLevel::Dram) continue;
+    traffic.dram_ns += bytes / kLineBytes *
+                       tables_.interleaved_ns(DramTables::Walked::Read, schedule.lanes,
+                                              facts_.extent[staged.contiguous.index] * access.element_bytes);
+  }
   return traffic;
 }
 

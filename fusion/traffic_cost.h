@@ -25,6 +25,8 @@ class TrafficCost {
                               const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // Bytes that one element of the parallel axes (one block of rows) touches in all its passes.
   double window_bytes(const Schedule& schedule) const;
+  // What filling the panels of a contraction moves.
+  Traffic packing(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double lower_bound_ns() const;  // DRAM time of reading and writing everything once
 
  private:
@@ -38,6 +40,8 @@ class TrafficCost {
   bool read_before(const Access& access, size_t pass,
                    const std::vector<std::vector<TileValueId>>& passes) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;
+  double piece_factor(const Access& access, const MemoryWalk& walk) const;
+  Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   Traffic pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                        const std::vector<NestLoop>& nest, const Schedule& schedule, double window) const;

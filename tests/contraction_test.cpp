@@ -111,6 +111,23 @@ std::string linear_of(const std::string& dtype) {
   return std::regex_replace(kLinear, std::regex("DTYPE"), dtype);
 }
 
+TEST_F(ContractionKernel, keeps_a_block_of_two_axes_in_registers) {
+  for (const char* decisions :
+       {"lanes k = 16\n grid i = all, j = all\n walk multi_pass\n rows 6 x 4\n split 1\n stage none\n"
+        " stores cached",
+        "lanes k = 8, unroll 2\n grid j = 8, i = 6\n walk multi_pass\n rows 2 x 8\n split 1\n stage none\n"
+        " stores cached",
+        "lanes k = 16\n grid i = 3, j = 1\n walk multi_pass\n rows 1 x 3\n split 3\n stage none\n"
+        " stores cached"}) {
+    for (const char* dtype : {"f32", "bf16"}) {
+      SCOPED_TRACE(std::string(decisions) + dtype);
+      expect_same(sized(linear_of(dtype), 8, 12, 64), decisions, {});
+      expect_same(sized(linear_of(dtype), 5, 27, 33), decisions, {});
+      expect_same(linear_of(dtype), decisions, {{"s0", 7}, {"s1", 20}, {"s2", 1200}});
+    }
+  }
+}
+
 TEST_F(ContractionKernel, packs_an_operand_turned) {
   for (const char* decisions :
        {"lanes j = 16, unroll 4\n grid i = all, j = 64\n walk multi_pass\n rows 6\n split 1\n"

@@ -62,6 +62,7 @@ class Drawer {
     if (chance(30)) schedule.split = one_of<int64_t>({2, 3, 8});
     schedule.accumulate_in_scratch = chance(30);
     if (chance(50)) draw_panels(schedule);
+    if (chance(30)) schedule.columns = one_of<int>({2, 3});
   }
 
   void draw_panels(Schedule& schedule) {
@@ -123,8 +124,8 @@ class Drawer {
 bool make_legal(const TileGraph& graph, Schedule& schedule) {
   const std::vector<void (*)(Schedule&)> repairs = {
       [](Schedule& s) { s.streamed.clear(); }, [](Schedule& s) { s.staged.clear(); },
-      [](Schedule& s) { s.rows = 1; }, [](Schedule& s) { s.split = 1; },
-      [](Schedule& s) { s.accumulate_in_scratch = false; }};
+      [](Schedule& s) { s.columns = 1; },      [](Schedule& s) { s.rows = 1; },
+      [](Schedule& s) { s.split = 1; },        [](Schedule& s) { s.accumulate_in_scratch = false; }};
   for (size_t i = 0; i <= repairs.size(); ++i) {
     if (check_schedule(graph, schedule).empty()) return true;
     for (const auto& repair : repairs) {

@@ -189,6 +189,16 @@ TILE_INLINE void stream_fence() {
 #endif
 }
 
+// A vector that is loaded once and stays: as a memory operand of each of its uses, it would be loaded by
+// each.
+template <class V>
+TILE_INLINE V in_register(V v) {
+#if defined(__x86_64__)
+  if constexpr (!is_wide<V>) asm("" : "+v"(v));
+#endif
+  return v;
+}
+
 template <class T>
 TILE_INLINE Compute<T> load_one(const T* p) {
   if constexpr (__is_same(T, bf16)) {
