@@ -58,7 +58,9 @@ void DemandBuilder::store_output(ValueId output, BufferId buffer) {
   const Exprs& strides = strides_of(output);
   for (size_t dim = 0; dim < assignment_.dims[number].size(); ++dim) {
     coordinates.push_back(coordinate_of(assignment_.leaves(number, dim)));
-    offset = offset + coordinates.back() * strides[dim];
+    // Without elements there is nothing to store: such an axis stays, whatever its stride.
+    const bool is_empty = graph_[output].type.shape[dim].is_constant(0);
+    offset = offset + coordinates.back() * (is_empty ? Expr(1) : strides[dim]);
   }
   const Place place{lists_.number(std::move(coordinates)), lists_.number({})};
   if (const Made value = demand(output, place)) writer_.add_store({*value, buffer, offset});

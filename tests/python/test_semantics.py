@@ -284,6 +284,21 @@ def test_reductions_of_nothing_as_in_eager():
     check(functions, torch.randn(3, 0))
 
 
+def test_gradients_of_nothing_as_in_eager():
+    """They are expanded from one number, in memory that has no place even for that."""
+
+    def gradients(function, x):
+        x = x.detach().requires_grad_()
+        y = function(x)
+        return torch.autograd.grad(y, x, torch.ones_like(y))[0]
+
+    for shape in ((0,), (3, 0), (0, 3)):
+        for function in (lambda x: x.prod(0, keepdim=True), lambda x: x.sum(0), lambda x: x.mean(-1), lambda x: x.logsumexp(0)):
+            x = torch.randn(shape)
+            got, expected = gradients(engine(function), x), gradients(function, x)
+            assert got.shape == expected.shape and got.dtype == expected.dtype
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool], ids=short)
 def test_dtype_arguments_as_in_eager(dtype):
     wanted = (torch.float64, torch.float32, torch.bfloat16) + ((torch.int64,) if not dtype.is_floating_point else ())
