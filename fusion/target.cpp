@@ -11,6 +11,7 @@
 #include <cpuid.h>
 #endif
 
+#include "core/nearest_name.h"
 #include "core/result.h"
 #include "fusion/target_profiles.h"
 
@@ -111,9 +112,14 @@ Target load_target(const std::string& name_or_path) {
   }
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
-    std::string known;
-    for (const std::string& name : target_names()) known += (known.empty() ? "" : ", ") + name;
-    throw UserError("target " + name_or_path + ": neither a file nor one of " + known);
+    std::string text = "target " + name_or_path + ": neither a file nor one of ";
+    std::vector<std::string_view> known;
+    for (const EmbeddedProfile& profile : embedded_profiles()) {
+      text.append(known.empty() ? "" : ", ").append(profile.name);
+      known.emplace_back(profile.name);
+    }
+    if (const auto nearest = nearest_name(name_or_path, known)) text += "; did you mean " + *nearest + "?";
+    throw UserError(text);
   }
   std::ifstream file(name_or_path);
   std::stringstream text;

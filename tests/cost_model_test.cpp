@@ -223,7 +223,13 @@ TEST(Target, complaints_name_the_file_and_the_field) {
       "mine.json: vector_bytes must be a power of two, got 48");
   EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 64, "unit": "bytes"}})"),
             "mine.json: vector_bytes lacks a source");
-  EXPECT_THROW(load_target("x86-zen5"), UserError);
+  try {
+    load_target("x86-zen5");
+    FAIL() << "there is no such target";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("target x86-zen5: neither a file nor one of x86-zen4, "));
+    EXPECT_THAT(error.what(), testing::EndsWith("; did you mean x86-zen4?"));
+  }
   EXPECT_THROW(Target{}.rate("clk_per_vector.exp"), UserError);
 }
 
