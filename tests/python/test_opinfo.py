@@ -30,6 +30,7 @@ from opinfo_cases import (
     samples_of,
     table,
 )
+from single_calls import SINGLE_CALLS
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -39,20 +40,6 @@ SEED = 20
 # What torch itself cannot trace: the shape of the result is in the data.
 UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException)
 UNTRACED = {"nn.functional.gaussian_nll_loss"}  # asks whether any variance is negative
-# Of the table, and not in the graphs that AOTAutograd makes of these samples: torch.export leaves them whole, or
-# AOTAutograd takes them apart, gives them another name, or needs a sample that is not among so few.
-# test_capture_import.py calls them one by one.
-ONLY_EXPORTED = {
-    "__and__", "__lshift__", "__or__", "__rshift__", "__xor__", "_fused_rms_norm",
-    "_native_batch_norm_legit_no_training", "_reshape_copy", "atleast_1d", "batch_norm", "broadcast_to", "chunk",
-    "concat", "concatenate", "contiguous", "convert_element_type", "detach_copy", "dropout", "expand_as", "eye",
-    "feature_dropout", "flatten", "full", "group_norm", "hardshrink", "hardshrink_backward", "isfinite",
-    "layer_norm", "lift_fresh", "log_sigmoid", "log_softmax", "mT", "movedim", "narrow", "native_batch_norm",
-    "nll_loss2d_backward", "nll_loss2d_forward", "one_hot", "pad", "positive", "ravel", "relu6", "reshape",
-    "reshape_as", "rms_norm", "select_copy", "selu", "slice_copy", "softmax", "softshrink", "softshrink_backward",
-    "special_expit", "square", "swapaxes", "swapdims", "tensor_split", "tile", "to", "true_divide", "type_as",
-    "unflatten", "unsafe_chunk", "unsafe_split_with_sizes", "view_as",
-}  # fmt: skip
 
 
 def cases():
@@ -181,9 +168,10 @@ def test_every_operator_of_the_table_has_samples():
                 outputs = pytree.tree_leaves(compiled(call, recorder)(*arguments))
                 outputs = [o for o in outputs if is_tensor(o) and o.grad_fn is not None]
                 torch.autograd.backward(outputs, [upstream(o) for o in outputs])
-    missing = table() - reached - UNINITIALISED - ONLY_EXPORTED
+    called_alone = {name.split(".")[-2] for name in SINGLE_CALLS}  # by test_capture_import.py
+    missing = table() - reached - UNINITIALISED - called_alone
     assert not missing, f"no sample reaches {sorted(missing)}"
-    assert (ONLY_EXPORTED | UNINITIALISED) <= table()
+    assert UNINITIALISED <= table()
 
 
 def test_composites_exist():
