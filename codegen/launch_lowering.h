@@ -14,12 +14,14 @@
 //   online       lower_online.cpp     blocks, and what is carried from one to the next
 //   parts        lower_split.cpp      partial results and their combination
 //   pairs        lower_pairs.cpp      two vectors by one load
+//   chains       lower_chain.cpp      nests one after the other inside a task
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
 #pragma once
 #include <array>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +31,7 @@
 #include "codegen/region_program.h"
 #include "codegen/scope_stack.h"
 #include "codegen/spell_reduce.h"
+#include "fusion/chain.h"
 #include "fusion/expand_online.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
@@ -48,6 +51,7 @@ struct LoweringFacts {
   int columns = 1;
   bool lanes_are_parallel = false;
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
+  const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
 };
 
 enum class LaunchPart : uint8_t {
@@ -55,6 +59,8 @@ enum class LaunchPart : uint8_t {
   Partial,  // reductions of one part of the outermost reduced axis, into workspaces
   Combine,  // the parts, in order, and what follows them
 };
+
+LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule);  // of plain walks
 
 // The coordinates a loop walks. Ends that are size expressions are known as such.
 struct LoopRange {
@@ -68,9 +74,11 @@ struct LoopRange {
 class LaunchLowering {
  public:
   LaunchLowering(const LoweringFacts& facts, LaunchPart part, std::string kernel_name);
+  LaunchLowering(const LaunchLowering&) = delete;
+  LaunchLowering& operator=(const LaunchLowering&) = delete;
 
   void run();
-  Kernel take_kernel() { return std::move(kernel_); }
+  Kernel take_kernel() { return std::move(own_->kernel); }
   const Expr& tiles() const { return tiles_; }
   const Expr& scratch_bytes() const { return scratch_bytes_; }
   bool checks_indices() const { return checks_indices_; }
@@ -213,6 +221,20 @@ class LaunchLowering {
   void store_carried(const ExpandedPass& pass);
   void merge_parts();
 
+  // ---- chains
+  struct Build {  // what the nests of a chain write to together
+    explicit Build(Kernel made) : kernel(std::move(made)), scopes(kernel) {}
+    Kernel kernel;
+    ScopeStack scopes;
+  };
+  LaunchLowering(const LoweringFacts& nest, LaunchLowering& task);
+  void remember_task();
+  void run_chain();
+  void run_nests(ChainNest::Phase phase);
+  void run_nest();
+  void block_loop();
+  Code chain_tile_pointer(BufferId buffer);
+
   // ---- values
   Computed value(TileValueId id);
   Computed compute(TileValueId id);
@@ -280,6 +302,7 @@ class LaunchLowering {
   Code scratch_pointer(const std::string& name, DType dtype, const Expr& elements);
   Address scratch_address(const ScratchRow& row, int depth);
   Expr task_coordinate(AxisId axis) const;  // from the first one of the task
+  Expr scratch_length(AxisId axis) const;
   Expr task_length(AxisId axis, int64_t multiple) const;
   void stage_loads(AxisId opening);
   void fill_staged(const StagedLoad& staged);
@@ -297,8 +320,10 @@ class LaunchLowering {
   const Schedule& schedule_;
   const Structure& structure_;
   LaunchPart part_;
-  Kernel kernel_;
-  ScopeStack scopes_;
+  std::unique_ptr<Build> own_;  // absent: a nest's, which writes to that of its task
+  Kernel& kernel_;
+  ScopeStack& scopes_;
+  int base_depth_ = 0;  // where values go that vary along nothing
   std::map<AxisId, BoundAxis> bound_;
   std::map<AxisId, LoopRange> task_;  // what the task covers of a parallel axis that it loops over
   Copies copies_;

@@ -21,6 +21,9 @@ Code LaunchLowering::buffer_pointer(BufferId buffer) {
   const Buffer& facts = graph_[buffer];
   const std::string key = "buffer " + std::to_string(buffer.index);
   if (const Computed* known = scopes_.find(key)) return known->code;
+  if (facts.role == Buffer::Role::Scratch) {
+    return scopes_.remember(key, {chain_tile_pointer(buffer), 0, false}).code;
+  }
   const bool is_output = facts.role == Buffer::Role::Output;
   const CodeType type{facts.dtype, is_output ? CodeShape::Pointer : CodeShape::ConstPointer};
   const Code slot = subscript(reference(kBuffers), integer(buffer.index));
@@ -285,7 +288,8 @@ void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
                         schedule_.streamed.end();
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};
-  const int group = static_cast<int>(&store - graph_.stores.data());
+  std::optional<int> group;  // scratch is read again
+  if (buffer.role == Buffer::Role::Output) group = static_cast<int>(&store - graph_.stores.data());
   store_at(address(place, {}), value, {buffer.dtype, streamed, "%" + graph_[store.value].name, group});
 }
 

@@ -169,7 +169,7 @@ bool LaunchLowering::uses_lanes(const Expr& e) const {
 }
 
 int LaunchLowering::depth_of(const std::vector<AxisId>& axes) const {
-  int depth = 0;
+  int depth = base_depth_;
   for (const AxisId axis : axes) {
     const auto found = bound_.find(axis);
     TILEFUSE_CHECK(found != bound_.end(), "a value is wanted outside the loop over " + graph_[axis].name);
@@ -181,7 +181,7 @@ int LaunchLowering::depth_of(const std::vector<AxisId>& axes) const {
 int LaunchLowering::depth_of(const Expr& e) const {
   std::vector<AxisId> axes;
   for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
-  int depth = depth_of(axes);
+  int depth = axes.empty() ? 0 : depth_of(axes);
   for (const std::string& symbol : symbols_of(e)) {
     const Computed* known = scopes_.find("size " + symbol);
     depth = std::max(depth, known == nullptr ? 0 : known->depth);

@@ -32,15 +32,17 @@ Code LaunchLowering::named(int depth, const std::string& name, const Code& code)
 LoopRange LaunchLowering::whole_range(AxisId axis) {
   const Expr& extent = facts_.extents[axis.index];
   const std::string key = "end of " + std::to_string(axis.index);
-  if (scopes_.find(key) == nullptr) {
-    scopes_.remember(key, {named(0, graph_[axis].name + "_end", index_code(extent)), 0, false});
+  const Computed* known = scopes_.find(key);
+  if (known == nullptr || known->depth < base_depth_) {  // another nest's axis has this number
+    const Code end = named(base_depth_, graph_[axis].name + "_end", index_code(extent));
+    known = &scopes_.remember(key, {end, base_depth_, false});
   }
   return {.first = integer(0),
-          .last = scopes_.find(key)->code,
+          .last = known->code,
           .first_value = 0,
           .last_value = extent.constant(),
           .granule = granule_of(extent),
-          .depth = 0,
+          .depth = base_depth_,
           .low = 0,
           .high = extent};
 }
@@ -141,6 +143,7 @@ void LaunchLowering::bind_grid() {
       task ? bind_task(task->axis, task->tile, coordinates[i]) : bind_part(coordinates[i]);
     }
     scopes_.blank();
+    if (facts_.chain != nullptr) return run_chain();
     parallel_loops(0);
   };
   scopes_.open();

@@ -35,7 +35,7 @@ LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
     if (!structure_.is_reduced(axis)) continue;
     row.offset = row.offset + Expr::index(static_cast<int>(axis.index)) * length;
     const int64_t multiple = axis == staged.contiguous ? schedule_.lanes : 1;
-    length = length * simplify(ceildiv(facts_.extents[axis.index], multiple) * multiple);
+    length = length * simplify(ceildiv(scratch_length(axis), multiple) * multiple);
   }
   row.pointer = scratch_pointer(row.name, row.dtype, length);
   return row;

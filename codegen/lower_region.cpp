@@ -4,7 +4,6 @@
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
 #include "fusion/region_graph.h"
-#include "fusion/schedule_system.h"
 
 namespace tilefuse {
 namespace {
@@ -21,10 +20,9 @@ void refuse(LoweredRegion& lowered, const Graph& graph, const RegionNodes& regio
   lowered.compiled.fallback = to_text(region_graph(graph, region));
 }
 
-std::string constraints_text(const TileGraph& tiles, const Target& target, const LoweringOptions& options) {
-  const auto facts = collect_schedule_facts(tiles, options.hints);
-  if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
-  return to_text(collect_constraints(tiles, target, *facts, options.pins).constraints);
+std::string constraints_dump(const TileGraph& tiles, const Target& target, const LoweringOptions& options) {
+  const Result<std::string> text = constraints_text(tiles, target, options.pins, options.hints);
+  return text ? *text : "unsupported: " + text.unsupported().reason + "\n";
 }
 
 void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& region, const Target& target,
@@ -37,7 +35,7 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
   }
   lowered.tiles = to_text(*tiles);
   trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
-  trace.write(DumpStage::Constraints, [&] { return constraints_text(*tiles, target, options); });
+  trace.write(DumpStage::Constraints, [&] { return constraints_dump(*tiles, target, options); });
 
   const auto solution = times.measure(
       "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });

@@ -1,5 +1,6 @@
 // Scratch: values kept between passes, and accumulators that are a row instead of a register.
 #include <algorithm>
+#include <limits>
 
 #include "codegen/launch_lowering.h"
 #include "codegen/spell_reduce.h"
@@ -28,6 +29,15 @@ LaunchLowering::Address LaunchLowering::scratch_address(const ScratchRow& row, i
   return result;
 }
 
+// Elements along an axis that scratch has room for: in a nest of a chain, those of a tile that is not cut
+// short, because the host knows no task's count.
+Expr LaunchLowering::scratch_length(AxisId axis) const {
+  const Expr& extent = facts_.extents[axis.index];
+  if (facts_.chain == nullptr) return extent;
+  const int64_t most = bounds(extent).high;
+  return most == std::numeric_limits<int64_t>::max() ? extent : Expr(most);
+}
+
 // Row-major over the reduced axes of the value, the lane axis last and whole vectors long.
 const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
   const auto found = kept_rows_.find(id);
@@ -43,7 +53,7 @@ const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
   row.name = name_of(id) + "_kept";
   Expr length = 1;
   if (has_lanes && lanes_are_reduced()) {
-    length = simplify(ceildiv(facts_.extents[schedule_.lane_axis->index], lanes) * lanes);
+    length = simplify(ceildiv(scratch_length(*schedule_.lane_axis), lanes) * lanes);
     row.offset = Expr::index(static_cast<int>(schedule_.lane_axis->index));
   } else if (has_lanes) {
     length = lanes * schedule_.unroll;
@@ -51,7 +61,7 @@ const LaunchLowering::ScratchRow& LaunchLowering::kept_row(TileValueId id) {
   }
   for (size_t i = axes.size(); i-- > 0;) {
     row.offset = row.offset + Expr::index(static_cast<int>(axes[i].index)) * length;
-    length = length * facts_.extents[axes[i].index];
+    length = length * scratch_length(axes[i]);
   }
   row.row_stride = varies_along(id, facts_.row_axis) ? length : Expr(0);
   if (varies_along(id, facts_.row_axis)) length = length * facts_.rows;
@@ -67,7 +77,7 @@ Expr LaunchLowering::task_coordinate(AxisId axis) const {
 
 // Coordinates a task covers at most, rounded up.
 Expr LaunchLowering::task_length(AxisId axis, int64_t multiple) const {
-  Expr length = facts_.extents[axis.index];
+  Expr length = scratch_length(axis);
   for (const AxisTile& task : schedule_.grid) {
     if (task.axis == axis && task_.contains(axis)) length = task.tile;
   }

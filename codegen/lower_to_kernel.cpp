@@ -84,7 +84,8 @@ std::string fused_ops(const TileGraph& graph) {
 std::string schedule_line(const Schedule& schedule, const TileGraph& graph) {
   std::string joined, line;
   const std::string text = to_text(schedule, graph);
-  for (const char c : text) {
+  const std::string lines = text.substr(0, text.find("\n  schedule "));  // the nests speak for themselves
+  for (const char c : lines + "\n") {
     if (c != '\n') {
       if (c != ' ' || (!line.empty() && line.back() != ' ')) line += c;
       continue;
@@ -114,6 +115,8 @@ std::vector<Workspace> workspaces_of(const ExpandedOnline& online, const Schedul
   return workspaces;
 }
 
+}  // namespace
+
 LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule) {
   Result<Structure> structure = analyze_structure(graph);
   TILEFUSE_CHECK(structure, "a region without a schedule is lowered: " + structure.unsupported().reason);
@@ -130,6 +133,8 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .columns = schedule.columns,
           .lanes_are_parallel = lanes_are_parallel};
 }
+
+namespace {
 
 // An online walk on the expanded graph, whose first values are those of the region.
 LoweringFacts collect_online_facts(const ExpandedOnline& expanded, const OnlineWalk& walk,
@@ -151,14 +156,25 @@ LoweringFacts collect_online_facts(const ExpandedOnline& expanded, const OnlineW
 
 }  // namespace
 
+namespace {
+
+int lanes_of(const Schedule& schedule) {
+  int lanes = schedule.lanes;
+  for (const Schedule& nest : schedule.nests) lanes = std::max(lanes, nest.lanes);
+  return lanes;
+}
+
+}  // namespace
+
 LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std::string kernel_name)
     : facts_(facts),
       graph_(facts.graph),
       schedule_(facts.schedule),
       structure_(facts.structure),
       part_(part),
-      kernel_(new_kernel(std::move(kernel_name), facts.schedule.lanes)),
-      scopes_(kernel_) {}
+      own_(std::make_unique<Build>(new_kernel(std::move(kernel_name), lanes_of(facts.schedule)))),
+      kernel_(own_->kernel),
+      scopes_(own_->scopes) {}
 
 void LaunchLowering::run() {
   pairs_lanes_ = lanes_stand_in_pairs(graph_, structure_, schedule_);
@@ -179,6 +195,7 @@ class ProgramLowering {
   void add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix);
   void add_launches(const LoweringFacts& walk, const LoweringFacts& merge);
   void lower_online();
+  void lower_chain();
 
   const TileGraph& graph_;
   const Schedule& schedule_;
@@ -226,8 +243,25 @@ void ProgramLowering::lower_online() {
   add_launches(collect_online_facts(step, *walk, schedule_), collect_online_facts(merge, *walk, schedule_));
 }
 
+void ProgramLowering::lower_chain() {
+  const Result<ChainAxes> axes = find_chain_axes(graph_);
+  TILEFUSE_CHECK(axes, "a region without a schedule is lowered: " + axes.unsupported().reason);
+  const Result<Chain> chain = make_chain(graph_, *axes, schedule_);
+  TILEFUSE_CHECK(chain, "a chain of " + graph_.name + " is lowered: " + chain.unsupported().reason);
+  LoweringFacts facts{.graph = graph_,
+                      .schedule = schedule_,
+                      .structure = {},
+                      .extents = axis_extents(graph_),
+                      .symbols = symbols_in(graph_),
+                      .row_axis = std::nullopt,
+                      .chain = &*chain};
+  add_launches(facts, facts);
+}
+
 KernelProgram ProgramLowering::run() {
-  if (schedule_.walk == Walk::Online) {
+  if (!schedule_.nests.empty()) {
+    lower_chain();
+  } else if (schedule_.walk == Walk::Online) {
     lower_online();
   } else {
     const LoweringFacts facts = collect_lowering_facts(graph_, schedule_);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "fusion/check_chain.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
@@ -347,6 +348,7 @@ void Checker::check_limits(const Target& target) {
 
 std::vector<std::string> check_schedule(const TileGraph& graph, const Schedule& schedule,
                                         const Target* target) {
+  if (!schedule.nests.empty()) return check_chain(graph, schedule, target);
   Result<Structure> structure = analyze_structure(graph);
   if (!structure) return {"grid: " + structure.unsupported().reason};
   Checker checker(graph, schedule, *std::move(structure));

@@ -55,10 +55,7 @@ std::vector<DecisionValue> VariableMaker::with_pinned(const std::string& name,
                                                       std::vector<DecisionValue> domain) const {
   const auto pin = pins_.decisions.find(name);
   if (pin == pins_.decisions.end()) return domain;
-  const std::optional<int64_t> number = positive_number(pin->second);
-  const bool known = std::any_of(domain.begin(), domain.end(),
-                                 [&](const DecisionValue& value) { return value.text == pin->second; });
-  if (number && !known) domain.push_back(numbered(*number));
+  add_pinned_number(pin->second, domain);
   return domain;
 }
 
@@ -168,6 +165,13 @@ ScheduleSystem VariableMaker::make() {
 ScheduleSystem make_decision_variables(const TileGraph& graph, const Target& target, const RegionFacts& facts,
                                        const Pins& pins) {
   return VariableMaker(graph, target, facts, pins).make();
+}
+
+void add_pinned_number(const std::string& text, std::vector<DecisionValue>& domain) {
+  const std::optional<int64_t> number = positive_number(text);
+  const bool known = std::any_of(domain.begin(), domain.end(),
+                                 [&](const DecisionValue& value) { return value.text == text; });
+  if (number && !known) domain.push_back(numbered(*number));
 }
 
 void add_pins(const Pins& pins, ConstraintSystem& system) {

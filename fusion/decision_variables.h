@@ -11,4 +11,7 @@ ScheduleSystem make_decision_variables(const TileGraph& graph, const Target& tar
 // Appends one rule per pin. UserError: an unknown name or value, with the nearest known one.
 void add_pins(const Pins& pins, ConstraintSystem& system);
 
+// Text of a pin that is a number a domain lacks joins it.
+void add_pinned_number(const std::string& text, std::vector<DecisionValue>& domain);
+
 }  // namespace tilefuse

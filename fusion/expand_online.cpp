@@ -141,11 +141,12 @@ TileValueId FormulaWriter::compute(FormulaId id) {
 
 class Expander {
  public:
-  Expander(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step)
+  Expander(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step, StateWidth width)
       : derived_(derived), formulas_(derived.formulas), step_(step), values_(graph) {
     for (const TileValueId id : reductions()) {
       if (info(graph[id].dtype).compute == DType::F64) type_ = DType::F64;
     }
+    state_type_ = width == StateWidth::Wide ? DType::F64 : type_;
   }
 
   ExpandedOnline run();
@@ -182,7 +183,8 @@ class Expander {
   Formulas formulas_;
   OnlineStep step_;
   ValueAppender values_;
-  DType type_ = DType::F32;  // of elements and anchors
+  DType type_ = DType::F32;        // of elements and anchors
+  DType state_type_ = DType::F64;  // of states and what corrects them
   TileValueId per_block(std::optional<TileValueId>& value, const char* name);
   bool varies_along(TileValueId value, const std::vector<AxisId>& axes) const;
 
@@ -220,7 +222,7 @@ Expander::Side Expander::new_side(const OnlinePass& pass, const std::string& pre
   Side side;
   for (size_t i = 0; i < pass.states.size(); ++i) {
     const OnlineState& state = pass.states[i];
-    side.states.push_back(values_.add(TileCarry{identity_of(state.kind)}, {}, DType::F64, state.domain,
+    side.states.push_back(values_.add(TileCarry{identity_of(state.kind)}, {}, state_type_, state.domain,
                                       prefix + "s" + std::to_string(i)));
   }
   for (size_t i = 0; i < pass.anchors.size(); ++i) {
@@ -264,19 +266,19 @@ void Expander::place_anchor(Step& step, size_t number) {
 void Expander::move_from(Step& step, size_t side, size_t number, TileValueId used) {
   const AnchorKind kind = step.pass.anchors[number].kind;
   const TileValueId old = step.sides[side].anchors[number];
-  const TileValueId from = values_.cast(old, DType::F64), to = values_.cast(used, DType::F64);
+  const TileValueId from = values_.cast(old, state_type_), to = values_.cast(used, state_type_);
   const TileValueId scale = kind == AnchorKind::Scale
                                 ? values_.map(MapFn::Div, {to, from})
                                 : values_.map(MapFn::Exp, {values_.map(MapFn::Sub, {to, from})});
   const TileValueId factor =
-      values_.map(MapFn::Where, {is_finite(old), scale, values_.constant(0, DType::F64)});
+      values_.map(MapFn::Where, {is_finite(old), scale, values_.constant(0, state_type_)});
   step.movers[side].set(id_of(step.pass, FormulaOp::Factor, number), factor);
   const TileValueId delta = values_.map(MapFn::Sub, {to, finite_or_rest(kind, from)});
   step.movers[side].set(id_of(step.pass, FormulaOp::Delta, number), delta);
 }
 
 TileValueId Expander::per_block(std::optional<TileValueId>& value, const char* name) {
-  if (!value) value = values_.add(TileCarry{1.0}, {}, DType::F64, {}, name);
+  if (!value) value = values_.add(TileCarry{1.0}, {}, state_type_, {}, name);
   return *value;
 }
 
@@ -314,7 +316,7 @@ void Expander::advance_state(Step& step, size_t number, ExpandedPass& expanded) 
   const std::string name = step.prefix + "s" + std::to_string(number);
   const TileValueId element = step_ == OnlineStep::Block ? step.element.write(state.element) : TileValueId{};
   if (step_ == OnlineStep::Block && state.kind == ReduceKind::Sum && !varies_along(element, state.axes)) {
-    const TileValueId each = values_.cast(element, DType::F64);
+    const TileValueId each = values_.cast(element, state_type_);
     const TileValueId block = values_.map(MapFn::Mul, {each, per_block(count_, "count")});
     next = values_.map(MapFn::Add, {next, block}, name + "_next");
   } else if (step_ == OnlineStep::Block) {
@@ -324,7 +326,7 @@ void Expander::advance_state(Step& step, size_t number, ExpandedPass& expanded) 
     block_groups_.emplace(block, static_cast<int>(group));
     if (expanded.groups.size() <= group) expanded.groups.resize(group + 1);
     expanded.groups[group].push_back(block);
-    next = values_.map(combining(state.kind), {next, values_.cast(block, DType::F64)}, name + "_next");
+    next = values_.map(combining(state.kind), {next, values_.cast(block, state_type_)}, name + "_next");
   }
   step.next_states.push_back(next);
   const FormulaId id = id_of(step.pass, FormulaOp::State, number);
@@ -345,7 +347,7 @@ void Expander::reach_stage(Step& step, const OnlineStage& stage) {
 
 // From what is carried when the walk is over.
 std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step& step) {
-  FormulaWriter last(formulas_, values_, DType::F64);
+  FormulaWriter last(formulas_, values_, state_type_);
   for (size_t i = 0; i < step.pass.states.size(); ++i) {
     last.set(id_of(step.pass, FormulaOp::State, i), step.sides[0].states[i]);
   }
@@ -366,12 +368,12 @@ std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step
 ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
   const std::string prefix = derived_.passes.size() > 1 ? "p" + std::to_string(number) + "_" : "";
   const auto writer = [&](DType type) { return FormulaWriter(formulas_, values_, type); };
-  Step step{pass, prefix, {}, {}, writer(type_), writer(DType::F64), writer(DType::F64), {}, {}, {}};
+  Step step{pass, prefix, {}, {}, writer(type_), writer(state_type_), writer(state_type_), {}, {}, {}};
   step.sides.push_back(new_side(pass, prefix));
   if (step_ == OnlineStep::Merge) step.sides.push_back(new_side(pass, prefix + "part_"));
   block_groups_.clear();
   for (const Side& side : step.sides) {
-    FormulaWriter& mover = step.movers.emplace_back(writer(DType::F64));
+    FormulaWriter& mover = step.movers.emplace_back(writer(state_type_));
     for (size_t i = 0; i < side.states.size(); ++i) {
       mover.set(id_of(pass, FormulaOp::State, i), side.states[i]);
     }
@@ -410,8 +412,9 @@ ExpandedOnline Expander::run() {
 
 }  // namespace
 
-ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step) {
-  ExpandedOnline expanded = Expander(graph, derived, step).run();
+ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step,
+                             StateWidth width) {
+  ExpandedOnline expanded = Expander(graph, derived, step, width).run();
   verify(expanded.graph, "expand_online");
   return expanded;
 }

@@ -38,6 +38,10 @@ enum class OnlineStep : uint8_t {
   Block,  // carried values take in a block of the walk
   Merge,  // carried values take in those of another part of the walk
 };
-ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step);
+// Blocks of a few vectors want wide states; where a block is long and its sum is stored and fetched again,
+// the type of the elements is as good.
+enum class StateWidth : uint8_t { Wide, AsElements };
+ExpandedOnline expand_online(const TileGraph& graph, const OnlineReductions& derived, OnlineStep step,
+                             StateWidth width = StateWidth::Wide);
 
 }  // namespace tilefuse

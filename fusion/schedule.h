@@ -80,6 +80,7 @@ struct Schedule {
   bool accumulate_in_scratch = false;  // outer reductions only
   std::vector<StagedLoad> staged;
   std::vector<BufferId> streamed;  // outputs stored past the caches
+  std::vector<Schedule> nests;     // of a chain (chain.h): decisions of each nest; the others are of the task
   std::vector<CostTerm> cost;  // printable; they add up to cost_us (what overlaps stands as a negative term)
   double cost_us = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "core/result.h"
 #include "core/text_cursor.h"
+#include "fusion/chain.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -9,8 +10,9 @@ namespace {
 
 class ScheduleParser {
  public:
-  ScheduleParser(std::string_view text, const TileGraph& graph) : cursor_(text), graph_(graph) {}
+  ScheduleParser(TextCursor cursor, const TileGraph& graph) : cursor_(cursor), graph_(graph) {}
   Schedule parse();
+  const TextCursor& cursor() const { return cursor_; }
 
  private:
   AxisId axis();
@@ -28,6 +30,7 @@ class ScheduleParser {
   void stage();
   void stores();
   void cost();
+  void nests();
 
   TextCursor cursor_;
   const TileGraph& graph_;
@@ -153,6 +156,20 @@ void ScheduleParser::cost() {
   }
 }
 
+// The graphs of the nests follow from what has been read.
+void ScheduleParser::nests() {
+  const TextCursor start = cursor_;
+  const Result<ChainAxes> axes = find_chain_axes(graph_);
+  if (!axes) start.fail(axes.unsupported().reason);
+  const Result<Chain> chain = make_chain(graph_, *axes, schedule_);
+  if (!chain) start.fail(chain.unsupported().reason);
+  for (const ChainNest& nest : chain->nests) {
+    ScheduleParser parser(cursor_, nest.graph);
+    schedule_.nests.push_back(parser.parse());
+    cursor_ = parser.cursor();
+  }
+}
+
 Schedule ScheduleParser::parse() {
   cursor_.expect("schedule");
   const TextCursor start = cursor_;
@@ -174,15 +191,18 @@ Schedule ScheduleParser::parse() {
   stage();
   stores();
   if (cursor_.looking_at("cost")) cost();
+  if (cursor_.looking_at("schedule")) nests();
   cursor_.expect("}");
-  if (!cursor_.at_end()) cursor_.fail("text after the schedule");
   return std::move(schedule_);
 }
 
 }  // namespace
 
 Schedule parse_schedule(std::string_view text, const TileGraph& graph) {
-  return ScheduleParser(text, graph).parse();
+  ScheduleParser parser(TextCursor(text), graph);
+  Schedule schedule = parser.parse();
+  if (!parser.cursor().at_end()) parser.cursor().fail("text after the schedule");
+  return schedule;
 }
 
 }  // namespace tilefuse

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 
+#include "core/result.h"
+#include "fusion/chain.h"
 #include "fusion/online_walk.h"
 #include "fusion/schedule.h"
 
@@ -50,7 +53,11 @@ std::string walk_text(const Schedule& schedule, const TileGraph& graph) {
 }
 
 // What the walk carries, derived anew: a schedule says where, the algebra what.
-std::string carries_text(const TileGraph& graph) {
+std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
+  if (!schedule.nests.empty()) {
+    const Result<ChainAxes> axes = find_chain_axes(graph);
+    return axes && axes->derived ? carried_text(*axes->derived, graph) : "nothing";
+  }
   const Result<Structure> structure = analyze_structure(graph);
   return structure ? carried_text(derive_online(graph, *structure), graph) : "nothing";
 }
@@ -84,6 +91,20 @@ std::string cost_text(const Schedule& schedule) {
   return text;
 }
 
+// Each a schedule of its own, of a graph that follows from the lines above.
+std::string nests_text(const Schedule& schedule, const TileGraph& graph) {
+  const Result<ChainAxes> axes = find_chain_axes(graph);
+  TILEFUSE_CHECK(axes, axes.unsupported().reason);
+  const Result<Chain> chain = make_chain(graph, *axes, schedule);
+  TILEFUSE_CHECK(chain, chain.unsupported().reason);
+  std::string text;
+  for (size_t n = 0; n < schedule.nests.size(); ++n) {
+    std::istringstream lines(to_text(schedule.nests[n], chain->nests[n].graph));
+    for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view walk_name(Walk walk) {
@@ -104,12 +125,13 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("lanes", lanes_text(schedule, graph));
   line("grid", grid_text(schedule, graph));
   line("walk", walk_text(schedule, graph));
-  if (schedule.walk == Walk::Online) line("carries", carries_text(graph));
+  if (schedule.walk == Walk::Online) line("carries", carries_text(schedule, graph));
   line("rows", rows_text(schedule));
   line("split", std::to_string(schedule.split));
   line("stage", stage_text(schedule, graph));
   line("stores", stores_text(schedule, graph));
   line("cost", cost_text(schedule));
+  if (!schedule.nests.empty()) text += nests_text(schedule, graph);
   return text + "}\n";
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "fusion/chain_solve.h"
 #include "fusion/cost_model.h"
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
@@ -135,10 +136,23 @@ ScheduleSystem collect_constraints(const TileGraph& graph, const Target& target,
   return system;
 }
 
+Result<std::string> constraints_text(const TileGraph& graph, const Target& target, const Pins& pins,
+                                     const SizeHints& hints) {
+  const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
+  if (facts) return to_text(collect_constraints(graph, target, *facts, pins).constraints);
+  const Result<ChainAxes> axes = find_chain_axes(graph);
+  if (!axes) return facts.unsupported();
+  return to_text(collect_chain_constraints(graph, target, *axes, pins, hints).constraints);
+}
+
 Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins,
                        const SolveOptions& options, const SizeHints& hints) {
   const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
-  if (!facts) return facts.unsupported();
+  if (!facts) {  // no single nest, but perhaps several
+    const Result<ChainAxes> axes = find_chain_axes(graph);
+    if (!axes) return facts.unsupported();
+    return solve_chain(graph, *axes, target, pins, options, hints);
+  }
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
   ScheduleSystem preferred = limits;
   add_preferences(graph, target, *facts, estimate_us(graph, target, 1, hints), preferred);

@@ -39,7 +39,7 @@ struct Axis {
 };
 
 struct Buffer {
-  enum class Role : uint8_t { Input, Output };
+  enum class Role : uint8_t { Input, Output, Scratch };  // Scratch: of the task, between its nests
   std::string name;
   DType dtype = DType::F32;
   Role role = Role::Input;

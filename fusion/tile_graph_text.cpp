@@ -78,6 +78,7 @@ class Printer {
   static std::string buffer_text(const Buffer& buffer) {
     std::string text = "%" + buffer.name + ": " + info(buffer.dtype).name + expr_list(buffer.shape);
     if (buffer.strides != contiguous_strides(buffer.shape)) text += " strides " + expr_list(buffer.strides);
+    if (buffer.role == Buffer::Role::Scratch) return text + " scratch";
     return text + (buffer.role == Buffer::Role::Input ? " in" : " out");
   }
 

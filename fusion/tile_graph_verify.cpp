@@ -108,7 +108,7 @@ class Verifier {
       return;
     }
     const Buffer& buffer = graph_[load.buffer];
-    if (buffer.role != Buffer::Role::Input) find("it reads an output");
+    if (buffer.role == Buffer::Role::Output) find("it reads an output");
     if (buffer.dtype != value.dtype) find("its buffer holds " + std::string(info(buffer.dtype).name));
     for (const IndexTerm& term : load.gathered) {
       if (is_float(graph_[term.value].dtype)) find("%" + graph_[term.value].name + " is no integer");
@@ -137,7 +137,7 @@ class Verifier {
       store_findings_[number].push_back("its buffer or its value does not exist");
       return;
     }
-    if (graph_[store.buffer].role != Buffer::Role::Output) findings.push_back("it writes an input");
+    if (graph_[store.buffer].role == Buffer::Role::Input) findings.push_back("it writes an input");
     if (graph_[store.buffer].dtype != graph_[store.value].dtype) {
       findings.push_back("its value is " + std::string(info(graph_[store.value].dtype).name));
     }

@@ -14,9 +14,10 @@
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "core/structural_hash.h"
+#include "fusion/chain.h"
 #include "fusion/decompose_calls.h"
 #include "fusion/online_reductions.h"
-#include "fusion/schedule_system.h"
+#include "fusion/solve.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
 
@@ -93,9 +94,8 @@ Pins pins_option(const StageOptions& options) {
 std::string run_constraints(const StageOptions& options, const std::string& input) {
   const TileGraph tiles = parse_tile_graph(input);
   const Target target = load_target(option(options, "target", "x86-avx2"));
-  const Result<RegionFacts> facts = collect_schedule_facts(tiles, {});
-  if (!facts) return "unsupported: " + facts.unsupported().reason + "\n";
-  return to_text(collect_constraints(tiles, target, *facts, pins_option(options)).constraints);
+  const Result<std::string> text = constraints_text(tiles, target, pins_option(options));
+  return text ? *text : "unsupported: " + text.unsupported().reason + "\n";
 }
 
 std::string run_schedule(const StageOptions& options, const std::string& input) {
@@ -108,6 +108,48 @@ std::string run_schedule(const StageOptions& options, const std::string& input) 
   if (!solution) return "unsupported: " + solution.unsupported().reason + "\n";
   std::string text;
   for (const Schedule& schedule : solution->ranked) text += to_text(schedule, tiles);
+  return text;
+}
+
+// Without the buffers that only other nests touch.
+TileGraph with_its_buffers(TileGraph graph) {
+  std::vector<BufferId*> uses;
+  for (TileValue& value : graph.values) {
+    if (auto* load = std::get_if<TileLoad>(&value.op)) uses.push_back(&load->buffer);
+  }
+  for (TileStore& store : graph.stores) uses.push_back(&store.buffer);
+  std::vector<Buffer> buffers;
+  for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
+    const auto old = std::partition(uses.begin(), uses.end(), [&](BufferId* id) { return id->index != b; });
+    if (old == uses.end()) continue;
+    for (auto use = old; use != uses.end(); ++use) (*use)->index = static_cast<uint32_t>(buffers.size());
+    uses.erase(old, uses.end());
+    buffers.push_back(std::move(graph.buffers[b]));
+  }
+  graph.buffers = std::move(buffers);
+  return graph;
+}
+
+std::string phase_text(ChainNest::Phase phase) {
+  if (phase == ChainNest::Phase::InLoop) return "// once a block\n";
+  return phase == ChainNest::Phase::Before ? "// once a task\n" : "// once a task, at the end\n";
+}
+
+// What a chain runs, under the schedule that the solver chooses.
+std::string run_nests(const StageOptions& options, const std::string& input) {
+  const TileGraph tiles = parse_tile_graph(input);
+  const Target target = load_target(option(options, "target", "x86-avx2"));
+  const Result<ChainAxes> axes = find_chain_axes(tiles);
+  if (!axes) return "unsupported: " + axes.unsupported().reason + "\n";
+  const Result<Solution> solution = solve(tiles, target, pins_option(options));
+  if (!solution) return "unsupported: " + solution.unsupported().reason + "\n";
+  const Schedule& schedule = solution->ranked.front();
+  if (schedule.nests.empty()) return "unsupported: a single nest computes " + tiles.name + "\n";
+  const Result<Chain> chain = make_chain(tiles, *axes, schedule);
+  TILEFUSE_CHECK(chain, "a chain that was solved cannot be made");
+  std::string text;
+  for (const ChainNest& nest : chain->nests)
+    text += phase_text(nest.phase) + to_text(with_its_buffers(nest.graph));
   return text;
 }
 
@@ -215,6 +257,10 @@ const std::vector<Stage>& stages() {
         {"threads", "of the process"},
         {"candidates", "how many schedules to list"}},
        run_schedule},
+      {"nests",
+       "the tile graphs of the nests that a chain runs",
+       {{"target", "name of a target, or its profile"}, {"pins", "grid.q=64,block=128"}},
+       run_nests},
       {"kernel", "the kernels of a tile graph with its schedule", {}, run_kernel},
       {"source", "the source of a tile graph with its schedule", {}, run_source},
       {"plan",

@@ -1,0 +1,104 @@
+// Chains: the nests of a task, one after the other, and the loop over blocks that some of them stand in.
+//
+// A nest is lowered as a region of its own would be, but for its grid: it writes to the kernel of its task,
+// and finds where the task begins under the names of size symbols.
+#include "codegen/launch_lowering.h"
+#include "core/result.h"
+#include "fusion/lane_pairs.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+
+}  // namespace
+
+LaunchLowering::LaunchLowering(const LoweringFacts& nest, LaunchLowering& task)
+    : facts_(nest),
+      graph_(nest.graph),
+      schedule_(nest.schedule),
+      structure_(nest.structure),
+      part_(LaunchPart::Whole),
+      kernel_(task.kernel_),
+      scopes_(task.scopes_),
+      scratch_bytes_(task.scratch_bytes_) {}
+
+Code LaunchLowering::chain_tile_pointer(BufferId buffer) {
+  const Buffer& tile = graph_[buffer];
+  const size_t number = buffer.index - (graph_.buffers.size() - facts_.chain->tiles.size());
+  const CodeType type{tile.dtype, CodeShape::Pointer};
+  const Code start = integer(facts_.chain->tiles[number].offset);
+  return scopes_.let(0, tile.name, type, {PointerCast{type, {reference(kScratch), start}}});
+}
+
+// Where the task begins, for the size symbols of its nests.
+void LaunchLowering::remember_task() {
+  for (const AxisTile& tile : schedule_.grid) {
+    const Axis& axis = graph_[tile.axis];
+    if (const auto single = bound_.find(tile.axis); single != bound_.end()) {
+      scopes_.remember("size " + first_symbol(axis), {single->second.index, single->second.depth, false});
+    } else if (const auto part = task_.find(tile.axis); part != task_.end()) {
+      const auto& [first, last, depth] = std::tie(part->second.first, part->second.last, part->second.depth);
+      scopes_.remember("size " + first_symbol(axis), {first, depth, false});
+      if (is_multiple_of(axis.extent, tile.tile)) continue;
+      const Code count = operate(CodeOperator::Sub, {last, first});
+      scopes_.remember("size " + count_symbol(axis),
+                       {scopes_.let(depth, count_symbol(axis), kIndexType, count), depth, false});
+    }
+  }
+}
+
+void LaunchLowering::run_nest() {
+  pairs_lanes_ = lanes_stand_in_pairs(graph_, structure_, schedule_);
+  scopes_.open();
+  base_depth_ = scopes_.depth();
+  scopes_.blank();
+  parallel_loops(0);
+  for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+}
+
+void LaunchLowering::run_nests(ChainNest::Phase phase) {
+  for (size_t n = 0; n < facts_.chain->nests.size(); ++n) {
+    const ChainNest& nest = facts_.chain->nests[n];
+    if (nest.phase != phase) continue;
+    LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[n]);
+    facts.symbols = facts_.symbols;
+    facts.chain = facts_.chain;
+    LaunchLowering lowering(facts, *this);
+    lowering.run_nest();
+    scratch_bytes_ = lowering.scratch_bytes_;
+    checks_indices_ |= lowering.checks_indices_;
+    streams_ |= lowering.streams_;
+  }
+}
+
+void LaunchLowering::block_loop() {
+  const AxisTile& block = *schedule_.block;
+  const Axis& axis = graph_[block.axis];
+  const LoopRange range = whole_range(block.axis);
+  const SymbolId start = scopes_.symbol("first_" + axis.name, kIndexType);
+  scopes_.open();
+  const int depth = scopes_.depth();
+  scopes_.remember("size " + first_symbol(axis), {reference(start), depth, false});
+  if (!is_multiple_of(axis.extent, block.tile)) {
+    const Code left = operate(CodeOperator::Sub, {range.last, reference(start)});
+    const Code whole = integer(block.tile);
+    const Code count =
+        operate(CodeOperator::Choose, {operate(CodeOperator::Less, {left, whole}), left, whole});
+    scopes_.remember("size " + count_symbol(axis),
+                     {scopes_.let(depth, count_symbol(axis), kIndexType, count), depth, false});
+  }
+  run_nests(ChainNest::Phase::InLoop);
+  scopes_.add(
+      {For{start, range.first, range.last, block.tile, axis.name + ", in blocks", scopes_.close(), 1}, ""});
+}
+
+void LaunchLowering::run_chain() {
+  scratch_bytes_ = facts_.chain->scratch_bytes;
+  remember_task();
+  run_nests(ChainNest::Phase::Before);
+  if (schedule_.block) block_loop();
+  run_nests(ChainNest::Phase::After);
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,188 @@
+#include "fusion/chain.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "fusion/chain_steps.h"
+#include "fusion/nest_cut.h"
+#include "fusion/nest_graph.h"
+#include "fusion/packed_operands.h"
+#include "fusion/task_parts.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kKernelBytes = 64;  // in front of all scratch: the error flag
+constexpr int64_t kScratchAlignment = 64;
+
+std::string tile_name(const std::string& value) {
+  const bool is_number = std::isdigit(static_cast<unsigned char>(value[0])) != 0;
+  return (is_number ? "v" + value : value) + "_tile";
+}
+
+class ChainBuilder {
+ public:
+  ChainBuilder(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule)
+      : graph_(graph), axes_(axes), schedule_(schedule), buffers_(graph.buffers) {
+    for (const Buffer& buffer : buffers_) names_.insert(buffer.name);
+  }
+  Result<Chain> build();
+
+ private:
+  using Phase = ChainNest::Phase;
+  using Refusal = std::optional<Unsupported>;
+
+  TaskParts parts_of(Phase phase) const;
+  Result<CarryPlace> add_scratch(const std::string& name, DType dtype, std::vector<AxisId> axes,
+                                 const TaskParts& parts);
+  Refusal add_online();
+  Refusal add_graph(TileGraph graph, Phase phase);
+  Result<std::map<TileValueId, CarryPlace>> add_crossing(const TileGraph& graph, const NestCut& cut,
+                                                         const TaskParts& parts);
+  Refusal check_carried(const TileGraph& graph, const NestCut& cut,
+                        const std::vector<NestGraph>& nests) const;
+  void finish();
+
+  const TileGraph& graph_;
+  const ChainAxes& axes_;
+  const Schedule& schedule_;
+  std::vector<Buffer> buffers_;
+  std::set<std::string> names_;
+  Chain chain_;
+};
+
+TaskParts ChainBuilder::parts_of(Phase phase) const {
+  return {graph_, schedule_.grid, phase == Phase::InLoop ? schedule_.block : std::nullopt};
+}
+
+Result<CarryPlace> ChainBuilder::add_scratch(const std::string& name, DType dtype, std::vector<AxisId> axes,
+                                             const TaskParts& parts) {
+  std::erase_if(axes, [&](AxisId axis) { return parts.is_single(axis); });
+  for (const AxisId axis : axes) {
+    if (parts.capacity(axis)) continue;
+    return Unsupported{"cannot keep %" + name + " in scratch: " + graph_[axis].name + " has no known size"};
+  }
+  std::string unique = tile_name(name);
+  while (!names_.insert(unique).second) unique += "_";
+  Buffer tile = parts.tile(unique, dtype, axes);
+  int64_t elements = 16;  // whole vectors, also of a single element
+  for (size_t i = 0; i < axes.size(); ++i) {
+    elements = std::max(elements, *tile.shape[i].constant() * *tile.strides[i].constant());
+  }
+  const int64_t bytes = (elements + 16) * size_in_bytes(dtype);
+  chain_.tiles.push_back({axes, size_in_bytes(dtype), chain_.scratch_bytes});
+  chain_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  CarryPlace place{{static_cast<uint32_t>(buffers_.size())}, parts.offset(tile, axes)};
+  buffers_.push_back(std::move(tile));
+  return place;
+}
+
+// Values that a later nest reads, each in the order its first reader walks it: reduced axes outermost.
+Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileGraph& graph,
+                                                                     const NestCut& cut,
+                                                                     const TaskParts& parts) {
+  std::map<TileValueId, CarryPlace> places;
+  const auto add = [&](TileValueId id, int reader) -> Refusal {
+    const int place = cut.place[id.index];
+    if (place == NestCut::kAnywhere || place >= reader || places.contains(id)) return std::nullopt;
+    const std::vector<AxisId>& reduced = cut.nests[static_cast<size_t>(reader)].reduced;
+    std::vector<AxisId> axes = graph[id].axes;
+    std::stable_partition(axes.begin(), axes.end(), [&](AxisId axis) {
+      return std::binary_search(reduced.begin(), reduced.end(), axis);
+    });
+    Result<CarryPlace> made = add_scratch(graph[id].name, info(graph[id].dtype).compute, axes, parts);
+    if (!made) return made.unsupported();
+    places.emplace(id, *std::move(made));
+    return std::nullopt;
+  };
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    for (const TileValueId operand : operands_of(graph.values[v])) {
+      if (auto refusal = add(operand, cut.place[v])) return *std::move(refusal);
+    }
+  }
+  for (size_t s = 0; s < graph.stores.size(); ++s) {
+    if (auto refusal = add(graph.stores[s].value, cut.store_place[s])) return *std::move(refusal);
+  }
+  return places;
+}
+
+// A carried value is stepped by the last nest that reads it.
+std::optional<Unsupported> ChainBuilder::check_carried(const TileGraph& graph, const NestCut& cut,
+                                                       const std::vector<NestGraph>& nests) const {
+  for (size_t s = 0; s < graph.stores.size(); ++s) {
+    if (graph[graph.stores[s].buffer].role != Buffer::Role::Scratch) continue;
+    for (size_t n = static_cast<size_t>(cut.store_place[s]) + 1; n < nests.size(); ++n) {
+      if (!nests[n].reads(graph.stores[s].buffer)) continue;
+      return Unsupported{"cannot carry %" + graph[graph.stores[s].buffer].name +
+                         " from block to block: a later nest reads what it was before"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Unsupported> ChainBuilder::add_graph(TileGraph graph, Phase phase) {
+  const TaskParts parts = parts_of(phase);
+  graph.buffers = buffers_;
+  const Result<NestCut> cut = cut_in_nests(graph, packed_operands(graph, axes_.shared));
+  if (!cut) return cut.unsupported();
+  Result<std::map<TileValueId, CarryPlace>> crossing = add_crossing(graph, *cut, parts);
+  if (!crossing) return crossing.unsupported();
+  graph.buffers = buffers_;
+  std::vector<NestGraph> nests;
+  for (int n = 0; n < static_cast<int>(cut->nests.size()); ++n) {
+    nests.push_back(make_nest_graph(graph, *cut, n, *crossing));
+    const bool packs = cut->nests[static_cast<size_t>(n)].packs;
+    chain_.nests.push_back({packs && phase == Phase::InLoop ? Phase::Before : phase,
+                            parts.local(nests.back().graph, nests.back().order)});
+  }
+  return check_carried(graph, *cut, nests);
+}
+
+std::optional<Unsupported> ChainBuilder::add_online() {
+  const ExpandedOnline online =
+      expand_online(graph_, *axes_.derived, OnlineStep::Block, StateWidth::AsElements);
+  if (online.count || online.share) {
+    return Unsupported{"cannot walk " + graph_[*axes_.walked].name + " in blocks: a mean is followed"};
+  }
+  std::vector<CarryPlace> places;
+  for (const CarriedValue& carried : online.passes.front().carried) {
+    const TileValue& value = online.graph[carried.carry];
+    Result<CarryPlace> place = add_scratch(value.name, value.dtype, value.axes, parts_of(Phase::Before));
+    if (!place) return place.unsupported();
+    places.push_back(*std::move(place));
+  }
+  if (auto refusal = add_graph(start_graph(online, places), Phase::Before)) return refusal;
+  if (auto refusal = add_graph(step_graph(online, places), Phase::InLoop)) return refusal;
+  return add_graph(finish_graph(online, places), Phase::After);
+}
+
+// Names, and the buffers that came later; nests in the order they run.
+void ChainBuilder::finish() {
+  std::stable_sort(chain_.nests.begin(), chain_.nests.end(),
+                   [](const ChainNest& a, const ChainNest& b) { return a.phase < b.phase; });
+  for (size_t n = 0; n < chain_.nests.size(); ++n) {
+    TileGraph& nest = chain_.nests[n].graph;
+    nest.name = graph_.name + "_" + std::to_string(n);
+    nest.buffers = buffers_;
+    verify(nest, "make_chain");
+  }
+}
+
+Result<Chain> ChainBuilder::build() {
+  chain_.scratch_bytes = kKernelBytes;
+  auto refusal =
+      schedule_.block ? add_online() : add_graph(reachable_graph(graph_, graph_.stores), Phase::Before);
+  if (refusal) return *std::move(refusal);
+  finish();
+  return std::move(chain_);
+}
+
+}  // namespace
+
+Result<Chain> make_chain(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule) {
+  return ChainBuilder(graph, axes, schedule).build();
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,163 @@
+#include "fusion/chain_solve.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "fusion/explain_conflict.h"
+#include "fusion/region_facts.h"
+#include "fusion/search.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kNominalThreads = 8;  // of the ranking, as for plain regions
+constexpr size_t kShortList = 8;
+constexpr int64_t kNestBudget = 2000;
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+// The cost terms of nests, added up over the trips of a task.
+class ChainCost {
+ public:
+  ChainCost(const TileGraph& graph, const Target& target, const ChainAxes& axes, const SizeHints& hints)
+      : graph_(graph), target_(target), axes_(axes), hints_(hints) {}
+
+  // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule.
+  bool complete(Schedule& schedule, int threads);
+
+ private:
+  const std::optional<Schedule>& nest_schedule(const TileGraph& nest, const Schedule& task);
+  SizeHints nest_hints(const Schedule& task) const;
+  double tasks(const Schedule& schedule) const;
+
+  const TileGraph& graph_;
+  const Target& target_;
+  const ChainAxes& axes_;
+  const SizeHints& hints_;
+  std::map<std::string, std::optional<Schedule>> solved_;  // by the text of the nest
+};
+
+SizeHints ChainCost::nest_hints(const Schedule& task) const {
+  SizeHints hints = hints_;
+  const auto add = [&](const AxisTile& tile) {
+    hints[first_symbol(graph_[tile.axis])] = 0;
+    hints[count_symbol(graph_[tile.axis])] = std::max<int64_t>(tile.tile, 1);
+  };
+  for (const AxisTile& tile : task.grid) add(tile);
+  if (task.block) add(*task.block);
+  return hints;
+}
+
+// All of a nest is one task, on one thread.
+const std::optional<Schedule>& ChainCost::nest_schedule(const TileGraph& nest, const Schedule& task) {
+  std::string key = to_text(nest);
+  if (const auto found = solved_.find(key); found != solved_.end()) return found->second;
+  Pins pins;
+  const Result<Structure> structure = analyze_structure(nest);
+  std::optional<Schedule> best;
+  if (structure) {
+    for (const AxisId axis : structure->parallel) pins.decisions["grid." + nest[axis].name] = "all";
+    pins.decisions["split"] = "1";
+    pins.decisions["walk"] = structure->reductions.empty() ? "none" : "multi_pass";
+    SolveOptions options;
+    options.candidates = 1;
+    options.node_budget = kNestBudget;
+    for (const int lanes : {target_.vector_bytes / 4, 1}) {  // of one length in all nests
+      pins.decisions["lanes"] = std::to_string(lanes);
+      const Result<Solution> solution = solve(nest, target_, pins, options, nest_hints(task));
+      if (!solution) continue;
+      best = solution->ranked.front();
+      break;
+    }
+  }
+  return solved_.emplace(std::move(key), std::move(best)).first->second;
+}
+
+double ChainCost::tasks(const Schedule& schedule) const {
+  double tasks = 1;
+  for (const AxisTile& tile : schedule.grid) {
+    const double extent = std::max(1.0, double(hinted_size(graph_[tile.axis].extent, hints_)));
+    tasks *= tile.tile == 0 ? 1 : std::ceil(extent / double(tile.tile));
+  }
+  return tasks;
+}
+
+bool ChainCost::complete(Schedule& schedule, int threads) {
+  const Result<Chain> chain = make_chain(graph_, axes_, schedule);
+  if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
+  double blocks = 1;
+  if (schedule.block) {
+    const double extent = double(hinted_size(graph_[schedule.block->axis].extent, hints_));
+    blocks = std::ceil(std::max(1.0, extent) / double(schedule.block->tile));
+  }
+  const double count = tasks(schedule);
+  const double busiest = std::ceil(count / threads);  // tasks of one thread
+  schedule.nests.clear();
+  std::map<std::string, double> terms;
+  for (const ChainNest& nest : chain->nests) {
+    const std::optional<Schedule>& solved = nest_schedule(nest.graph, schedule);
+    if (!solved) return false;
+    schedule.nests.push_back(*solved);
+    schedule.nests.back().tile_graph = nest.graph.name;
+    const double times = busiest * (nest.phase == ChainNest::Phase::InLoop ? blocks : 1);
+    for (const CostTerm& term : solved->cost) {
+      if (term.name != "launch") terms[term.name] += times * term.microseconds;
+    }
+  }
+  terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
+  schedule.cost.clear();
+  schedule.cost_us = 0;
+  for (const char* name : {"compute", "cache", "DRAM", "overlap", "starts", "combine", "launch"}) {
+    const auto found = terms.find(name);
+    if (found == terms.end()) continue;
+    schedule.cost.push_back({name, found->second});
+    schedule.cost_us += found->second;
+  }
+  return true;
+}
+
+Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const ChainAxes& axes,
+                       const Domains& domains) {
+  const auto number = [&](VariableId variable) {
+    const auto value = static_cast<size_t>(std::countr_zero(domains[variable.index]));
+    return system.constraints.variables[variable.index].domain[value].number;
+  };
+  Schedule schedule;
+  schedule.tile_graph = graph.name;
+  schedule.target = system.constraints.target;
+  for (const auto& [axis, variable] : system.grid) schedule.grid.push_back({axis, number(variable)});
+  schedule.walk = static_cast<Walk>(number(system.walk));
+  const int64_t block = number(system.block);
+  if (block > 0 && axes.walked) schedule.block = AxisTile{*axes.walked, block};
+  return schedule;
+}
+
+}  // namespace
+
+Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
+                             const Pins& pins, const SolveOptions& options, const SizeHints& hints) {
+  const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints);
+  ChainCost cost(graph, target, axes, hints);
+  const SearchResult found = search(
+      system.constraints, {kShortList, options.node_budget},
+      [&](const Domains& domains) {
+        Schedule schedule = task_schedule(system, graph, axes, domains);
+        return cost.complete(schedule, kNominalThreads) ? schedule.cost_us : kImpossible;
+      },
+      [](const Domains&) { return 0.0; });
+  if (found.ranked.empty()) return Unsupported{explain_conflict(system.constraints)};
+  Solution solution{{}, found.nodes, found.complete};
+  for (const RankedAssignment& ranked : found.ranked) {
+    if (ranked.cost == kImpossible) continue;
+    Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
+    if (cost.complete(schedule, std::max(1, options.threads))) solution.ranked.push_back(std::move(schedule));
+  }
+  if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
+  const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
+  if (solution.ranked.size() > candidates) solution.ranked.resize(candidates);
+  return solution;
+}
+
+}  // namespace tilefuse

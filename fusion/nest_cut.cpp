@@ -1,0 +1,137 @@
+#include "fusion/nest_cut.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tilefuse {
+namespace {
+
+bool includes(const std::vector<AxisId>& all, const std::vector<AxisId>& some) {
+  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+}
+
+std::vector<AxisId> axes_in(const Expr& e) {
+  std::vector<AxisId> axes;
+  for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
+  return axes;
+}
+
+class Cutter {
+ public:
+  Cutter(const TileGraph& graph, const std::vector<TileValueId>& packed)
+      : graph_(graph), packed_(packed.begin(), packed.end()) {
+    cut_.place.assign(graph.values.size(), NestCut::kAnywhere);
+  }
+
+  Result<NestCut> run();
+
+ private:
+  using Nest = NestCut::Nest;
+  int place_of_operands(TileValueId id) const;
+  int add_nest(Nest nest);
+  int reduction_nest(TileValueId id, const TileReduce& reduce, int first);
+  int map_nest(const std::vector<AxisId>& axes, int first);
+  bool has_room(const Nest& nest, const std::vector<AxisId>& axes) const;
+  void place_reductions();
+  void place_maps();
+  void place_stores();
+  std::optional<Unsupported> order_violation() const;
+
+  const TileGraph& graph_;
+  std::set<TileValueId> packed_;
+  NestCut cut_;
+};
+
+int Cutter::place_of_operands(TileValueId id) const {
+  int place = NestCut::kAnywhere;
+  for (const TileValueId operand : operands_of(graph_[id]))
+    place = std::max(place, cut_.place[operand.index]);
+  return place;
+}
+
+int Cutter::add_nest(Nest nest) {
+  cut_.nests.push_back(std::move(nest));
+  return static_cast<int>(cut_.nests.size()) - 1;
+}
+
+int Cutter::reduction_nest(TileValueId id, const TileReduce& reduce, int first) {
+  for (int n = std::max(first, 0); n < static_cast<int>(cut_.nests.size()); ++n) {
+    const Nest& nest = cut_.nests[static_cast<size_t>(n)];
+    if (nest.reduced == reduce.axes && nest.parallel == graph_[id].axes) return n;
+  }
+  return add_nest({graph_[id].axes, reduce.axes, false});
+}
+
+// The nests of all reductions, and meanwhile for everything else the last one it depends on.
+void Cutter::place_reductions() {
+  for (const TileValueId id : packed_) cut_.place[id.index] = add_nest({graph_[id].axes, {}, true});
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const TileValueId id{v};
+    if (packed_.contains(id)) continue;
+    const int ready = place_of_operands(id);
+    const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
+    cut_.place[v] = reduce == nullptr ? ready : reduction_nest(id, *reduce, ready);
+  }
+}
+
+// Every element once, and none that another axis of the nest would compute again.
+bool Cutter::has_room(const Nest& nest, const std::vector<AxisId>& axes) const {
+  std::vector<AxisId> all;
+  std::set_union(nest.parallel.begin(), nest.parallel.end(), nest.reduced.begin(), nest.reduced.end(),
+                 std::back_inserter(all));
+  return !nest.packs && includes(all, axes) && includes(axes, nest.parallel);
+}
+
+int Cutter::map_nest(const std::vector<AxisId>& axes, int first) {
+  for (int n = std::max(first, 0); n < static_cast<int>(cut_.nests.size()); ++n) {
+    if (has_room(cut_.nests[static_cast<size_t>(n)], axes)) return n;
+  }
+  return add_nest({axes, {}, false});
+}
+
+void Cutter::place_maps() {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const TileValueId id{v};
+    const bool is_reduce = std::holds_alternative<TileReduce>(graph_[id].op);
+    if (is_reduce || packed_.contains(id) || cut_.place[v] == NestCut::kAnywhere) continue;
+    cut_.place[v] = map_nest(graph_[id].axes, std::max(cut_.place[v], place_of_operands(id)));
+  }
+}
+
+void Cutter::place_stores() {
+  for (const TileStore& store : graph_.stores) {
+    std::vector<AxisId> axes;  // a tile in scratch has no place for axes of which a task has one coordinate
+    const std::vector<AxisId> walked = axes_in(store.offset), &own = graph_[store.value].axes;
+    std::set_union(walked.begin(), walked.end(), own.begin(), own.end(), std::back_inserter(axes));
+    cut_.store_place.push_back(map_nest(axes, cut_.place[store.value.index]));
+  }
+}
+
+std::optional<Unsupported> Cutter::order_violation() const {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (cut_.place[v] == NestCut::kAnywhere || place_of_operands({v}) <= cut_.place[v]) continue;
+    return Unsupported{"cannot cut " + graph_.name + " in nests: %" + graph_.values[v].name +
+                       " needs a value that only a later nest has room for"};
+  }
+  return std::nullopt;
+}
+
+Result<NestCut> Cutter::run() {
+  for (const TileValue& value : graph_.values) {
+    if (!std::holds_alternative<TileScan>(value.op)) continue;
+    return Unsupported{"cannot cut " + graph_.name + " in nests: %" + value.name + " is a scan"};
+  }
+  place_reductions();
+  place_maps();
+  place_stores();
+  if (auto violation = order_violation()) return *std::move(violation);
+  return std::move(cut_);
+}
+
+}  // namespace
+
+Result<NestCut> cut_in_nests(const TileGraph& graph, const std::vector<TileValueId>& packed) {
+  return Cutter(graph, packed).run();
+}
+
+}  // namespace tilefuse

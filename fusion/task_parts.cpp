@@ -1,0 +1,86 @@
+#include "fusion/task_parts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "fusion/chain.h"
+#include "fusion/replace_axes.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kWholeVectors = 16;  // elements that a row of a tile is padded to
+
+int64_t rounded_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+std::string first_symbol(const Axis& axis) { return "first_" + axis.name; }
+std::string count_symbol(const Axis& axis) { return "count_" + axis.name; }
+
+TaskParts::TaskParts(const TileGraph& region, const std::vector<AxisTile>& grid,
+                     const std::optional<AxisTile>& block)
+    : region_(region) {
+  for (const Axis& axis : region.axes) parts_.push_back({false, 0, axis.extent});
+  for (const AxisTile& tile : grid) {
+    cut(tile);
+    parts_[tile.axis.index].is_single = tile.tile == 1 && !parts_[tile.axis.index].first.is_constant(0);
+  }
+  if (block) cut(*block);  // of one element, too, an axis: it is reduced
+}
+
+void TaskParts::cut(const AxisTile& tile) {
+  const Axis& axis = region_[tile.axis];
+  if (tile.tile == 0 || proves_nonnegative(Expr(tile.tile) - axis.extent)) return;
+  const int64_t most = bounds(axis.extent).high;
+  const int64_t last = most == std::numeric_limits<int64_t>::max() ? most : std::max<int64_t>(most - 1, 0);
+  Part& part = parts_[tile.axis.index];
+  part.first = Expr::symbol(first_symbol(axis), {0, last, tile.tile});
+  part.length = is_multiple_of(axis.extent, tile.tile) ? Expr(tile.tile)
+                                                       : Expr::symbol(count_symbol(axis), {1, tile.tile, 1});
+}
+
+std::optional<int64_t> TaskParts::capacity(AxisId axis) const {
+  const int64_t most = bounds(parts_[axis.index].length).high;
+  if (most == std::numeric_limits<int64_t>::max()) return std::nullopt;
+  return most;
+}
+
+Buffer TaskParts::tile(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const {
+  Buffer buffer{name, dtype, Buffer::Role::Scratch, {}, {}, {}};
+  int64_t stride = 1;
+  for (size_t i = axes.size(); i-- > 0;) {
+    const int64_t length = *capacity(axes[i]);
+    buffer.shape.insert(buffer.shape.begin(), length);
+    buffer.strides.insert(buffer.strides.begin(), stride);
+    stride *= i + 1 == axes.size() ? rounded_up(length, kWholeVectors) : length;
+  }
+  return buffer;
+}
+
+Expr TaskParts::offset(const Buffer& tile, const std::vector<AxisId>& axes) const {
+  Expr offset = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Expr index = Expr::index(static_cast<int>(axes[i].index));
+    offset = offset + (index - parts_[axes[i].index].first) * tile.strides[i];
+  }
+  return offset;
+}
+
+TileGraph TaskParts::local(TileGraph graph, const std::vector<AxisId>& order) const {
+  AxisReplacement replacement;
+  for (const Part& part : parts_) {
+    replacement.expr.push_back(part.first);
+    replacement.renamed.emplace_back(std::nullopt);
+  }
+  for (const AxisId axis : order) {
+    if (is_single(axis)) continue;
+    const auto number = static_cast<uint32_t>(replacement.axes.size());
+    replacement.axes.push_back({region_[axis].name, parts_[axis.index].length});
+    replacement.renamed[axis.index] = AxisId{number};
+    replacement.expr[axis.index] = parts_[axis.index].first + Expr::index(static_cast<int>(number));
+  }
+  return replace_axes(std::move(graph), replacement);
+}
+
+}  // namespace tilefuse
