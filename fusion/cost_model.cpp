@@ -184,7 +184,23 @@ double CostModel::thread_free_us(const Schedule& schedule) {
 
 double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
                                  const std::vector<TileValueId>& keep) {
-  const double cycles = compute_.lower_bound(pass_values(keep), lanes, lane_axis);
+  return bound_us(compute_.lower_bound(pass_values(keep), lanes, lane_axis));
+}
+
+// Cut in tasks, nothing is computed less often than in one task.
+double CostModel::body_bound_us(const Schedule& schedule) {
+  Schedule whole = schedule;
+  for (AxisTile& tile : whole.grid) tile.tile = 0;
+  const PassValues& passes = pass_values(whole.keep);
+  const std::vector<NestLoop> nest = loop_nest(facts_, whole);
+  double cycles = compute_.outside_cycles(nest, whole) + compute_.packing_cycles(nest, whole);
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    cycles += compute_.pass_cycles(pass, passes, nest, whole);
+  }
+  return bound_us(cycles);
+}
+
+double CostModel::bound_us(double cycles) const {
   const double compute_us = cycles / rates_.gigahertz / 1e3;
   const double alone = rates_.launch_host + std::max(compute_us, traffic_one_.lower_bound_ns() / 1e3);
   const double shared = rates_.launch_host + rates_.launch_threads +

@@ -30,6 +30,8 @@ class CostModel {
   double thread_free_us(const Schedule& schedule);
   // No more than thread_free_us of any schedule with these lanes and this `keep`, whatever else it decides.
   double lower_bound_us(int lanes, std::optional<AxisId> lane_axis, const std::vector<TileValueId>& keep);
+  // The same of any schedule that differs from this one in the grid and its stores alone.
+  double body_bound_us(const Schedule& schedule);
 
  private:
   using PassValues = std::vector<std::vector<TileValueId>>;
@@ -44,6 +46,7 @@ class CostModel {
 
   const PassValues& pass_values(const std::vector<TileValueId>& keep);
   const PassValues& online_values();
+  double bound_us(double cycles) const;
   size_t first_walked(size_t pass) const;
   double correction_cycles(const Schedule& schedule) const;
   Parts parts_on(const Schedule& schedule, int threads);

@@ -68,11 +68,22 @@ class Solver {
     return model_.thread_free_us(schedule) * code_share(schedule);
   }
   double lower_bound(const Domains& domains);
+  bool body_is_settled(const Domains& domains) const;
 
   const TileGraph& graph_;
   const ScheduleSystem& system_;
   CostModel model_;
 };
+
+// All but the grid and the stores.
+bool Solver::body_is_settled(const Domains& domains) const {
+  std::vector<VariableId> body = {system_.accumulate, system_.walk,    system_.unroll,
+                                  system_.rows,       system_.columns, system_.split};
+  for (const auto& [value, variable] : system_.keep) body.push_back(variable);
+  for (const auto& [load, variable] : system_.stage) body.push_back(variable);
+  return std::all_of(body.begin(), body.end(),
+                     [&](VariableId variable) { return std::has_single_bit(domains[variable.index]); });
+}
 
 double Solver::lower_bound(const Domains& domains) {
   const auto is_open = [&](VariableId variable) { return !std::has_single_bit(domains[variable.index]); };
@@ -82,7 +93,8 @@ double Solver::lower_bound(const Domains& domains) {
   for (const auto& [value, keep] : system_.keep) {  // keeping a value never adds to the bound
     if ((domains[keep.index] & 2U) != 0) relaxed.keep.push_back(value);
   }
-  return model_.lower_bound_us(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
+  const double bound = model_.lower_bound_us(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
+  return body_is_settled(domains) ? std::max(bound, model_.body_bound_us(relaxed)) : bound;
 }
 
 bool same_code(const Schedule& a, const Schedule& b) {

@@ -10,7 +10,7 @@ namespace {
 constexpr double kLineBytes = 64;
 constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
 constexpr double kRestartBytes = 256;       // what a jump costs from L3: as much as so many bytes more
-constexpr double kPageRestartBytes = 1024;  // and to a page whose address is not remembered
+constexpr double kPageRestartBytes = 4096;  // and to a page whose address is not remembered
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {

@@ -5,6 +5,7 @@
 #include <regex>
 #include <stdexcept>
 
+#include "fusion/cost_model.h"
 #include "fusion/solve.h"
 #include "fusion/target.h"
 #include "tests/kernel_fixture.h"
@@ -189,6 +190,32 @@ TEST(ContractionSchedule, packs_an_operand_for_many_rows) {
   EXPECT_EQ(schedule.staged[0].load, value_named(graph, "1"));
   const double multiply_add_us = 240.0 * 512 * 512 / 16 / 3668;
   EXPECT_LT(schedule.cost_us, 1.2 * multiply_add_us);
+}
+
+TEST(ContractionSchedule, blocks_two_axes_for_few_rows) {
+  const TileGraph graph = parse_tile_graph(sized(linear_of("f32"), 4, 512, 512));
+  const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 1});
+  ASSERT_TRUE(solution);
+  const Schedule& schedule = solution->ranked.front();
+  EXPECT_TRUE(schedule.staged.empty()) << to_text(schedule, graph);
+  EXPECT_EQ(schedule.columns, 4) << to_text(schedule, graph);
+  EXPECT_EQ(parse_schedule(to_text(schedule, graph), graph).columns, 4);
+}
+
+TEST(ContractionSchedule, bound_never_exceeds_the_cost_of_what_it_cuts_off) {
+  const Target target = load_target("x86-zen4");
+  for (const int64_t rows : {1, 4, 50, 240}) {
+    for (const std::string& text : {std::string(kProduct), linear_of("bf16")}) {
+      const TileGraph graph = parse_tile_graph(sized(text, rows, 200, 300));
+      const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
+      CostModel model(graph, target, *facts, 8);
+      for (const Schedule& schedule : random_schedules(graph, uint64_t(rows), 40)) {
+        if (schedule.walk == Walk::Online) continue;
+        ASSERT_LE(model.body_bound_us(schedule), model.thread_free_us(schedule) * (1 + 1e-9))
+            << to_text(schedule, graph);
+      }
+    }
+  }
 }
 
 TEST(ContractionSchedule, says_why_an_operand_is_not_packed) {
