@@ -160,11 +160,19 @@ std::vector<Result<Module>> build_all(const std::vector<std::string>& sources, c
   const int total = static_cast<int>(sources.size());
   std::vector<std::optional<Result<Module>>> built(sources.size());
   std::atomic<int> next{0};
+  std::atomic<bool> hangs{false};  // a compiler that hangs once is not waited for again
   std::mutex progress_mutex;
   int done = 0;
+  const auto build_one = [&](const std::string& source) -> Result<Module> {
+    if (hangs) return Unsupported{"cannot compile a kernel: the compiler took too long for another"};
+    const auto start = Clock::now();
+    Result<Module> module = build(source, toolchain, options, cache);
+    if (!module && Clock::now() - start >= options.limit) hangs = true;
+    return module;
+  };
   const auto work = [&] {
     for (int i = next++; i < total; i = next++) {
-      built[i] = build(sources[i], toolchain, options, cache);
+      built[i] = build_one(sources[i]);
       const std::lock_guard lock(progress_mutex);
       ++done;
       if (progress) progress(done, total);

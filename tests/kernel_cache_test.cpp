@@ -147,6 +147,15 @@ TEST_F(KernelCacheTest, works_without_a_directory) {
   }
 }
 
+TEST_F(KernelCacheTest, a_directory_that_goes_away_costs_the_entries_alone) {
+  KernelCache cache(directory_, kLimit);
+  ASSERT_EQ(cache.refusal(), "");
+  fs::remove_all(directory_);
+  cache.store("key", "bytes");
+  EXPECT_EQ(cache.load("key"), std::nullopt);
+  EXPECT_EQ(cache.stats().entries, 0);
+}
+
 // Root may write anywhere, so the child becomes nobody first.
 TEST_F(KernelCacheTest, reads_from_a_directory_it_cannot_write) {
   const auto check = [&]() -> int {

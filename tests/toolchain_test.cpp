@@ -291,6 +291,19 @@ TEST_F(ToolchainTest, a_compiler_that_fails_hangs_or_writes_nonsense_is_a_refusa
               HasSubstr("cannot load a kernel"));
   EXPECT_TRUE(left_nothing_behind());
 }
+TEST_F(ToolchainTest, a_compiler_that_hangs_is_waited_for_once) {
+  KernelCache none("", 0);
+  const std::string cxx = script("cxx", "[ \"$1\" = --version ] && echo version && exit\nsleep 60");
+  const Result<Toolchain> toolchain = find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, none);
+  const auto start = std::chrono::steady_clock::now();
+  const BuildOptions options{.eager_numerics = false, .limit = kSecond};
+  const auto modules = build_all({kAddSource, kAddSource, kAddSource, kAddSource}, *toolchain, options, none,
+                                 /*jobs=*/1, /*progress=*/{});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 3 * kSecond);
+  ASSERT_EQ(modules.size(), 4U);
+  EXPECT_THAT(modules.front().unsupported().reason, HasSubstr("took longer than 1 s"));
+  EXPECT_THAT(modules.back().unsupported().reason, HasSubstr("took too long for another"));
+}
 TEST_F(ToolchainTest, builds_many_in_parallel_in_their_order_and_reports_each) {
   std::vector<std::string> sources;
   for (int i = 0; i < 5; ++i)

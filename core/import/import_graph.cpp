@@ -176,7 +176,7 @@ class Importer {
     builder_.set_source(source_of(node), overload);
     const std::vector<Argument> arguments = reader_.arguments(node["inputs"]);
     if (overload == kMutation) return import_mutation(node, results);
-    if (const auto outputs = expand_operator(overload, arguments, results)) {
+    if (const auto outputs = expand_operator(node, overload, arguments, results)) {
       return record(name, *outputs, results);
     }
     if (writes_in_place(overload)) {
@@ -193,7 +193,8 @@ class Importer {
   }
 
   // nullopt: no row, or the row's builder does not take this form.
-  std::optional<Outputs> expand_operator(const std::string& overload, const std::vector<Argument>& arguments,
+  std::optional<Outputs> expand_operator(const Field& node, const std::string& overload,
+                                         const std::vector<Argument>& arguments,
                                          const std::vector<ResultRecord>& results) {
     const OperatorRow* row = find_operator(overload);
     if (row == nullptr || holds_opaque(arguments) || returns_opaque(results)) return std::nullopt;
@@ -201,6 +202,10 @@ class Importer {
     try {
       CapturedOp op(builder_, overload, arguments, results);
       Outputs outputs = row->build(op);
+      if (outputs.size() > results.size()) {
+        node["outputs"].fail("must hold the " + std::to_string(outputs.size()) + " results, holds " +
+                             std::to_string(results.size()));
+      }
       if (!op.unread().empty() || !adopt_recorded_sizes(overload, outputs, results)) return std::nullopt;
       return outputs;
     } catch (const Declined&) {
@@ -239,7 +244,6 @@ class Importer {
   // in two ways. False: something else differs, and the expansion is dropped.
   static bool adopt_recorded_sizes(const std::string& overload, Outputs& outputs,
                                    const std::vector<ResultRecord>& results) {
-    TILEFUSE_CHECK(outputs.size() <= results.size(), overload + ": more results than recorded");
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) continue;
       if (i >= outputs.size() || !outputs[i]) return false;

@@ -88,6 +88,10 @@ std::map<std::string, SymbolRange> read_ranges(const std::optional<Field>& const
     SymbolRange range;
     range.low = low ? low->integer() : std::numeric_limits<int64_t>::min();
     range.high = high ? high->integer() : std::numeric_limits<int64_t>::max();
+    if (range.low > range.high) {
+      limits.fail("has min_val " + std::to_string(range.low) + " above max_val " +
+                  std::to_string(range.high));
+    }
     ranges.emplace(name, range);
   }
   return ranges;

@@ -54,6 +54,7 @@ Outputs permute(CapturedOp& op) {
   const Tensor x = op.tensor("self");
   std::vector<int> order;
   for (const int64_t dim : op.integers("dims")) order.push_back(wrapped_dim(dim, x.rank()));
+  if (order.size() != all_dims(x).size()) decline("an order of another number of dimensions");
   return permuted(x, order);
 }
 

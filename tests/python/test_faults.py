@@ -156,12 +156,12 @@ def test_malformed_graphs_are_named(text, names):
         operators().compile(text, "{}")
 
 
-def captured(function, *inputs):
+def captured(function, *inputs, **kwargs):
     from tilefuse.backend import collect_graphs
 
     torch._dynamo.reset()
     with torch.no_grad(), collect_graphs() as graphs:
-        torch.compile(function, backend="tilefuse")(*inputs)
+        torch.compile(function, backend="tilefuse", **kwargs)(*inputs)
     return json.loads(graphs[0].graph_json)
 
 
@@ -195,6 +195,33 @@ def test_malformed_fields_are_named_with_their_node(damage, names):
     damage(document["graph_module"]["graph"])
     with pytest.raises(ValueError, match=names):
         operators().compile(json.dumps(document), "{}")
+
+
+def only_node(document, operator):
+    (node,) = [n for n in document["graph_module"]["graph"]["nodes"] if n["target"].endswith(operator)]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("damage", "names"),
+    [
+        (lambda d: only_node(d, "native_layer_norm.default")["outputs"].pop(), r"layer_norm.* field outputs: must hold the 3 results, holds 2"),
+        (lambda d: next(iter(d["range_constraints"].values())).update(max_val=-7), r"field range_constraints\.s\d+: has min_val 2 above max_val -7"),
+    ],
+)
+def test_fields_that_contradict_others_are_named(damage, names):
+    document = captured(lambda x: torch.nn.functional.layer_norm(x, (4,)), torch.randn(3, 4), dynamic=True)
+    damage(document)
+    with pytest.raises(ValueError, match=names):
+        operators().compile(json.dumps(document), "{}")
+
+
+def test_an_order_of_too_few_dims_is_left_to_the_framework():
+    document = captured(lambda x: x.permute(2, 0, 1) + 1, torch.randn(2, 3, 4))
+    only_node(document, "permute.default")["inputs"][1]["arg"]["as_ints"].pop()
+    with pytest.raises(RuntimeError, match="dim"):
+        answer = json.loads(operators().compile(json.dumps(document), "{}"))
+        getattr(operators(), answer["op"])(torch.randn(2, 3, 4))
 
 
 def test_unknown_fields_are_ignored():
