@@ -48,8 +48,8 @@ Result<Module> build(const std::string& source, const Toolchain& toolchain, cons
 // Called as modules become ready, never twice at once, from any thread.
 using BuildProgress = std::function<void(int done, int total)>;
 
-// One result per source, in their order; `jobs` compilations at a time. After one that runs into the limit, the
-// rest is refused: what hangs once is not waited for again.
+// One result per source, in their order; `jobs` compilations at a time. After one that runs into the limit,
+// the rest is refused: what hangs once is not waited for again.
 std::vector<Result<Module>> build_all(const std::vector<std::string>& sources, const Toolchain& toolchain,
                                       const BuildOptions& options, KernelCache& cache, int jobs,
                                       const BuildProgress& progress = {});

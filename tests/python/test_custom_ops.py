@@ -33,13 +33,11 @@ def test_opcheck_passes(dynamic):
 
 
 def test_equal_regions_are_one_operator():
-    x = torch.randn(8, 64)
-
-    def twice(x, w):
+    def twice(x):
         y = F.gelu(x) * 2
-        return F.gelu(y @ w) * 2
+        return F.gelu(torch.sort(y).values) * 2  # sorting stays with torch
 
-    names = region_names(twice, x, torch.randn(64, 64))
+    names = region_names(twice, torch.randn(8, 64))
     assert len(set(names)) == 1
 
 
