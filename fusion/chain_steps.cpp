@@ -92,6 +92,7 @@ TileGraph start_graph(const ExpandedOnline& online, const std::vector<CarryPlace
 
 TileGraph step_graph(const ExpandedOnline& online, const std::vector<CarryPlace>& places) {
   std::vector<TileStore> stores;
+  stores.reserve(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
     stores.push_back({carried_in(online)[i].next, places[i].buffer, places[i].offset});
   }

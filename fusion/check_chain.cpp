@@ -23,6 +23,7 @@ Findings check_task(const TileGraph& graph, const ChainAxes& axes, const Schedul
           "rows: those of a chain are decided nest by nest");
   require(schedule.split == 1, "split: the nests of a chain are not split");
   std::vector<AxisId> grid;
+  grid.reserve(schedule.grid.size());
   for (const AxisTile& tile : schedule.grid) grid.push_back(tile.axis);
   std::sort(grid.begin(), grid.end());
   require(grid == axes.shared, "grid: a chain has every axis there that all of its nests share, once");
@@ -48,7 +49,7 @@ Findings check_nest(const TileGraph& graph, const Schedule& schedule, const Targ
   if (!is_whole) findings.emplace_back("grid: a nest is not cut in tasks");
   if (schedule.split != 1) findings.emplace_back("split: a nest is not split");
   if (schedule.walk == Walk::Online) findings.emplace_back("walk: the nests of a chain are walked in passes");
-  for (std::string& finding : findings) finding = graph.name + ": " + finding;
+  for (std::string& finding : findings) finding.insert(0, graph.name + ": ");
   return findings;
 }
 
