@@ -39,8 +39,9 @@ def run(options="{}", **environment):
 
 
 def failing_compiler(folder):
+    """In other words each time: still a matter of one warning."""
     compiler = folder / "cxx"
-    compiler.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo 'c++ 1.0' && exit 0\necho broken >&2\nexit 1\n")
+    compiler.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo 'c++ 1.0' && exit 0\necho broken $$ >&2\nexit 1\n")
     compiler.chmod(stat.S_IRWXU)
     return compiler
 
