@@ -2,7 +2,7 @@
 //
 // Requires: the schedule is one that solve returns, or a hand-written one that passes check_schedule.
 // Ensures: every access is inside its buffer for all sizes the symbols' ranges allow; the same bits for any
-// number of threads.
+// number of threads, but for sign and payload of a NaN.
 #pragma once
 #include "codegen/kernel_ir.h"
 #include "codegen/region_program.h"

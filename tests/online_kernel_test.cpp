@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <regex>
@@ -279,10 +280,33 @@ TEST_F(OnlineKernelTest, computes_the_families_under_random_schedules) {
       online += schedule.walk == Walk::Online ? 1 : 0;
       split += schedule.split > 1 ? 1 : 0;
       expect_same(graph, schedule, {{"s0", 21}, {"s1", 75}});
+      if (HasFailure()) return;  // what follows would be reported as well
     }
   }
   EXPECT_GT(online, 8);
   EXPECT_GT(split, 2);
+}
+
+// The compiler makes vectors of the tiles that combine parts, and a copy of the loop for the tiles left over.
+// The row that holds a NaN gets one of another sign from each.
+TEST_F(OnlineKernelTest, combines_parts_alike_whether_tiles_run_together_or_alone) {
+  const TileGraph graph = parse_tile_graph(typed(kVariance, "f32"));
+  expect_same(graph, schedule_text("col = 4, unroll 2", "row = 1", "col = 16", "2"),
+              {{"s0", 21}, {"s1", 75}});
+}
+
+TEST(FirstOtherBits, tells_all_but_nans_apart) {
+  const auto bytes = [](uint32_t bits) {
+    std::vector<unsigned char> result(8);
+    std::memcpy(result.data() + 4, &bits, sizeof bits);
+    return result;
+  };
+  const auto quiet = bytes(0x7fc00000), negative = bytes(0xffc00000), infinite = bytes(0x7f800000);
+  EXPECT_EQ(first_other_bits(DType::F32, quiet, negative), "");
+  EXPECT_EQ(first_other_bits(DType::I32, quiet, negative), "1: 7fc00000 instead of ffc00000");
+  EXPECT_EQ(first_other_bits(DType::F32, quiet, infinite), "1: 7fc00000 instead of 7f800000");
+  EXPECT_EQ(first_other_bits(DType::F32, infinite, negative), "1: 7f800000 instead of ffc00000");
+  EXPECT_EQ(first_other_bits(DType::F32, bytes(0x80000000), bytes(0)), "1: 80000000 instead of 00000000");
 }
 
 TEST_F(OnlineKernelTest, keeps_a_long_variance_as_exact_as_two_passes_do) {

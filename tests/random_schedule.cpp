@@ -4,7 +4,6 @@
 #include <random>
 
 #include "fusion/check_schedule.h"
-#include "fusion/contraction.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
@@ -62,7 +61,6 @@ class Drawer {
     if (chance(30)) schedule.rows = one_of<int>({2, 4});
     if (chance(30)) schedule.split = one_of<int64_t>({2, 3, 8});
     schedule.accumulate_in_scratch = chance(30);
-    if (!has_contraction(graph_)) return;
     if (chance(50)) draw_panels(schedule);
     if (chance(30)) schedule.columns = one_of<int>({2, 3});
   }

@@ -4,7 +4,7 @@
 //   std::vector<Tensor> outputs = runner.run(graph, schedule, {x}, {{"s0", 3}});
 //
 // Inputs end at an unreadable page, outputs lie between bytes that must not change, and the second of two
-// runs goes through the tiles backwards and must give the same bits.
+// runs goes through the tiles backwards and must leave the same bits, in workspaces too.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,6 +20,11 @@
 namespace tilefuse {
 
 std::vector<int64_t> sizes_of(const Buffer& buffer, const SymbolValues& symbols);
+
+// "3: 3f800000 instead of 40000000", or "" where two runs left the same. One NaN is as good as another: of
+// two that meet, hardware takes the first, and compilers order operands anew in every copy of a loop.
+std::string first_other_bits(DType dtype, const std::vector<unsigned char>& found,
+                             const std::vector<unsigned char>& expected);
 
 class KernelRunner {
  public:
