@@ -7,10 +7,11 @@
 
 namespace tilefuse {
 
-// Microseconds of the one contraction in `graph`, f32, f64 or bf16, done by a library call: a call, and per
-// matrix its floating point operations at the library's rate, where packing counts as rows.length more rows:
+// Microseconds of the contractions in `graph`, f32, f64 or bf16, done by one call of the library: a call, and
+// per matrix its floating point operations at the library's rate, where packing counts as so many rows more:
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
-// Absent: no contraction, or the profile holds no rate of this dtype.
+// Several contractions in one call (attention) run at chain_gflops. Absent: no contraction, or the profile
+// holds no rate of this dtype.
 std::optional<double> library_us(const TileGraph& graph, const Target& target, int threads,
                                  const SizeHints& hints = {});
 

@@ -117,13 +117,15 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   }
   const auto tiles = lower_to_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
+  const bool is_solved = has_contraction(*tiles);
   const auto structure = analyze_structure(*tiles);
-  if (!structure) return NotSchedulable{structure.unsupported().reason};
-  if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
+  if (!structure && !is_solved) return NotSchedulable{structure.unsupported().reason};
+  if (structure) {
+    if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
+  }
   const Result<double> price = prices_.of(*tiles);
   if (!price) return NotSchedulable{price.unsupported().reason};
   fused_us = *price;
-  const bool is_solved = has_contraction(*tiles);
   const double first_us = is_solved ? solved_cost(first) : cost(first);
   const double second_us = is_solved ? solved_cost(second) : cost(second);
   const double apart_us = first_us + second_us;

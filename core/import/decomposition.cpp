@@ -22,11 +22,13 @@ std::string overload_of(const Call& call) {
 }
 
 const aten::OperatorRow* row_of(const Call& call) {
-  const aten::OperatorFamily family = aten::product_operators();
-  const auto row = std::find_if(
-      family.begin(), family.end(),
-      [overload = overload_of(call)](const auto& candidate) { return candidate.overload == overload; });
-  return row == family.end() ? nullptr : &*row;
+  const std::string overload = overload_of(call);
+  for (const aten::OperatorFamily family : {aten::attention_operators(), aten::product_operators()}) {
+    const auto row = std::find_if(family.begin(), family.end(),
+                                  [&](const auto& candidate) { return candidate.overload == overload; });
+    if (row != family.end()) return &*row;
+  }
+  return nullptr;
 }
 
 Argument argument_of(const CallArgument& given, const std::vector<ValueId>& operands) {

@@ -34,6 +34,7 @@ OperatorFamily statistics_operators();
 OperatorFamily view_operators();
 
 // What decomposition.h knows; import leaves these as Calls.
+OperatorFamily attention_operators();
 OperatorFamily product_operators();
 
 std::span<const OperatorFamily> operator_families();

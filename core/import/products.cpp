@@ -2,12 +2,10 @@
 // a later stage has weighed them against the framework's library (decomposition.h).
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
+#include "core/import/product.h"
 #include "core/import/refusal.h"
 
 namespace tilefuse::aten {
-namespace {
-
-// left [..., m, k] and right [..., k, n], the dims in front alike, to [..., m, n].
 Tensor product(const Tensor& left, const Tensor& right) {
   const int batch = left.rank() - 2;
   Shape shape = left.shape();
@@ -25,12 +23,13 @@ Tensor product(const Tensor& left, const Tensor& right) {
   return {left.builder(), left.builder().reduce(ReduceKind::Sum, products.id(), {batch + 2})};
 }
 
-// Sums of integers are no library's business, and wrap as eager's do only in their own width.
 Tensor factor(CapturedOp& op, std::string_view name) {
   const Tensor given = op.tensor(name);
   if (!info(given.dtype()).is_float) decline("a product of integers");
   return widened(given);
 }
+
+namespace {
 
 Outputs plain_product(CapturedOp& op, std::string_view right) {
   return {as_result(op, product(factor(op, "self"), factor(op, right)))};

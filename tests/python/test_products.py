@@ -132,3 +132,42 @@ def test_a_kernel_that_does_not_compile_leaves_products_to_the_library(tmp_path)
     a, b = tensor(8, 300), tensor(300, 8)
     run = torch.compile(lambda a, b: F.relu(a @ b), backend="tilefuse", options={"products": "own", "cxx": str(compiler)})
     torch.testing.assert_close(run(a, b), F.relu(a @ b))
+
+
+def masks(queries, keys):
+    lower = torch.ones(queries, keys, dtype=torch.bool).tril()
+    lower[2] = False  # a query without keys
+    return {"none": {}, "causal": {"is_causal": True}, "scale": {"scale": 0.3}, "boolean": {"attn_mask": lower},
+            "additive": {"attn_mask": torch.randn(2, 1, queries, keys)}}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("mask", ["none", "causal", "scale", "boolean", "additive"])
+@pytest.mark.parametrize("sizes", [(20, 24), (24, 20), (1, 33)])
+def test_attention_with_every_argument(sizes, mask, dtype):
+    queries, keys = sizes
+    arguments = masks(max(queries, 3), keys)[mask]
+    if "attn_mask" in arguments:
+        arguments["attn_mask"] = arguments["attn_mask"][..., :queries, :]
+    q, k, v = tensor(2, 4, queries, 16), tensor(2, 4, keys, 16), tensor(2, 4, keys, 16)
+
+    def function(q, k, v):
+        given = {n: a.to(q.dtype) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for n, a in arguments.items()}
+        return F.scaled_dot_product_attention(q, k, v, **given)
+
+    check(function, *(t.to(dtype) for t in (q, k, v)))
+
+
+def test_attention_with_fewer_heads_of_keys():
+    q, k, v = tensor(2, 8, 20, 16), tensor(2, 2, 24, 16), tensor(2, 2, 24, 16)
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True), q, k, v)
+
+
+def test_gradients_go_through_attention():
+    inputs = [tensor(2, 4, 20, 16).requires_grad_() for _ in "qkv"]
+
+    def loss(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).square().sum()
+
+    expected = torch.autograd.grad(loss(*inputs), inputs)
+    torch.testing.assert_close(torch.autograd.grad(torch.compile(loss, backend="tilefuse", options=OWN)(*inputs), inputs), expected)

@@ -1,0 +1,73 @@
+// Scaled dot-product attention, as the framework's CPU kernel defines it: two products around a softmax.
+#include <cmath>
+#include <limits>
+
+#include "core/import/operand.h"
+#include "core/import/operator_table.h"
+#include "core/import/product.h"
+#include "core/import/refusal.h"
+
+namespace tilefuse::aten {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLowest = std::numeric_limits<float>::lowest();
+
+// Keys and values [batch, heads, keys, d] with a head for each of the query's: groups of heads share one.
+Tensor for_heads(const Tensor& shared, const Expr& heads) {
+  const auto few = shared.size(1).constant(), many = heads.constant();
+  if (shared.size(1) == heads) return shared;
+  if (!few || !many || *few == 0 || *many % *few != 0) decline("heads that are no groups");
+  Shape shape = shared.shape();
+  shape[1] = heads;
+  const Expr head = floordiv(Expr::index(1), Expr(*many / *few));
+  return view(shared, {shape, {Expr::index(0), head, Expr::index(2), Expr::index(3)}, {}, 0.0});
+}
+
+Tensor masked(CapturedOp& op, Tensor scores) {
+  if (op.flag("is_causal", false)) {
+    const Tensor query = positions(op.builder(), scores.shape(), 2),
+                 key = positions(op.builder(), scores.shape(), 3);
+    scores = where(map(MapFn::Ge, query, key), scores, -kInfinity);
+  }
+  const auto mask = op.optional_tensor("attn_mask");
+  if (!mask) return scores;
+  if (!info(mask->dtype()).is_float) decline("a mask that is no number to add");
+  return scores + expand(cast(*mask, scores.dtype()), scores.shape());
+}
+
+// Results: the output, and the logarithm of the sum of exponentials of each query's scores. Where a mask
+// leaves a query no key, both are 0.
+Outputs flash_attention(CapturedOp& op) {
+  if (op.number("dropout_p", 0.0) != 0.0) decline("dropout inside of attention");
+  const Tensor query = factor(op, "query");
+  if (query.rank() != 4) decline("attention that is not over [batch, heads, length, d]");
+  const Tensor key = for_heads(factor(op, "key"), query.size(1)),
+               value = for_heads(factor(op, "value"), query.size(1));
+  const auto width = query.size(3).constant();
+  if (!op.has("scale") && !width) decline("a scale by a size that is not known");
+  const double scale = op.number("scale", 1 / std::sqrt(double(width.value_or(1))));
+
+  const Tensor turned = view(key, permute_map(key.shape(), {0, 1, 3, 2}));
+  const Tensor scores = masked(op, product(query, turned) * scale);
+  const Tensor peak = maximum(max(scores, {3}), kLowest);
+  const Tensor weights = exp(scores - peak);
+  const Tensor total = sum(weights, {3});
+  const Tensor is_empty = compare(MapFn::Eq, total, 0.0);
+  const Tensor divisor = where(is_empty, like(total, 1.0), total);
+  const Tensor output = product(weights, value) / divisor;
+  if (op.result_count() < 2) return {as_result(op, output)};
+  const Tensor spread = squeeze(where(is_empty, 0.0, peak + log(divisor)), 3);
+  return {as_result(op, output), as_result(op, spread, 1)};
+}
+
+}  // namespace
+
+OperatorFamily attention_operators() {
+  static constexpr OperatorRow kRows[] = {
+      {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
+  };
+  return kRows;
+}
+
+}  // namespace tilefuse::aten
