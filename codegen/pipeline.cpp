@@ -59,6 +59,7 @@ void take_in_products(Planned& planned, const CompileOptions& options, Partition
   planned.graph = std::move(decomposed.graph);
   planned.products = decomposed.calls;
   partitioning.library = std::move(decomposed.library);
+  partitioning.seeds = std::move(decomposed.seeds);
 }
 
 Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,

@@ -25,11 +25,10 @@ std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId va
   return Contraction{product};
 }
 
-bool has_contraction(const TileGraph& graph) {
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (contraction_of(graph, TileValueId{v})) return true;
-  }
-  return false;
+int count_contractions(const TileGraph& graph) {
+  int count = 0;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) count += contraction_of(graph, TileValueId{v}) ? 1 : 0;
+  return count;
 }
 
 }  // namespace tilefuse

@@ -16,6 +16,7 @@ struct Contraction {
 
 // Absent where `value` is no such sum.
 std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId value);
-bool has_contraction(const TileGraph& graph);
+int count_contractions(const TileGraph& graph);
+inline bool has_contraction(const TileGraph& graph) { return count_contractions(graph) > 0; }
 
 }  // namespace tilefuse

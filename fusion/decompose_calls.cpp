@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "core/import/decomposition.h"
+#include "fusion/contraction.h"
 #include "fusion/library_product.h"
 #include "fusion/region_graph.h"
 #include "fusion/rewrite_calls.h"
@@ -37,12 +38,14 @@ class CallDecomposer {
         result.library.emplace(NodeId{i}, verdict->second);
       }
     }
+    result.seeds = seeds_of(rewritten);
     result.graph = std::move(rewritten.graph);
     return result;
   }
 
  private:
   void consider(NodeId id);
+  std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
   bool give_back(const RewrittenGraph& rewritten);
   std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
                                                  const Partition& parts) const;
@@ -54,6 +57,7 @@ class CallDecomposer {
   const PartitionOptions& options_;
   RegionPrices& prices_;
   std::set<NodeId> chosen_;
+  std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
 };
 
@@ -71,6 +75,18 @@ void CallDecomposer::consider(NodeId id) {
   if (!own) return;
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});
   if (choice_ == ProductChoice::Own || *own < kHopeless * *library) chosen_.insert(id);
+  if (count_contractions(*tiles) > 1) several_.insert(id);
+}
+
+std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& rewritten) const {
+  std::map<NodeId, std::vector<NodeId>> seeds;
+  for (uint32_t i = 0; i < rewritten.origin.size(); ++i) {
+    const NodeId call = rewritten.origin[i];
+    if (several_.contains(call) && chosen_.contains(call)) seeds[call].push_back(NodeId{i});
+  }
+  std::vector<std::vector<NodeId>> result;
+  for (auto& [call, nodes] : seeds) result.push_back(std::move(nodes));
+  return result;
 }
 
 double CallDecomposer::price(const Graph& graph, const RegionNodes& region) {
@@ -130,7 +146,9 @@ RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
 // some went, so that the others may lie in other regions now.
 bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
   const size_t before = chosen_.size();
-  const Partition parts = partition(rewritten.graph, options_, prices_);
+  PartitionOptions options = options_;
+  options.seeds = seeds_of(rewritten);
+  const Partition parts = partition(rewritten.graph, options, prices_);
   for (const auto& regions : joined(rewritten, parts)) {
     if (regions.empty()) continue;
     const RegionNodes apart = with_calls(rewritten, regions);

@@ -20,6 +20,8 @@ struct Decomposed {
   Graph graph;
   int calls = 0;            // that were decomposed
   LibraryVerdicts library;  // Calls of `graph`
+  // Of Calls that make several products: their nodes, to begin as one region.
+  std::vector<std::vector<NodeId>> seeds;
 };
 
 Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,

@@ -66,6 +66,7 @@ class Partitioner {
   double solved_cost(GroupId group);
   std::optional<FusionRefusal> try_merge(GroupId first, GroupId second);
   std::optional<FusionRefusal> judge(GroupId first, GroupId second, double& fused_us);
+  void plant_seeds();
   void find_neighbours();
   void push(GroupId a, GroupId b, double saved_bytes);
   void absorb(GroupId into, GroupId from);
@@ -117,12 +118,10 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   }
   const auto tiles = lower_to_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
-  const bool is_solved = has_contraction(*tiles);
   const auto structure = analyze_structure(*tiles);
-  if (!structure && !is_solved) return NotSchedulable{structure.unsupported().reason};
-  if (structure) {
-    if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
-  }
+  if (!structure) return NotSchedulable{structure.unsupported().reason};
+  if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
+  const bool is_solved = has_contraction(*tiles);
   const Result<double> price = prices_.of(*tiles);
   if (!price) return NotSchedulable{price.unsupported().reason};
   fused_us = *price;
@@ -146,6 +145,31 @@ std::optional<FusionRefusal> Partitioner::try_merge(GroupId first, GroupId secon
   apart_us_[first.index] = apart_us;
   ++merges_;
   return std::nullopt;
+}
+
+void Partitioner::plant_seeds() {
+  for (const std::vector<NodeId>& seed : options_.seeds) {
+    std::vector<GroupId> parts;
+    for (NodeId node : seed) {
+      if (groups_.is_computing(node)) parts.push_back(groups_.group_of(node));
+    }
+    FusionGroups joined = groups_;
+    double apart_us = 0;
+    bool is_acyclic = !parts.empty();
+    for (size_t i = 1; i < parts.size() && is_acyclic; ++i) {
+      is_acyclic = !joined.blocking_node(parts[0], parts[i]);
+      if (is_acyclic) joined.merge(parts[0], parts[i]);
+    }
+    if (!is_acyclic) continue;
+    const auto tiles = lower_to_tiles(graph_, joined.region(parts[0]), {options_.eager_numerics});
+    if (!tiles) continue;
+    const Result<double> price = prices_.of(*tiles);
+    if (!price) continue;
+    for (GroupId part : parts) apart_us += apart_us_[part.index];
+    groups_ = std::move(joined);
+    cost_[parts[0].index] = *price;
+    apart_us_[parts[0].index] = apart_us;
+  }
 }
 
 void Partitioner::push(GroupId a, GroupId b, double saved_bytes) {
@@ -203,6 +227,7 @@ void Partitioner::absorb(GroupId into, GroupId from) {
 
 void Partitioner::merge_all() {
   for (GroupId group : groups_.live_groups()) apart_us_[group.index] = cost(group);
+  plant_seeds();
   find_neighbours();
   for (GroupId group : groups_.live_groups()) {
     for (const auto& [other, bytes] : neighbours_[group.index]) {

@@ -78,6 +78,8 @@ struct PartitionOptions {
   bool eager_numerics = false;
   SizeHints hints;
   LibraryVerdicts library;  // why Calls that could be decomposed were not
+  // Nodes that begin as one region, if it can be scheduled: merging them pairwise may not get that far.
+  std::vector<std::vector<NodeId>> seeds;
 };
 
 Partition partition(const Graph& graph, const Target& target, const PartitionOptions& options = {});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fusion/contraction.h"
 #include "fusion/element_cost.h"
@@ -22,6 +23,8 @@ constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 // Longer rows side by side defeat the prefetcher from memory.
 constexpr double kLongRowMemory = 256;  // bytes
+constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
+constexpr double kFreeWays = 6;         // of the 8 that an L1 has at least
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -50,6 +53,7 @@ class PreferenceWriter : private RuleWriter {
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool moves_small_elements() const;
+  void prefer_rows_in_sets(const Access& access);
   double walked_bytes() const;
   double most_in_a_pass() const;  // reductions
   double recompute_cycles(TileValueId value) const;
@@ -177,6 +181,7 @@ void PreferenceWriter::prefer_walk() {
 void PreferenceWriter::prefer_rows() {
   if (contracts_) {
     require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
+    for (const Access& access : facts_.accesses) prefer_rows_in_sets(access);
     return;
   }
   require({is(system_.columns, 1)}, "rows share nothing that columns would load once");
@@ -198,6 +203,31 @@ void PreferenceWriter::prefer_rows() {
   together.limit = std::max(together.limit, walked_bytes());
   together.sum.push_back({walked_bytes(), {number_of(system_.rows)}});
   require(std::move(together), "rows side by side stay in half of L1");
+}
+
+// Rows whose distance divides a page fall into one set of L1, which holds as many lines as it has ways.
+void PreferenceWriter::prefer_rows_in_sets(const Access& access) {
+  const bool is_walked = std::any_of(structure_.reduced.begin(), structure_.reduced.end(),
+                                     [&](AxisId axis) { return access.varies_along(axis); });
+  if (!access.load || !is_walked) return;
+  for (AxisId row : structure_.parallel) {
+    const AxisAccess& along = access.along[row.index];
+    if (along.kind != AxisAccess::Kind::Strided) continue;
+    const double share =
+        double(std::gcd(along.stride * access.element_bytes, kPageBytes)) / double(kPageBytes);
+    std::vector<Choice> ways = {
+        where(system_.rows, [&](int64_t rows) { return double(rows) * share <= kFreeWays; })};
+    // With other lanes the rows are of another axis: the innermost parallel one that is not the lane axis.
+    for (const DecisionValue& lane : system_.constraints.variables[system_.lane_axis.index].domain) {
+      const bool is_last = lane.number == structure_.parallel.back().index && structure_.parallel.size() > 1;
+      const AxisId rows_of = structure_.parallel[structure_.parallel.size() - (is_last ? 2 : 1)];
+      if (rows_of != row) ways.push_back(is(system_.lane_axis, lane.number));
+    }
+    for (const auto& [load, stage] : system_.stage) {
+      if (load == *access.load) ways.push_back(is_not(stage, -1));
+    }
+    require(std::move(ways), "rows that share a set of L1 leave ways to what they are multiplied with");
+  }
 }
 
 // Bytes of one row of everything that is walked along reduced axes.
