@@ -253,7 +253,9 @@ void ProgramLowering::lower_chain() {
                       .structure = {},
                       .extents = axis_extents(graph_),
                       .symbols = symbols_in(graph_),
+                      .workspaces = {},
                       .row_axis = std::nullopt,
+                      .column_axis = std::nullopt,
                       .chain = &*chain};
   add_launches(facts, facts);
 }
