@@ -85,6 +85,7 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
     if (several_.contains(call) && chosen_.contains(call)) seeds[call].push_back(NodeId{i});
   }
   std::vector<std::vector<NodeId>> result;
+  result.reserve(seeds.size());
   for (auto& [call, nodes] : seeds) result.push_back(std::move(nodes));
   return result;
 }

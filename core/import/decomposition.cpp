@@ -55,6 +55,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call&
   const aten::OperatorRow* row = row_of(call);
   if (row == nullptr) return std::nullopt;
   std::vector<Argument> arguments;
+  arguments.reserve(call.arguments.size());
   for (const CallArgument& argument : call.arguments) arguments.push_back(argument_of(argument, operands));
   try {
     aten::CapturedOp op(builder, std::string(row->overload), std::move(arguments),
