@@ -109,7 +109,7 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
   terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
   schedule.cost.clear();
   schedule.cost_us = 0;
-  for (const char* name : {"compute", "cache", "DRAM", "overlap", "starts", "combine", "launch"}) {
+  for (const char* name : {"compute", "cache", "DRAM", "overlap", "packing", "starts", "combine", "launch"}) {
     const auto found = terms.find(name);
     if (found == terms.end()) continue;
     schedule.cost.push_back({name, found->second});

@@ -6,6 +6,7 @@
 #include "core/import/refusal.h"
 
 namespace tilefuse::aten {
+
 Tensor product(const Tensor& left, const Tensor& right) {
   const int batch = left.rank() - 2;
   Shape shape = left.shape();
@@ -31,12 +32,9 @@ Tensor factor(CapturedOp& op, std::string_view name) {
 
 namespace {
 
-Outputs plain_product(CapturedOp& op, std::string_view right) {
-  return {as_result(op, product(factor(op, "self"), factor(op, right)))};
+Outputs mm(CapturedOp& op) {  // and bmm, which differs in the dims in front alone
+  return {as_result(op, product(factor(op, "self"), factor(op, "mat2")))};
 }
-
-Outputs mm(CapturedOp& op) { return plain_product(op, "mat2"); }
-Outputs bmm(CapturedOp& op) { return plain_product(op, "mat2"); }
 
 // beta * self + alpha * result. With beta = 0 nothing of self is read, not even its NaNs.
 Outputs added_product(CapturedOp& op, Tensor result) {
@@ -65,7 +63,7 @@ Outputs baddbmm(CapturedOp& op) {
 OperatorFamily product_operators() {
   static constexpr OperatorRow kRows[] = {
       {"aten.addmm.default", addmm}, {"aten.addmv.default", addmv}, {"aten.baddbmm.default", baddbmm},
-      {"aten.bmm.default", bmm},     {"aten.mm.default", mm},       {"aten.mv.default", mv},
+      {"aten.bmm.default", mm},      {"aten.mm.default", mm},       {"aten.mv.default", mv},
   };
   return kRows;
 }
