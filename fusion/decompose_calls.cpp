@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "core/import/decomposition.h"
 #include "fusion/contraction.h"
@@ -90,9 +91,11 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
   return result;
 }
 
+// Infinite where there is no tile graph: the framework's elementwise operators would make every term of a
+// product.
 double CallDecomposer::price(const Graph& graph, const RegionNodes& region) {
   const auto tiles = lower_to_tiles(graph, region, {options_.eager_numerics});
-  if (!tiles) return 0;
+  if (!tiles) return std::numeric_limits<double>::infinity();
   const Result<double>& solved = prices_.solved(*tiles);
   return solved ? *solved : prices_.estimated(*tiles);
 }
