@@ -176,6 +176,15 @@ double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& sch
   return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows / schedule.columns;
 }
 
+// How often accumulators in scratch are read and written: once for the rows added side by side, once to
+// begin, and once to end.
+double ComputeCost::scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
+                                   const Schedule& schedule) const {
+  if (!schedule.accumulate_in_scratch) return 0;
+  const double points = executions(parallel_loops(nest, facts_.structure), schedule, axes_[reduction.index]);
+  return times / scratch_rows(facts_) + points;
+}
+
 // Panels are filled once in a task: blocks of vectors go through registers.
 double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   double cycles = 0;
@@ -213,12 +222,13 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
     if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
     chain = std::max(chain, chain_cycles(value, times, schedule));
     horizontal += horizontal_cycles(value, schedule);
-    if (!schedule.accumulate_in_scratch) continue;
-    cycles.load += times / kScratchRows / rates_.load;
-    cycles.store += times / kScratchRows / rates_.store;
+    const double visits = scratch_visits(value, times, nest, schedule);
+    cycles.load += visits / rates_.load;
+    cycles.store += visits / rates_.store;
   }
   const std::vector<bool> everything(graph_.axes.size(), true);
-  const int rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows * schedule.columns;
+  const double rows =
+      schedule.accumulate_in_scratch ? scratch_rows(facts_) : schedule.rows * schedule.columns;
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
   return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
 }

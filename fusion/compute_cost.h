@@ -37,6 +37,8 @@ class ComputeCost {
                          const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
+  double scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
+                        const Schedule& schedule) const;
   double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
   bool in_a_pass(TileValueId value) const;

@@ -81,9 +81,14 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
   size_t loops = nest.size();
   while (loops > 1 && nest[loops - 1].in_registers) --loops;
   while (loops > 1 && iterations_of(nest[loops - 1], schedule) <= kUnrolledTrips) --loops;
-  double starts = 1;
-  for (size_t i = 0; i + 1 < loops; ++i) starts *= nest[i].trips;
-  if (schedule.accumulate_in_scratch) starts /= kScratchRows;
+  double starts = 1, outside = 1;
+  for (size_t i = 0; i + 1 < loops; ++i) {
+    starts *= nest[i].trips;
+    outside *= facts_.structure.is_reduced(nest[i].axis) ? 1 : nest[i].trips;
+  }
+  if (schedule.accumulate_in_scratch) {  // a loop clears the accumulators, and one stores them
+    starts = starts / scratch_rows(facts_) + 2 * outside;
+  }
   return starts * rates_.loop_start + tail_cycles(nest, schedule);
 }
 
@@ -178,8 +183,8 @@ std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
 
 double CostModel::thread_free_us(const Schedule& schedule) {
   const double alone = parts_on(schedule, 1).total();
-  if (!can_share(schedule)) return alone + alone / 2;
-  return std::min(alone, parts_on(schedule, threads_).total()) + alone / 2;
+  if (!can_share(schedule)) return 2 * alone;
+  return std::min(alone, parts_on(schedule, threads_).total()) + alone;
 }
 
 double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
@@ -205,7 +210,7 @@ double CostModel::bound_us(double cycles) const {
   const double alone = rates_.launch_host + std::max(compute_us, traffic_one_.lower_bound_ns() / 1e3);
   const double shared = rates_.launch_host + rates_.launch_threads +
                         std::max(compute_us / threads_, traffic_all_.lower_bound_ns() / 1e3);
-  return std::min(alone, shared) + alone / 2;
+  return std::min(alone, shared) + alone;
 }
 
 }  // namespace tilefuse

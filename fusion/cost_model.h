@@ -25,8 +25,8 @@ class CostModel {
   // On one thread or on all of them, whichever is faster: so does the host.
   std::vector<CostTerm> terms(const Schedule& schedule);
 
-  // For decisions that must not depend on the number of threads: the time on all threads, plus half of
-  // that on one: most regions are too small to share.
+  // For decisions that must not depend on the number of threads: the time on all threads, plus that on one:
+  // most regions are too small to share.
   double thread_free_us(const Schedule& schedule);
   // No more than thread_free_us of any schedule with these lanes and this `keep`, whatever else it decides.
   double lower_bound_us(int lanes, std::optional<AxisId> lane_axis, const std::vector<TileValueId>& keep);

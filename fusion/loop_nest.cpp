@@ -155,18 +155,26 @@ std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
   return missed;
 }
 
+double scratch_rows(const RegionFacts& facts) {
+  return std::min(double(kScratchRows), facts.extent[facts.structure.reduced.back().index]);
+}
+
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) {
-  double run = 1;
+  double run = 1, rows = 1;
   for (size_t i = nest.size(); i-- > 0;) {
     const AxisAccess& along = access.along[nest[i].axis.index];
     if (along.kind == AxisAccess::Kind::Broadcast || nest[i].trips <= 1) continue;
     const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(along.stride);
-    if (along.kind == AxisAccess::Kind::Irregular || stride * nest[i].step != run) {
-      return {run * access.element_bytes, nest[i].trips};
+    const bool goes_on = along.kind != AxisAccess::Kind::Irregular && stride * nest[i].step == run;
+    if (!goes_on) {
+      rows *= nest[i].trips;
+    } else if (rows == 1) {
+      run *= nest[i].trips;
+    } else {
+      break;
     }
-    run *= nest[i].trips;
   }
-  return {run * access.element_bytes, 1};
+  return {run * access.element_bytes, rows};
 }
 
 }  // namespace tilefuse

@@ -38,6 +38,9 @@ double executions(const std::vector<NestLoop>& nest, const Schedule& schedule, c
 std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
                                  const std::vector<const Access*>& accesses, double limit);
 
+// Rows of the innermost reduced axis that are added to accumulators in scratch side by side.
+double scratch_rows(const RegionFacts& facts);
+
 // How an access walks memory: `run_bytes` in one piece, then jumps; `rows` pieces until the next ones
 // continue where these ended. A walk without jumps has rows == 1.
 struct MemoryWalk {

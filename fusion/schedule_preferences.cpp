@@ -57,7 +57,7 @@ class PreferenceWriter : private RuleWriter {
   double walked_bytes() const;
   double most_in_a_pass() const;  // reductions
   double recompute_cycles(TileValueId value) const;
-  bool reuses_across(AxisId outer, AxisId inner) const;
+  bool reuses_across(size_t outer, size_t inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
   void prefer_task_count();
   double stored_bytes(BufferId buffer) const;
@@ -104,6 +104,15 @@ void PreferenceWriter::prefer_lanes() {
 
 // Unrolled accumulators hide the latency of a reduction; small elements are loaded and stored in pairs.
 void PreferenceWriter::prefer_unroll() {
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    for (const DecisionValue& lanes : domain(system_.lanes)) {
+      const Choice short_enough = where(system_.unroll, [&](int64_t unroll) {
+        return unroll == 1 || double(lanes.number * unroll) <= extent(AxisId{a});
+      });
+      require({lane_axis_is_not(AxisId{a}), is_not(system_.lanes, lanes.number), short_enough},
+              "unrolled vectors that " + graph_.axes[a].name + " fills");
+    }
+  }
   if (structure_.reductions.empty() || facts_.has_scan) {
     const int most = !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
     require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
@@ -116,15 +125,6 @@ void PreferenceWriter::prefer_unroll() {
     fits.sum.push_back(
         {each, {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll)}});
     require(std::move(fits), "accumulators and the elements on their way into them fit the vector registers");
-  }
-  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
-    for (const DecisionValue& lanes : domain(system_.lanes)) {
-      const Choice short_enough = where(system_.unroll, [&](int64_t unroll) {
-        return unroll == 1 || double(lanes.number * unroll) <= extent(AxisId{a});
-      });
-      require({lane_axis_is_not(AxisId{a}), is_not(system_.lanes, lanes.number), short_enough},
-              "unrolled vectors that " + graph_.axes[a].name + " fills");
-    }
   }
 }
 
@@ -263,24 +263,37 @@ std::vector<Choice> PreferenceWriter::or_turned(std::vector<Choice> choices) con
   return choices;
 }
 
-// Some load stays where it is while `outer` moves: walking it inside a tile of `inner` reads it from cache.
-bool PreferenceWriter::reuses_across(AxisId outer, AxisId inner) const {
-  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
-    return access.load && !access.varies_along(outer) && access.varies_along(inner);
-  });
+// Some load stays where it is while an axis from place `outer` of the grid on moves: walking it inside a tile
+// of the axis at `inner` reads it from cache.
+bool PreferenceWriter::reuses_across(size_t outer, size_t inner) const {
+  const auto varies = [&](const Access& access, size_t place) {
+    return access.varies_along(system_.grid[place].first);
+  };
+  const size_t last = contracts_ ? outer + 1 : inner;  // panels hold what a contraction reads again
+  for (size_t middle = outer; middle < last; ++middle) {
+    if (std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
+          return access.load && !varies(access, middle) && varies(access, inner);
+        })) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void PreferenceWriter::prefer_task_count() {
   double most_possible = 1;
   AtMost few{{{1, {}}}, std::max(1.0, region_us_ / kLeastTaskUs), "tasks"};
   AtMost many{{{1, {}}}, 1, "of one task"};
-  for (const auto& [axis, tile] : system_.grid) {
-    const auto count = [&](int64_t number) {
-      return number == 0 ? 1.0 : std::ceil(extent(axis) / double(number));
+  for (size_t place = 0; place < system_.grid.size(); ++place) {
+    const auto& [axis, tile] = system_.grid[place];
+    const double size = extent(axis);
+    const auto count = [size](int64_t number) {
+      return number == 0 ? 1.0 : std::ceil(size / double(number));
     };
     const double finest = std::ceil(extent(axis) / (has_unit_access(axis) ? kTurnedTile : 1));
     most_possible *= finest;
-    few.sum[0].factors.push_back(factor(tile, count));
+    const bool for_cache = !contracts_ && reuses_across(0, place);  // several go to a thread at a time
+    if (!for_cache) few.sum[0].factors.push_back(factor(tile, count));
     many.sum[0].factors.push_back(factor(tile, [&](int64_t number) { return 1 / count(number); }));
   }
   const auto inverse = [](int64_t parts) { return 1 / double(parts); };
@@ -314,7 +327,7 @@ void PreferenceWriter::prefer_grid() {
         require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
                 "at most one axis is cut in tiles of some size");
       }
-      if (reuses_across(outer, inner)) continue;
+      if (reuses_across(i, j)) continue;
       const Choice one = where(outer_tile, [&](int64_t tile) { return tile == 1 || extent(outer) <= 1; });
       require(or_turned({one, is(inner_tile, 0)}),
               graph_[inner].name + " is walked inside " + graph_[outer].name);

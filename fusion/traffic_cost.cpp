@@ -11,6 +11,7 @@ constexpr double kLineBytes = 64;
 constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
 constexpr double kRestartBytes = 256;       // what a jump costs from L3: as much as so many bytes more
 constexpr double kPageRestartBytes = 4096;  // and to a page whose address is not remembered
+constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {
@@ -222,7 +223,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
 // By how much walking L3 in short pieces is slower: the prefetcher begins anew with each, and so does the
 // translation of addresses where there are more pages than it remembers.
 double TrafficCost::piece_factor(const Access& access, const MemoryWalk& walk) const {
-  if (walk.rows <= 1) return 1;
+  if (walk.rows <= kTrackedRows) return 1;
   const bool jumps_pages = std::any_of(
       access.along.begin(), access.along.end(),
       [&](const AxisAccess& along) { return double(along.stride * access.element_bytes) >= kPageBytes; });
@@ -245,7 +246,7 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
     }
     const bool turns = staged.contiguous != schedule.lane_axis;
     const double run = turns ? facts_.extent[staged.contiguous.index] : schedule.lanes * schedule.unroll;
-    const MemoryWalk walk{run * access.element_bytes, 2};
+    const MemoryWalk walk{run * access.element_bytes, kTrackedRows + 1};
     if (home_ > MemoryLevel::L1) traffic.l2_bytes += bytes;
     if (home_ > MemoryLevel::L2) traffic.l3_bytes += bytes * piece_factor(access, walk);
     if (home_ != MemoryLevel::Dram) continue;
