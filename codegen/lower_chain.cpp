@@ -76,6 +76,12 @@ void LaunchLowering::block_loop() {
   const AxisTile& block = *schedule_.block;
   const Axis& axis = graph_[block.axis];
   const LoopRange range = whole_range(block.axis);
+  Code first = range.first, end = range.last;
+  if (const auto& live = facts_.chain->live) {
+    const int outside = scopes_.depth();
+    first = scopes_.let(outside, axis.name + "_first_live", kIndexType, index_code(live->first));
+    end = scopes_.let(outside, axis.name + "_end_live", kIndexType, index_code(live->end));
+  }
   const SymbolId start = scopes_.symbol("first_" + axis.name, kIndexType);
   scopes_.open();
   const int depth = scopes_.depth();
@@ -89,8 +95,7 @@ void LaunchLowering::block_loop() {
                      {scopes_.let(depth, count_symbol(axis), kIndexType, count), depth, false});
   }
   run_nests(ChainNest::Phase::InLoop);
-  scopes_.add(
-      {For{start, range.first, range.last, block.tile, axis.name + ", in blocks", scopes_.close(), 1}, ""});
+  scopes_.add({For{start, first, end, block.tile, axis.name + ", in blocks", scopes_.close(), 1}, ""});
 }
 
 void LaunchLowering::run_chain() {

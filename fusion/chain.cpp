@@ -8,6 +8,7 @@
 #include "fusion/chain_steps.h"
 #include "fusion/nest_cut.h"
 #include "fusion/nest_graph.h"
+#include "fusion/neutral_where.h"
 #include "fusion/packed_operands.h"
 #include "fusion/task_parts.h"
 
@@ -153,6 +154,12 @@ std::optional<Unsupported> ChainBuilder::add_online() {
     if (!place) return place.unsupported();
     places.push_back(*std::move(place));
   }
+  std::vector<TileValueId> steps;
+  for (const std::vector<TileValueId>& group : online.passes.front().groups) {
+    steps.insert(steps.end(), group.begin(), group.end());
+  }
+  chain_.live = live_range(neutral_where(online.graph, steps), parts_of(Phase::Before), graph_[*axes_.walked],
+                           *schedule_.block);
   if (auto refusal = add_graph(start_graph(online, places), Phase::Before)) return refusal;
   if (auto refusal = add_graph(step_graph(online, places), Phase::InLoop)) return refusal;
   return add_graph(finish_graph(online, places), Phase::After);

@@ -7,7 +7,8 @@
 //     after     %y = %o / %l
 //
 // Without a block the walked axis is not cut: everything runs once. With one, the reductions over it are
-// carried from block to block by the corrections that online_reductions.h derives.
+// carried from block to block by the corrections that online_reductions.h derives, and blocks that a task has
+// nothing to take in from are left out (live_range.h).
 //
 // The graph of a nest is an ordinary one over the coordinates of its task and block: extents are those of the
 // tile (count_q where the last one is shorter), offsets begin at first_q. It has all buffers of the region,
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "fusion/live_range.h"
 #include "fusion/online_reductions.h"
 #include "fusion/schedule.h"
 
@@ -37,6 +39,7 @@ struct Chain {
   std::vector<ChainNest> nests;
   std::vector<ScratchTile> tiles;  // by buffer, from the first behind those of the region
   int64_t scratch_bytes = 0;       // with what kernels keep in front
+  std::optional<LiveRange> live;   // of the walked axis: absent: all of it
 };
 
 struct ChainAxes {

@@ -1,6 +1,8 @@
 // collect_chain_constraints: the decisions of a chain's tasks, and what bounds them.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <span>
 
 #include "fusion/chain_solve.h"
 #include "fusion/decision_variables.h"
@@ -9,16 +11,18 @@
 namespace tilefuse {
 namespace {
 
-constexpr std::initializer_list<int64_t> kTiles = {64, 32, 128, 16, 96, 48, 8, 256};
-constexpr std::initializer_list<int64_t> kBlocks = {128, 64, 256, 32, 512};
+// The likeliest first: those of a rough search.
+constexpr std::array<int64_t, 8> kTiles = {64, 32, 128, 16, 96, 48, 8, 256};
+constexpr std::array<int64_t, 5> kBlocks = {128, 64, 256, 32, 512};
+constexpr size_t kRoughTiles = 2, kRoughBlocks = 1;
 
 DecisionValue numbered(int64_t number) { return {number, std::to_string(number)}; }
 
 class ChainSystemMaker {
  public:
   ChainSystemMaker(const TileGraph& graph, const Target& target, const ChainAxes& axes, const Pins& pins,
-                   const SizeHints& hints)
-      : graph_(graph), target_(target), axes_(axes), pins_(pins), hints_(hints) {
+                   const SizeHints& hints, bool rough)
+      : graph_(graph), target_(target), axes_(axes), pins_(pins), hints_(hints), rough_(rough) {
     system_.constraints.tile_graph = graph.name;
     system_.constraints.target = target.name;
   }
@@ -42,6 +46,7 @@ class ChainSystemMaker {
   const ChainAxes& axes_;
   const Pins& pins_;
   const SizeHints& hints_;
+  bool rough_;
   ChainSystem system_;
 };
 
@@ -68,7 +73,7 @@ void ChainSystemMaker::add_grid() {
   for (const AxisId axis : axes_.shared) {
     std::vector<DecisionValue> domain;
     const int64_t extent = hinted_size(graph_[axis].extent, hints_);
-    for (const int64_t tile : kTiles) {
+    for (const int64_t tile : std::span(kTiles).first(rough_ ? kRoughTiles : kTiles.size())) {
       if (axis == axes_.shared.back() && tile < extent) domain.push_back(numbered(tile));
     }
     if (axis == axes_.shared.back() && extent <= *std::max_element(kTiles.begin(), kTiles.end())) {
@@ -86,7 +91,7 @@ void ChainSystemMaker::add_walk() {
   }
   system_.walk = add("walk", std::move(walks));
   std::vector<DecisionValue> blocks;
-  for (const int64_t block : kBlocks) {
+  for (const int64_t block : std::span(kBlocks).first(rough_ ? kRoughBlocks : kBlocks.size())) {
     if (axes_.walked && block < hinted_size(graph_[*axes_.walked].extent, hints_)) {
       blocks.push_back(numbered(block));
     }
@@ -163,8 +168,8 @@ ChainSystem ChainSystemMaker::make() {
 }  // namespace
 
 ChainSystem collect_chain_constraints(const TileGraph& graph, const Target& target, const ChainAxes& axes,
-                                      const Pins& pins, const SizeHints& hints) {
-  ChainSystem system = ChainSystemMaker(graph, target, axes, pins, hints).make();
+                                      const Pins& pins, const SizeHints& hints, bool rough) {
+  ChainSystem system = ChainSystemMaker(graph, target, axes, pins, hints, rough).make();
   add_pins(pins, system.constraints);
   return system;
 }

@@ -6,6 +6,9 @@
 #include <limits>
 #include <map>
 
+#include "fusion/chain_traffic.h"
+#include "fusion/contraction.h"
+#include "fusion/cost_model.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/region_facts.h"
 #include "fusion/search.h"
@@ -16,27 +19,37 @@ namespace {
 constexpr int kNominalThreads = 8;  // of the ranking, as for plain regions
 constexpr size_t kShortList = 8;
 constexpr int64_t kNestBudget = 2000;
+constexpr int kSampledTasks = 16;  // of those that walk parts of an axis
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 // The cost terms of nests, added up over the trips of a task.
 class ChainCost {
  public:
   ChainCost(const TileGraph& graph, const Target& target, const ChainAxes& axes, const SizeHints& hints)
-      : graph_(graph), target_(target), axes_(axes), hints_(hints) {}
+      : graph_(graph), target_(target), axes_(axes), hints_(hints), traffic_(graph, target, hints) {}
 
   // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule.
   bool complete(Schedule& schedule, int threads);
 
  private:
-  const std::optional<Schedule>& nest_schedule(const TileGraph& nest, const Schedule& task);
+  struct SolvedNest {
+    Schedule schedule;
+    NestTraffic traffic;
+    bool contracts = false;
+  };
+  using Terms = std::map<std::string, double>;
+  const std::optional<SolvedNest>& solved_nest(const TileGraph& nest, const Schedule& task);
+  void add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads, Terms& terms) const;
   SizeHints nest_hints(const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
+  double blocks_of_task(const Chain& chain, const Schedule& schedule) const;
 
   const TileGraph& graph_;
   const Target& target_;
   const ChainAxes& axes_;
   const SizeHints& hints_;
-  std::map<std::string, std::optional<Schedule>> solved_;  // by the text of the nest
+  ChainTraffic traffic_;
+  std::map<std::string, std::optional<SolvedNest>> solved_;  // by the text of the nest and its tiles
 };
 
 SizeHints ChainCost::nest_hints(const Schedule& task) const {
@@ -51,12 +64,15 @@ SizeHints ChainCost::nest_hints(const Schedule& task) const {
 }
 
 // All of a nest is one task, on one thread.
-const std::optional<Schedule>& ChainCost::nest_schedule(const TileGraph& nest, const Schedule& task) {
+const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGraph& nest,
+                                                                   const Schedule& task) {
+  const SizeHints hints = nest_hints(task);
   std::string key = to_text(nest);
+  for (const auto& [symbol, size] : hints) key += symbol + " " + std::to_string(size) + "\n";
   if (const auto found = solved_.find(key); found != solved_.end()) return found->second;
   Pins pins;
   const Result<Structure> structure = analyze_structure(nest);
-  std::optional<Schedule> best;
+  std::optional<SolvedNest> best;
   if (structure) {
     for (const AxisId axis : structure->parallel) pins.decisions["grid." + nest[axis].name] = "all";
     pins.decisions["split"] = "1";
@@ -66,13 +82,30 @@ const std::optional<Schedule>& ChainCost::nest_schedule(const TileGraph& nest, c
     options.node_budget = kNestBudget;
     for (const int lanes : {target_.vector_bytes / 4, 1}) {  // of one length in all nests
       pins.decisions["lanes"] = std::to_string(lanes);
-      const Result<Solution> solution = solve(nest, target_, pins, options, nest_hints(task));
+      const Result<Solution> solution = solve(nest, target_, pins, options, hints);
       if (!solution) continue;
-      best = solution->ranked.front();
+      best = SolvedNest{solution->ranked.front(), nest_traffic(nest, target_, hints), has_contraction(nest)};
       break;
     }
   }
   return solved_.emplace(std::move(key), std::move(best)).first->second;
+}
+
+// What comes from further away than the nest's own schedule says overlaps with its arithmetic as the rest
+// does.
+void ChainCost::add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads,
+                          Terms& terms) const {
+  Terms own;
+  for (const CostTerm& term : nest.schedule.cost) own[term.name] += term.microseconds;
+  const ChainTraffic::Distant distant = traffic_.distant(nest.traffic, task, threads);
+  const double norm = nest.contracts ? kContractionNorm : target_.rate("overlap.norm");
+  const double near = overlap(norm, {own["compute"], own["cache"], own["DRAM"]});
+  own["cache"] += distant.cache_us;
+  own["DRAM"] += distant.dram_us;
+  const double far = overlap(norm, {own["compute"], own["cache"], own["DRAM"]});
+  own["overlap"] += far - near - distant.cache_us - distant.dram_us;
+  own.erase("launch");
+  for (const auto& [name, microseconds] : own) terms[name] += times * microseconds;
 }
 
 double ChainCost::tasks(const Schedule& schedule) const {
@@ -84,27 +117,41 @@ double ChainCost::tasks(const Schedule& schedule) const {
   return tasks;
 }
 
+// On average: of tasks that lie evenly along all shared axes.
+double ChainCost::blocks_of_task(const Chain& chain, const Schedule& schedule) const {
+  const AxisTile& block = *schedule.block;
+  const int64_t extent = std::max<int64_t>(1, hinted_size(graph_[block.axis].extent, hints_));
+  if (!chain.live) return std::ceil(double(extent) / double(block.tile));
+  double blocks = 0;
+  for (int sample = 0; sample < kSampledTasks; ++sample) {
+    SizeHints task = nest_hints(schedule);
+    for (const AxisTile& tile : schedule.grid) {
+      const int64_t size = std::max<int64_t>(tile.tile, 1);
+      const int64_t count = (hinted_size(graph_[tile.axis].extent, hints_) + size - 1) / size;
+      task[first_symbol(graph_[tile.axis])] = (2 * sample + 1) * count / (2 * kSampledTasks) * size;
+    }
+    const int64_t first = hinted_size(chain.live->first, task);
+    const int64_t end = std::min(extent, hinted_size(chain.live->end, task));
+    blocks += std::ceil(double(std::max<int64_t>(0, end - first)) / double(block.tile)) / kSampledTasks;
+  }
+  return blocks;
+}
+
 bool ChainCost::complete(Schedule& schedule, int threads) {
   const Result<Chain> chain = make_chain(graph_, axes_, schedule);
   if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
-  double blocks = 1;
-  if (schedule.block) {
-    const double extent = double(hinted_size(graph_[schedule.block->axis].extent, hints_));
-    blocks = std::ceil(std::max(1.0, extent) / double(schedule.block->tile));
-  }
+  const double blocks = schedule.block ? blocks_of_task(*chain, schedule) : 1;
   const double count = tasks(schedule);
   const double busiest = std::ceil(count / threads);  // tasks of one thread
   schedule.nests.clear();
-  std::map<std::string, double> terms;
+  Terms terms;
   for (const ChainNest& nest : chain->nests) {
-    const std::optional<Schedule>& solved = nest_schedule(nest.graph, schedule);
+    const std::optional<SolvedNest>& solved = solved_nest(nest.graph, schedule);
     if (!solved) return false;
-    schedule.nests.push_back(*solved);
+    schedule.nests.push_back(solved->schedule);
     schedule.nests.back().tile_graph = nest.graph.name;
     const double times = busiest * (nest.phase == ChainNest::Phase::InLoop ? blocks : 1);
-    for (const CostTerm& term : solved->cost) {
-      if (term.name != "launch") terms[term.name] += times * term.microseconds;
-    }
+    add_terms(*solved, schedule, times, threads, terms);
   }
   terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
   schedule.cost.clear();
@@ -138,7 +185,7 @@ Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const 
 
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints) {
-  const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints);
+  const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints, options.rough);
   ChainCost cost(graph, target, axes, hints);
   const SearchResult found = search(
       system.constraints, {kShortList, options.node_budget},

@@ -24,7 +24,7 @@ struct ChainSystem {
 
 // Throws UserError for a pin that names no decision, or a value that the decision cannot have.
 ChainSystem collect_chain_constraints(const TileGraph& graph, const Target& target, const ChainAxes& axes,
-                                      const Pins& pins, const SizeHints& hints);
+                                      const Pins& pins, const SizeHints& hints, bool rough = false);
 
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints);

@@ -13,10 +13,7 @@ namespace {
 // of it and a branch.
 constexpr double kConstantTailCycles = 6, kMaskedTailCycles = 40;
 constexpr double kCorrectionCycles = 25;  // of one carried value: a sum over lanes, or an exponential
-// Of blocks of multiplications, what is fetched is known long before: the exponent of the norm in which
-// compute and traffic add up.
-constexpr double kContractionNorm = 4;
-constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
+constexpr double kUnrolledTrips = 4;      // compilers write out loops of so few
 
 }  // namespace
 

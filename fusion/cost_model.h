@@ -18,6 +18,10 @@
 
 namespace tilefuse {
 
+// Of blocks of multiplications, what is fetched is known long before: the exponent of the norm in which
+// compute and traffic add up.
+inline constexpr double kContractionNorm = 4;
+
 class CostModel {
  public:
   CostModel(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);

@@ -221,8 +221,12 @@ GroupId FusionGroups::merge(GroupId first, GroupId second) {
 RegionNodes FusionGroups::region(GroupId group) const { return close(members(group)); }
 
 RegionNodes FusionGroups::region(GroupId first, GroupId second) const {
-  std::vector<NodeId> nodes = members(first);
-  nodes.insert(nodes.end(), members(second).begin(), members(second).end());
+  return region(std::vector<GroupId>{first, second});
+}
+
+RegionNodes FusionGroups::region(const std::vector<GroupId>& groups) const {
+  std::vector<NodeId> nodes;
+  for (const GroupId group : groups) nodes.insert(nodes.end(), members(group).begin(), members(group).end());
   return close(std::move(nodes));
 }
 

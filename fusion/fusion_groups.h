@@ -37,10 +37,11 @@ class FusionGroups {
   std::optional<NodeId> blocking_node(GroupId first, GroupId second) const;
   GroupId merge(GroupId first, GroupId second);
 
-  // The group (or the union of two) as a closed region: transparent nodes copied in, inputs and outputs
+  // The group (or the union of several) as a closed region: transparent nodes copied in, inputs and outputs
   // listed.
   RegionNodes region(GroupId group) const;
   RegionNodes region(GroupId first, GroupId second) const;
+  RegionNodes region(const std::vector<GroupId>& groups) const;
 
  private:
   static constexpr uint32_t kNone = ~0u;

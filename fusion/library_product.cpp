@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/contraction.h"
+#include "fusion/live_range.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -62,6 +63,7 @@ std::optional<double> library_us(const TileGraph& graph, const Target& target, i
                                                          : "chain_gflops"));
     alone += sizes.batch * (target.rate("library.matrix") + 2 * sizes.k * sizes.n * rows / gflops / 1e3);
   }
+  if (products.size() > 1) alone *= live_share(graph, hints);  // masked blocks are skipped there, too
   if (threads <= 1) return call + alone;
   return call + std::min(alone, alone / threads + target.rate("launch.threads"));
 }

@@ -6,8 +6,11 @@
 #include <set>
 
 #include "core/match.h"
+#include "fusion/chain_candidates.h"
 #include "fusion/contraction.h"
 #include "fusion/fusion_groups.h"
+#include "fusion/rate_tables.h"
+#include "fusion/region_order.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -16,6 +19,8 @@ namespace {
 // A merge has to save this much, and this share of the smaller part: below it the prediction is noise.
 constexpr double kMarginUs = 0.05;
 constexpr double kMarginShare = 0.001;
+// What a chain can save at most, of the time of its parts: below it nobody asks the solver.
+constexpr double kLeastChainShare = 0.02;
 // Siblings only share a read; looked for among this many neighbouring readers of a value, so that a value
 // with many readers stays linear.
 constexpr size_t kSiblingWindow = 4;
@@ -53,6 +58,9 @@ class Partitioner {
     const size_t count = groups_.live_groups().size();
     version_.resize(count);
     cost_.resize(count);
+    solved_cost_.resize(count);
+    kind_.resize(count);
+    is_chain_.resize(count, false);
     neighbours_.resize(count);
   }
 
@@ -62,10 +70,22 @@ class Partitioner {
   using Pair = std::pair<uint32_t, uint32_t>;
   static Pair key(GroupId a, GroupId b) { return std::minmax(a.index, b.index); }
 
+  struct Joint {  // groups that are to become one region
+    std::vector<GroupId> parts;
+    double fused_us = 0, apart_us = 0;
+  };
+
   double cost(GroupId group);
   double solved_cost(GroupId group);
+  GroupKind kind(GroupId group);
   std::optional<FusionRefusal> try_merge(GroupId first, GroupId second);
   std::optional<FusionRefusal> judge(GroupId first, GroupId second, double& fused_us);
+  bool extends_chain(GroupId first, GroupId second);
+  double most_saved_us(const std::vector<GroupId>& parts) const;
+  std::optional<Joint> weigh(const std::vector<GroupId>& parts);
+  bool join(const Joint& joint);
+  bool merge_chains();
+  void merge_pairs();
   void plant_seeds();
   void find_neighbours();
   void push(GroupId a, GroupId b, double saved_bytes);
@@ -81,6 +101,9 @@ class Partitioner {
   FusionGroups groups_;
   std::vector<uint32_t> version_;                       // by group, bumped by a merge
   std::vector<std::optional<double>> cost_;             // by group, microseconds
+  std::vector<std::optional<double>> solved_cost_;      // by group
+  std::vector<std::optional<GroupKind>> kind_;          // by group
+  std::vector<bool> is_chain_;                          // by group: no single nest computes it
   std::vector<std::map<uint32_t, double>> neighbours_;  // by group: other group -> bytes saved by a merge
   std::map<Pair, FusionRefusal> refused_;               // of the present version of both
   std::priority_queue<Candidate, std::vector<Candidate>, LessUrgent> queue_;
@@ -103,10 +126,30 @@ double Partitioner::cost(GroupId group) {
 
 // What stands beside the solved price of a merged region.
 double Partitioner::solved_cost(GroupId group) {
+  auto& known = solved_cost_[group.index];
+  if (known) return *known;
   const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
-  if (!tiles) return 0;
+  if (!tiles) return *(known = 0);
   const Result<double>& solved = prices_.solved(*tiles);
-  return solved ? *solved : cost(group);
+  return *(known = solved ? *solved : cost(group));
+}
+
+GroupKind Partitioner::kind(GroupId group) {
+  auto& known = kind_[group.index];
+  if (known) return *known;
+  const std::vector<NodeId>& nodes = groups_.members(group);
+  const bool reduces = std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+    return std::holds_alternative<Reduce>(graph_[node].op);
+  });
+  if (!reduces) return *(known = GroupKind::Maps);
+  const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
+  return *(known = tiles && has_contraction(*tiles) ? GroupKind::Contracts : GroupKind::Reduces);
+}
+
+// Maps in front of a chain or behind it; what reduces joins by `weigh` alone.
+bool Partitioner::extends_chain(GroupId first, GroupId second) {
+  return (is_chain_[first.index] && kind(second) == GroupKind::Maps) ||
+         (is_chain_[second.index] && kind(first) == GroupKind::Maps);
 }
 
 std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, double& fused_us) {
@@ -119,8 +162,10 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   const auto tiles = lower_to_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
   const auto structure = analyze_structure(*tiles);
-  if (!structure) return NotSchedulable{structure.unsupported().reason};
-  if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
+  if (!structure && !extends_chain(first, second)) return NotSchedulable{structure.unsupported().reason};
+  if (structure) {
+    if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
+  }
   const bool is_solved = has_contraction(*tiles);
   const Result<double> price = prices_.of(*tiles);
   if (!price) return NotSchedulable{price.unsupported().reason};
@@ -147,28 +192,106 @@ std::optional<FusionRefusal> Partitioner::try_merge(GroupId first, GroupId secon
   return std::nullopt;
 }
 
+// Write and read of what would no longer lie in memory, at its slowest, and launches.
+double Partitioner::most_saved_us(const std::vector<GroupId>& parts) const {
+  const Target& target = prices_.target();
+  const double launch_us =
+      target.rate("launch.host") + (options_.threads > 1 ? target.rate("launch.threads") : 0);
+  const auto is_part = [&](NodeId node) {
+    return groups_.is_computing(node) &&
+           std::find(parts.begin(), parts.end(), groups_.group_of(node)) != parts.end();
+  };
+  double bytes = 0;
+  for (const GroupId part : parts) {
+    for (const NodeId node : groups_.members(part)) {
+      for (const ValueId value : groups_.reads(node)) {
+        const NodeId producer = graph_[value].producer;
+        const bool crosses = is_part(producer) && groups_.group_of(producer) != part;
+        if (crosses) bytes += 2 * bytes_of(graph_[value], options_.hints);
+      }
+    }
+  }
+  return bytes / bandwidth_gbs(target, MemoryLevel::Dram, "read", 1) / 1e3 +
+         launch_us * double(parts.size() - 1);
+}
+
+// nullopt: there is no such region, or it gains nothing.
+std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>& parts) {
+  Joint joint{parts};
+  size_t nodes = 0;
+  for (const GroupId part : parts) {
+    nodes += groups_.members(part).size();
+    joint.apart_us += solved_cost(part);
+  }
+  if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
+  if (most_saved_us(parts) < kLeastChainShare * joint.apart_us) return std::nullopt;
+  nodes_examined_ += int64_t(nodes);
+  const auto tiles = lower_to_tiles(graph_, groups_.region(parts), {options_.eager_numerics});
+  if (!tiles) return std::nullopt;
+  const Result<double> price = prices_.of(*tiles);
+  if (!price || *price > (1 - kLeastChainShare) * joint.apart_us) return std::nullopt;
+  joint.fused_us = *price;
+  return joint;
+}
+
+// Part after part, each when no path leads out and back. False: some path does.
+bool Partitioner::join(const Joint& joint) {
+  std::vector<GroupId> order = {joint.parts.front()}, left(joint.parts.begin() + 1, joint.parts.end());
+  FusionGroups trial = groups_;
+  while (!left.empty()) {
+    const auto next = std::find_if(left.begin(), left.end(),
+                                   [&](GroupId part) { return !trial.blocking_node(order.front(), part); });
+    if (next == left.end()) return false;
+    trial.merge(order.front(), *next);
+    order.push_back(*next);
+    left.erase(next);
+  }
+  double apart_us = 0;
+  for (const GroupId part : order) apart_us += apart_us_[part.index];
+  for (size_t i = 1; i < order.size(); ++i) absorb(order.front(), order[i]);
+  const uint32_t joined = order.front().index;
+  cost_[joined] = solved_cost_[joined] = joint.fused_us;
+  apart_us_[joined] = apart_us;
+  is_chain_[joined] = true;
+  ++merges_;
+  return true;
+}
+
+// True: some sets of groups became regions. Those that save most go first.
+bool Partitioner::merge_chains() {
+  std::vector<Joint> joints;
+  for (const GroupId last : groups_.live_groups()) {
+    const auto kind_of = [this](GroupId group) { return kind(group); };
+    for (const std::vector<GroupId>& parts : chain_candidates(graph_, groups_, last, kind_of)) {
+      if (auto joint = weigh(parts)) joints.push_back(*std::move(joint));
+    }
+  }
+  std::stable_sort(joints.begin(), joints.end(), [](const Joint& a, const Joint& b) {
+    return a.apart_us - a.fused_us > b.apart_us - b.fused_us;
+  });
+  std::set<GroupId> taken;
+  for (const Joint& joint : joints) {
+    const bool is_left = std::none_of(joint.parts.begin(), joint.parts.end(),
+                                      [&](GroupId part) { return taken.contains(part); });
+    const bool may_merge = options_.fuse_limit < 0 || merges_ < options_.fuse_limit;
+    if (is_left && may_merge && join(joint)) taken.insert(joint.parts.begin(), joint.parts.end());
+  }
+  return !taken.empty();
+}
+
 void Partitioner::plant_seeds() {
   for (const std::vector<NodeId>& seed : options_.seeds) {
-    std::vector<GroupId> parts;
+    Joint joint;
     for (NodeId node : seed) {
-      if (groups_.is_computing(node)) parts.push_back(groups_.group_of(node));
+      if (groups_.is_computing(node)) joint.parts.push_back(groups_.group_of(node));
     }
-    FusionGroups joined = groups_;
-    double apart_us = 0;
-    bool is_acyclic = !parts.empty();
-    for (size_t i = 1; i < parts.size() && is_acyclic; ++i) {
-      is_acyclic = !joined.blocking_node(parts[0], parts[i]);
-      if (is_acyclic) joined.merge(parts[0], parts[i]);
-    }
-    if (!is_acyclic) continue;
-    const auto tiles = lower_to_tiles(graph_, joined.region(parts[0]), {options_.eager_numerics});
+    if (joint.parts.empty()) continue;
+    const auto tiles = lower_to_tiles(graph_, groups_.region(joint.parts), {options_.eager_numerics});
     if (!tiles) continue;
     const Result<double> price = prices_.of(*tiles);
     if (!price) continue;
-    for (GroupId part : parts) apart_us += apart_us_[part.index];
-    groups_ = std::move(joined);
-    cost_[parts[0].index] = *price;
-    apart_us_[parts[0].index] = apart_us;
+    joint.fused_us = *price;
+    join(joint);
   }
 }
 
@@ -208,6 +331,9 @@ void Partitioner::find_neighbours() {
 
 void Partitioner::absorb(GroupId into, GroupId from) {
   groups_.merge(into, from);
+  solved_cost_[into.index].reset();
+  kind_[into.index].reset();
+  is_chain_[into.index] = is_chain_[into.index] || is_chain_[from.index];
   ++version_[into.index];
   ++version_[from.index];
   std::map<uint32_t, double> others = std::move(neighbours_[from.index]);
@@ -234,6 +360,11 @@ void Partitioner::merge_all() {
       if (group.index < other) push(group, GroupId{other}, bytes);
     }
   }
+  merge_pairs();
+  while (merge_chains()) merge_pairs();
+}
+
+void Partitioner::merge_pairs() {
   while (!queue_.empty()) {
     const Candidate next = queue_.top();
     queue_.pop();
@@ -307,86 +438,12 @@ std::vector<Region> Partitioner::regions() {
   return result;
 }
 
-// Orders regions so that every one comes behind those whose outputs it reads, also through Calls: a
-// depth-first walk over what each needs, earliest region first.
-class RunOrder {
- public:
-  RunOrder(const Graph& graph, std::vector<Region>& regions)
-      : graph_(graph),
-        regions_(regions),
-        region_of_(graph.nodes.size(), -1),
-        done_(graph.nodes.size(), false) {
-    for (size_t r = 0; r < regions.size(); ++r) {
-      for (ValueId output : regions[r].outputs) region_of_[graph[output].producer] = int(r);
-    }
-    placed_.resize(regions.size(), false);
-  }
-
-  std::vector<Region> sorted() {
-    for (size_t r = 0; r < regions_.size(); ++r) visit(Unit{true, uint32_t(r)});
-    TILEFUSE_CHECK(result_.size() == regions_.size(), "partition: a region is missing from the run order");
-    return std::move(result_);
-  }
-
- private:
-  struct Unit {  // a region, or a node outside every region (Call, input, transparent)
-    bool is_region;
-    uint32_t index;
-  };
-  Unit producer_of(ValueId value) const {
-    const NodeId node = graph_[value].producer;
-    return region_of_[node] >= 0 ? Unit{true, uint32_t(region_of_[node])} : Unit{false, node.index};
-  }
-  const std::vector<ValueId>& needs(Unit unit) const {
-    return unit.is_region ? regions_[unit.index].inputs : graph_.nodes[unit.index].operands;
-  }
-  bool is_done(Unit unit) const { return unit.is_region ? placed_[unit.index] : done_[NodeId{unit.index}]; }
-
-  // Iterative: graphs are deeper than stacks.
-  void visit(Unit root) {
-    std::vector<std::pair<Unit, size_t>> stack{{root, 0}};
-    while (!stack.empty()) {
-      auto& [unit, next] = stack.back();
-      if (is_done(unit)) {
-        stack.pop_back();
-        continue;
-      }
-      TILEFUSE_CHECK(stack.size() <= graph_.nodes.size() + regions_.size() + 1,
-                     "partition: regions depend on each other in a cycle");
-      const auto& operands = needs(unit);
-      if (next < operands.size()) {
-        const Unit below = producer_of(operands[next++]);
-        if (!is_done(below)) stack.emplace_back(below, 0);
-        continue;
-      }
-      finish(unit);
-      stack.pop_back();
-    }
-  }
-  void finish(Unit unit) {
-    if (!unit.is_region) {
-      done_[NodeId{unit.index}] = true;
-      return;
-    }
-    placed_[unit.index] = true;
-    result_.push_back(regions_[unit.index]);
-  }
-
-  const Graph& graph_;
-  std::vector<Region>& regions_;
-  IdMap<NodeId, int> region_of_;
-  IdMap<NodeId, bool> done_;
-  std::vector<bool> placed_;
-  std::vector<Region> result_;
-};
-
 Partition Partitioner::run() {
   merge_all();
   Partition result;
   result.unfused = unfused_edges();
   result.nodes_examined = nodes_examined_;
-  std::vector<Region> found = regions();
-  result.regions = RunOrder(graph_, found).sorted();
+  result.regions = in_run_order(graph_, regions());
   return result;
 }
 

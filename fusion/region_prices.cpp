@@ -21,8 +21,12 @@ std::string text_without_names(TileGraph graph) {
 const Result<double>& RegionPrices::solved(const TileGraph& graph) {
   std::string key = text_without_names(graph);
   if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
-  const auto solution =
-      solve(graph, *target_, {}, {.threads = threads_, .candidates = 1, .short_list = kShortList}, hints_);
+  SolveOptions options;
+  options.threads = threads_;
+  options.candidates = 1;
+  options.short_list = kShortList;
+  options.rough = true;
+  const auto solution = solve(graph, *target_, {}, options, hints_);
   const Result<double> price =
       solution ? Result<double>(solution->ranked.front().cost_us) : Result<double>(solution.unsupported());
   return solved_.emplace(std::move(key), price).first->second;

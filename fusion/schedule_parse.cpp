@@ -182,7 +182,9 @@ Schedule ScheduleParser::parse() {
   lanes();
   grid();
   walk();
-  if (cursor_.accept("carries")) cursor_.until("\n");  // follows from the tile graph
+  for (const char* derived : {"live", "carries"}) {  // from the tile graph and the lines above
+    if (cursor_.accept(derived)) cursor_.until("\n");
+  }
   cursor_.expect("rows");
   schedule_.rows = static_cast<int>(positive());
   if (cursor_.accept("x")) schedule_.columns = static_cast<int>(positive());

@@ -91,15 +91,23 @@ std::string cost_text(const Schedule& schedule) {
   return text;
 }
 
-// Each a schedule of its own, of a graph that follows from the lines above.
-std::string nests_text(const Schedule& schedule, const TileGraph& graph) {
+Chain chain_of(const Schedule& schedule, const TileGraph& graph) {
   const Result<ChainAxes> axes = find_chain_axes(graph);
   TILEFUSE_CHECK(axes, axes.unsupported().reason);
-  const Result<Chain> chain = make_chain(graph, *axes, schedule);
+  Result<Chain> chain = make_chain(graph, *axes, schedule);
   TILEFUSE_CHECK(chain, chain.unsupported().reason);
+  return *std::move(chain);
+}
+
+std::string live_text(const LiveRange& live, const Axis& axis) {
+  return axis.name + " from " + to_text(live.first) + " to " + to_text(live.end);
+}
+
+// Each a schedule of its own, of a graph that follows from the lines above.
+std::string nests_text(const Schedule& schedule, const Chain& chain) {
   std::string text;
   for (size_t n = 0; n < schedule.nests.size(); ++n) {
-    std::istringstream lines(to_text(schedule.nests[n], chain->nests[n].graph));
+    std::istringstream lines(to_text(schedule.nests[n], chain.nests[n].graph));
     for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
   }
   return text;
@@ -124,14 +132,17 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   };
   line("lanes", lanes_text(schedule, graph));
   line("grid", grid_text(schedule, graph));
+  std::optional<Chain> chain;
+  if (!schedule.nests.empty()) chain = chain_of(schedule, graph);
   line("walk", walk_text(schedule, graph));
+  if (chain && chain->live) line("live", live_text(*chain->live, graph[schedule.block->axis]));
   if (schedule.walk == Walk::Online) line("carries", carries_text(schedule, graph));
   line("rows", rows_text(schedule));
   line("split", std::to_string(schedule.split));
   line("stage", stage_text(schedule, graph));
   line("stores", stores_text(schedule, graph));
   line("cost", cost_text(schedule));
-  if (!schedule.nests.empty()) text += nests_text(schedule, graph);
+  if (chain) text += nests_text(schedule, *chain);
   return text + "}\n";
 }
 

@@ -67,6 +67,19 @@ Expr TaskParts::offset(const Buffer& tile, const std::vector<AxisId>& axes) cons
   return offset;
 }
 
+std::optional<Expr> TaskParts::least(const Expr& e) const {
+  Expr least = e;
+  for (const int index : indices_of(e)) {
+    const auto affine = affine_in(least, index);
+    const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+    if (!slope) return std::nullopt;
+    const Part& part = parts_[static_cast<size_t>(index)];
+    const Expr length = part.is_single ? Expr(1) : part.length;
+    least = affine->rest + *slope * (*slope > 0 ? part.first : part.first + length - 1);
+  }
+  return least;
+}
+
 TileGraph TaskParts::local(TileGraph graph, const std::vector<AxisId>& order) const {
   AxisReplacement replacement;
   for (const Part& part : parts_) {

@@ -136,6 +136,39 @@ TEST(Partition, small_map_between_reductions_joins_a_region_of_any_size) {
   EXPECT_EQ(result.regions.size(), 1U) << to_text(result, graph);
 }
 
+// [h, m, k] times [h, n, k], over k.
+ValueId product(GraphBuilder& builder, ValueId left, ValueId right, int64_t m, int64_t n, int64_t k) {
+  const std::vector<Expr> shape{8, m, n, k};
+  const Expr h = Expr::index(0), i = Expr::index(1), j = Expr::index(2), r = Expr::index(3);
+  const ValueId rows = builder.view(left, {shape, {h, i, r}, {}, 0.0});
+  const ValueId columns = builder.view(right, {shape, {h, j, r}, {}, 0.0});
+  return builder.reduce(ReduceKind::Sum, builder.map(MapFn::Mul, {rows, columns}), {3});
+}
+
+// No two of its regions gain: the scores would still lie in memory between them.
+TEST(Partition, products_around_statistics_of_rows_are_one_region) {
+  GraphBuilder builder("attention");
+  const TensorType type{DType::F32, {8, 512, 64}}, wide{DType::F32, {8, 512, 512}};
+  const ValueId q = builder.input("q", type), k = builder.input("k", type), v = builder.input("v", type);
+  const ValueId s = product(builder, q, k, 512, 512, 64);
+  const auto column = [&](ValueId row) {
+    return builder.view(row, {wide.shape, {Expr::index(0), Expr::index(1)}, {}, 0.0});
+  };
+  const ValueId m = builder.reduce(ReduceKind::Max, s, {2});
+  const ValueId e = builder.map(MapFn::Exp, {builder.map(MapFn::Sub, {s, column(m)})});
+  const ValueId p = builder.map(MapFn::Div, {e, column(builder.reduce(ReduceKind::Sum, e, {2}))});
+  const ValueId turned = builder.view(v, permute_map(type.shape, {0, 2, 1}));
+  builder.output(product(builder, p, turned, 512, 64, 512));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.regions.size(), 1U) << to_text(result, graph);
+  EXPECT_TRUE(result.unfused.empty());
+  EXPECT_LT(result.regions[0].fused_us, result.regions[0].apart_us);
+  PartitionOptions options;
+  options.fuse_limit = 0;
+  EXPECT_EQ(partition(graph, target(), options).regions.size(), 9U);
+}
+
 TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operator) {
   GraphBuilder builder("alias");
   const ValueId x = builder.input("x", matrix());

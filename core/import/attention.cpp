@@ -24,9 +24,14 @@ Tensor for_heads(const Tensor& shared, const Expr& heads) {
   return view(shared, {shape, {Expr::index(0), head, Expr::index(2), Expr::index(3)}, {}, 0.0});
 }
 
+// Query i sees the keys up to i, however many there are.
+Tensor causal(const Tensor& scores) {
+  const auto place = [&](int dim) { return positions(scores.builder(), scores.shape(), dim); };
+  return where(map(MapFn::Ge, place(2), place(3)), scores, -kInfinity);
+}
+
 Tensor masked(CapturedOp& op, Tensor scores) {
-  // The framework's kernel skips the blocks that are masked; regions compute them.
-  if (op.flag("is_causal", false)) decline("causal attention");
+  if (op.flag("is_causal", false)) scores = causal(scores);
   const auto mask = op.optional_tensor("attn_mask");
   if (!mask) return scores;
   if (!info(mask->dtype()).is_float) decline("a mask that is no number to add");

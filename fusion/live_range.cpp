@@ -1,0 +1,78 @@
+#include "fusion/live_range.h"
+
+#include <algorithm>
+#include <set>
+
+#include "fusion/neutral_where.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kSamples = 32;  // of each of two axes
+
+std::vector<TileValueId> last_reductions(const TileGraph& graph) {
+  std::vector<TileValueId> found;
+  for (uint32_t v = static_cast<uint32_t>(graph.values.size()); v-- > 0;) {
+    const auto* reduce = std::get_if<TileReduce>(&graph.values[v].op);
+    if (reduce == nullptr) continue;
+    if (found.empty() || std::get<TileReduce>(graph[found.front()].op).axes == reduce->axes) {
+      found.push_back({v});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+// A condition a k + rest >= 0 that holds for all coordinates of the task ends the walk where a > 0, and
+// begins it where a < 0.
+std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const TaskParts& task,
+                                    const Axis& walked, const AxisTile& block) {
+  LiveRange range{0, walked.extent};
+  bool is_cut = false;
+  for (const Expr& condition : nothing) {
+    const auto affine = affine_in(condition, static_cast<int>(block.axis.index));
+    const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+    if (!slope || *slope == 0) continue;
+    const auto rest = task.least(affine->rest);
+    if (!rest) continue;
+    if (*slope > 0) {
+      range.end = min(range.end, ceildiv(-*rest, *slope));
+    } else {
+      const Expr first = floordiv(*rest, -*slope) + 1;
+      range.first = max(range.first, floordiv(first, block.tile) * block.tile);
+    }
+    is_cut = true;
+  }
+  return is_cut ? std::optional(range) : std::nullopt;
+}
+
+double live_share(const TileGraph& graph, const SizeHints& hints) {
+  const std::vector<Expr> nothing = neutral_where(graph, last_reductions(graph));
+  std::set<int> axes;
+  for (const Expr& condition : nothing) {
+    for (const int index : indices_of(condition)) axes.insert(index);
+  }
+  if (nothing.empty() || axes.size() > 2) return 1;
+  std::vector<int64_t> at(graph.axes.size(), 0);
+  const auto place = [&](int axis, int64_t sample) {
+    const int64_t extent = hinted_size(graph.axes[static_cast<size_t>(axis)].extent, hints);
+    at[static_cast<size_t>(axis)] = (2 * sample + 1) * extent / (2 * kSamples);
+  };
+  const auto size_of = [&](const std::string& symbol) { return hinted_size(Expr::symbol(symbol), hints); };
+  int64_t live = 0;
+  for (int64_t i = 0; i < kSamples; ++i) {
+    for (int64_t j = 0; j < kSamples; ++j) {
+      if (!axes.empty()) place(*axes.begin(), i);
+      if (!axes.empty()) place(*axes.rbegin(), axes.size() > 1 ? j : i);
+      live += std::none_of(nothing.begin(), nothing.end(),
+                           [&](const Expr& e) { return evaluate(e, at, size_of) >= 0; })
+                  ? 1
+                  : 0;
+    }
+  }
+  return double(live) / double(kSamples * kSamples);
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,27 @@
+// The part of a walked axis that matters to a task: elsewhere its reductions take in nothing.
+//
+//   nothing where k - q - 1 >= 0;  grid q = 64, block k = 128
+//     -> k from 0 to min(512, first_q + 64): the smallest k that no query of the task looks at
+//
+// Blocks begin at whole multiples of their length. An empty range leaves what is carried as it was set.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "fusion/solve.h"
+#include "fusion/task_parts.h"
+
+namespace tilefuse {
+
+struct LiveRange {
+  Expr first, end;  // over the symbols of the task
+};
+
+// `nothing`: of neutral_where. Absent: all of the axis matters, as far as is known.
+std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const TaskParts& task,
+                                    const Axis& walked, const AxisTile& block);
+
+// Of the points that the last reductions of a graph walk, for all of their results: the share that matters.
+double live_share(const TileGraph& graph, const SizeHints& hints);
+
+}  // namespace tilefuse
