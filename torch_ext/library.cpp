@@ -9,10 +9,11 @@
 #include "codegen/compile_options.h"
 #include "codegen/kernel_cache.h"
 #include "core/import/operator_table.h"
-#include "core/result.h"
 #include "fusion/target.h"
 #include "torch_ext/held_inputs.h"
 #include "torch_ext/pool.h"
+#include "torch_ext/register_user_op.h"
+#include "torch_ext/translate_errors.h"
 
 namespace tilefuse {
 namespace {
@@ -20,18 +21,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMegabyte = 1 << 20;
-
-// The one place where our errors become the framework's.
-template <class Work>
-auto translated(Work work) {
-  try {
-    return work();
-  } catch (const UserError& error) {
-    TORCH_CHECK_VALUE(false, error.what());
-  } catch (const InternalError& error) {
-    TORCH_CHECK(false, "tilefuse: internal error: ", error.what());
-  }
-}
 
 std::string compile(const std::string& graph_json, const std::string& options_json) {
   return translated([&] { return compile_graph(graph_json, options_json); });
@@ -111,6 +100,17 @@ void set_options(const std::string& options_json) {
   });
 }
 
+void define_op(const std::string& schema, const std::string& python_name, const std::string& backward_schema,
+               const std::string& autocast) {
+  translated([&] { define_user_op(schema, python_name, backward_schema, autocast); });
+}
+void forget_op(const std::string& name) {
+  translated([&] { forget_user_op(name); });
+}
+int64_t op_specialisations(const std::string& name) {
+  return translated([&] { return user_op_specialisations(name); });
+}
+
 TORCH_LIBRARY(tilefuse, library) {
   library.def("compile(str graph_json, str options_json) -> str", &compile);
   library.def("hold(Tensor[] tensors) -> int", &hold_inputs);
@@ -119,6 +119,9 @@ TORCH_LIBRARY(tilefuse, library) {
   library.def("cache_stats(str options_json) -> str", &cache_stats);
   library.def("cache_clear(str options_json) -> str", &cache_clear);
   library.def("calibrate(str options_json) -> str", &measured_profile);
+  library.def("define_op(str schema, str python_name, str backward_schema, str autocast) -> ()", &define_op);
+  library.def("forget_op(str name) -> ()", &forget_op);
+  library.def("op_specialisations(str name) -> int", &op_specialisations);
   library.def("host_target() -> str", &host_target);
   library.def("imported_operators() -> str", &imported_operators);
   library.def("pool_stats() -> str", &pool_statistics);

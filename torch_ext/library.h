@@ -26,6 +26,9 @@
 //   report(int report_id) -> str         what explain shows, schema configs/explain.schema.json
 //   explain_only(str graph_json, str options_json) -> str
 //     The same report, with nothing compiled, registered or cached.
+//   define_op(str schema, str python_name, str backward_schema, str autocast) -> ()
+//     An operator of the user's, tilefuse.op in Python; see register_user_op.h. forget_op(str name) -> ()
+//     drops what was compiled for it, op_specialisations(str name) -> int counts that.
 //   cache_stats(str options_json) -> str  {"directory": "...", "entries": 12, "bytes": 345678}
 //   cache_clear(str options_json) -> str  {"removed": 12}
 //   calibrate(str options_json) -> str   a hardware profile of this machine, as configs/targets/*.json

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "torch_ext/held_inputs.h"
@@ -212,9 +213,14 @@ torch::CppFunction boxed_kernel(Runner runner) {
 }
 
 // Registrations live as long as the process.
-std::mutex& registration_mutex() {
-  static auto* mutex = new std::mutex;
-  return *mutex;
+struct Registrations {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<torch::Library>> libraries;
+  std::unordered_map<std::string, Runner> runners;  // by name
+};
+Registrations& registrations() {
+  static auto* all = new Registrations;
+  return *all;
 }
 
 }  // namespace
@@ -234,9 +240,8 @@ bool is_registered(const std::string& name) {
 }
 
 void register_executable(const std::string& name, const Runner& runner) {
-  const std::lock_guard lock(registration_mutex());
+  const std::lock_guard lock(registrations().mutex);
   if (is_registered(name)) return;
-  static auto* libraries = new std::vector<std::unique_ptr<torch::Library>>;
   auto library = std::make_unique<torch::Library>(torch::Library::FRAGMENT, "tilefuse", std::nullopt,
                                                   __FILE__, __LINE__);
   library->def(schema_of(name, runner->executable()).c_str(),
@@ -252,7 +257,14 @@ void register_executable(const std::string& name, const Runner& runner) {
     library->impl(held_name(name).c_str(), torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
                                                            boxed_kernel<HeldKernel>(runner)));
   }
-  libraries->push_back(std::move(library));
+  registrations().libraries.push_back(std::move(library));
+  registrations().runners.emplace(name, runner);
+}
+
+Runner find_executable(const std::string& name) {
+  const std::lock_guard lock(registrations().mutex);
+  const auto found = registrations().runners.find(name);
+  return found == registrations().runners.end() ? nullptr : found->second;
 }
 
 }  // namespace tilefuse

@@ -16,6 +16,8 @@ namespace tilefuse {
 // have.
 bool takes_lists(const Executable& executable);
 bool is_registered(const std::string& name);
+// The runner of a registered name; null for another.
+std::shared_ptr<const GraphRunner> find_executable(const std::string& name);
 // Whether it frees inputs before it ends: then a caller that has no use for them calls it by its held name.
 bool frees_inputs(const Executable& executable);
 std::string held_name(const std::string& name);

@@ -1,12 +1,21 @@
 """TileFuse: fuses PyTorch graphs into generated kernels.
 
 ``torch.compile(model, backend="tilefuse")`` is the way in and needs no import of this package. ``explain`` says what
-was fused, what was not, and why.
+was fused, what was not, and why. ``op`` makes an operator of a plain function; ``tilefuse.ops`` are ready ones.
 """
 
+import importlib
+
 from tilefuse.backend import backend
+from tilefuse.custom_op import op
 from tilefuse.errors import UserError
 from tilefuse.explain import Report, explain
 
-__all__ = ["Report", "UserError", "backend", "explain"]
+__all__ = ["Report", "UserError", "backend", "explain", "op", "ops"]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str):  # noqa: ANN202 - the module, loaded when it is first asked for
+    if name == "ops":
+        return importlib.import_module("tilefuse.ops")
+    raise AttributeError(f"module 'tilefuse' has no attribute {name!r}")

@@ -19,11 +19,12 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
 from tilefuse.capture import CaptureError, capture
+from tilefuse.defined_ops import dissolve
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
 
-__all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_graph"]
+__all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_captured", "compile_graph"]
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 
@@ -32,7 +33,7 @@ BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 class CompiledGraph:
     """What became of one graph: ``answer`` is the library's (see torch_ext/library.h)."""
 
-    role: str  # "inference", "forward" or "backward"
+    role: str  # "inference", "forward", "backward", or the name of a custom operator
     graph_json: str
     answer: Mapping[str, Any]
     milliseconds: float  # own time, capture included
@@ -61,6 +62,7 @@ def backend(
 ) -> Callable[..., Any]:
     """Compiles one Dynamo graph; torch calls this. Raises UserError for unknown options."""
     settings = Options.parse(mode, options)
+    dissolve(graph_module)
 
     def compiler(role: str) -> Callable[..., BoxedFunction]:
         return lambda module, inputs: compile_graph(module, role, settings)
@@ -79,22 +81,30 @@ def backend(
 
 def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
     """Compiles one graph of AOTAutograd. Falls back to running it as captured, unless `strict`."""
-    started = time.perf_counter()
     try:
-        captured = capture(module, name=role)
+        answer, constants = compile_captured(module, role, settings)
     except CaptureError as error:
         return _as_captured(module, str(error), settings)
+    if answer["op"] is None:
+        return _as_captured(module, answer["fallback_reason"], settings)
+    if role == "backward" and answer["held"]:
+        return _handing_over(answer, constants)
+    return _boxed(answer, constants)
+
+
+def compile_captured(
+    module: torch.fx.GraphModule, role: str, settings: Options
+) -> tuple[Mapping[str, Any], list[torch.Tensor]]:
+    """The library's answer for a graph, and the tensors that its operator takes as further inputs."""
+    started = time.perf_counter()
+    captured = capture(module, name=role)
     answer = _answer(captured.json, settings)
     if answer["warnings"]:  # what broke once breaks for every graph; tilefuse.explain lists it all
         warn_once(f"tilefuse: {'; '.join(answer['warnings'])}", about="faults")
     milliseconds = (time.perf_counter() - started) * 1e3
     for graphs in _collectors:
         graphs.append(CompiledGraph(role, captured.json, answer, milliseconds))
-    if answer["op"] is None:
-        return _as_captured(module, answer["fallback_reason"], settings)
-    if role == "backward" and answer["held"]:
-        return _handing_over(answer, captured.constants)
-    return _boxed(answer, captured.constants)
+    return answer, captured.constants
 
 
 def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:

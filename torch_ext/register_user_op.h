@@ -1,0 +1,21 @@
+// Gives a user's operator (user_op.h) its kernels in the dispatcher: CPU, autograd, autocast. Its fake kernel
+// is Python's, which runs the plain function on fake tensors.
+//
+//   define_user_op("mylib::scaled(Tensor x, float by=2.0) -> Tensor", "mylib_scaled",
+//                  "mylib::scaled_backward(Tensor x, float by, Tensor[] grads, SymInt wanted) -> Tensor[]",
+//                  "float")
+//
+// autocast: "" the operator takes what it is given; "lower" floating tensors become the type that autocast is
+// for, "float" f32. A name is forever: UserError for one that exists.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace tilefuse {
+
+void define_user_op(const std::string& schema, const std::string& python_name,
+                    const std::string& backward_schema, const std::string& autocast);
+void forget_user_op(const std::string& name);
+int64_t user_op_specialisations(const std::string& name);
+
+}  // namespace tilefuse
