@@ -8,6 +8,7 @@
 #include "codegen/calibrate.h"
 #include "codegen/compile_options.h"
 #include "codegen/kernel_cache.h"
+#include "core/import/decomposition.h"
 #include "core/import/operator_table.h"
 #include "fusion/target.h"
 #include "torch_ext/held_inputs.h"
@@ -80,6 +81,14 @@ std::string imported_operators() {
   return names;
 }
 
+// Whether a region may hold what the framework's library computes: a product, attention.
+bool decomposes(const std::string& op, const std::string& overload) {
+  Call call;
+  call.op = op;
+  call.overload = overload;
+  return is_decomposable(call);
+}
+
 std::string pool_statistics() {
   const PoolStats stats = pool_stats();
   return Json{
@@ -124,6 +133,7 @@ TORCH_LIBRARY(tilefuse, library) {
   library.def("op_specialisations(str name) -> int", &op_specialisations);
   library.def("host_target() -> str", &host_target);
   library.def("imported_operators() -> str", &imported_operators);
+  library.def("decomposes(str op, str overload) -> bool", &decomposes);
   library.def("pool_stats() -> str", &pool_statistics);
   library.def("pool_trim() -> int", &trim_pool);
   library.def("set_options(str options_json) -> ()", &set_options);

@@ -34,6 +34,8 @@
 //   calibrate(str options_json) -> str   a hardware profile of this machine, as configs/targets/*.json
 //   host_target() -> str                 {"name": "x86-zen4", "known": ["x86-avx2", ...], "threads": 2}
 //   imported_operators() -> str          the overloads that the importer expands, one a line
+//   decomposes(str op, str overload) -> bool
+//     Whether a region may hold "aten::mm", "", if the cost model wants it.
 //   pool_stats() -> str                  {"held_bytes": ..., "used_bytes": ..., "bound_bytes": ...}
 //   pool_trim() -> int                   bytes given back to the system
 //   set_options(str options_json) -> ()  process-wide ones: {"pool_bound_mb": 2048}
