@@ -23,9 +23,10 @@ test: check cpp-test asan-test python-test
 test-full: test tidy asan-test-full
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_opinfo.py test_capture_import.py
 
-## make bench         eager, Inductor and TileFuse side by side on all benchmark cases
+## make bench         eager, Inductor and TileFuse side by side on all benchmark cases; the ready operators in docs/ops.md
 bench: build
 	$(PYTHON) benchmarks/run.py
+	$(PYTHON) benchmarks/run.py --ops
 
 ## make bench-solver  regret of the chosen schedules against a measured sweep
 bench-solver: build

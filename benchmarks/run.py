@@ -4,6 +4,7 @@
     python benchmarks/run.py --only layer_norm,rotary --size cache --threads 1
     python benchmarks/run.py --models                 the model architectures
     python benchmarks/run.py --products               matrix products and what stands around them
+    python benchmarks/run.py --ops                    the ready operators, and docs/ops.md
     python benchmarks/run.py --table FILE             the table of an earlier run
 
 Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.jsonl.
@@ -12,7 +13,10 @@ Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmar
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import json
+import os
 import pathlib
 import platform
 import statistics
@@ -20,11 +24,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import ops_page
 import torch
 from memory_cases import DTYPES, FAMILIES, SIZES, Family
 from model_cases import MODELS
+from op_cases import LIBRARY, OPS
 from product_cases import FAMILIES as PRODUCT_FAMILIES
-from tilefuse import measure
+from tilefuse import measure, ops
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -90,9 +96,61 @@ def _model_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield _measure(name, model, inputs, threads, options) | {"group": "model", "dtype": "f32"}
 
 
+@contextlib.contextmanager
+def _alone(core: int | None) -> Iterator[None]:
+    """Measures on one core, ahead of all other processes."""
+    if core is None:
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setaffinity(0, cores)
+
+
+def _op_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """The operator called as it is, beside its definition."""
+    only = set(options.only.split(",")) if options.only else None
+    torch.set_num_threads(1)
+    for name, case in OPS.items():
+        if only and name not in only:
+            continue
+        operator = getattr(ops, name)
+        for dtype_name, dtype in DTYPES.items():
+            torch.manual_seed(0)
+            arguments = case.make(dtype)
+            call = functools.partial(operator, *arguments, **case.keywords)
+            plain = functools.partial(operator.plain, *arguments, **case.keywords)
+            started = time.perf_counter()
+            error = _error(call(), plain())
+            first = {"tilefuse": time.perf_counter() - started}
+            contestants = {"eager": plain, "tilefuse": call}
+            if not options.no_inductor:
+                torch._dynamo.reset()
+                compiled = torch.compile(operator.plain, backend="inductor", dynamic=False)
+                contestants["inductor"] = functools.partial(compiled, *arguments, **case.keywords)
+                started = time.perf_counter()
+                contestants["inductor"]()
+                first["inductor"] = time.perf_counter() - started
+            library = LIBRARY.get(name, ("", None))[1]
+            if library is not None:
+                contestants["torch"] = library(*arguments)
+            with _alone(options.core):
+                timings = measure.interleave(contestants, options.seconds)
+            us = {k: {"median": t.median * 1e6, "p10": t.low * 1e6, "p90": t.high * 1e6} for k, t in timings.items()}
+            yield {"case": name, "group": "op", "dtype": dtype_name, "threads": 1, "error": error,
+                   "first_call_s": first, "us": us}  # fmt: skip
+
+
 def _rows(kind: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if kind == "models":
         return _model_rows(options)
+    if kind == "ops":
+        return _op_rows(options)
     if kind == "products":
         return _family_rows(PRODUCT_FAMILIES, ["product"], options)
     return _family_rows(FAMILIES, SIZES, options)
@@ -114,7 +172,7 @@ def _print_row(row: Mapping[str, Any]) -> None:
 
 def _print_summary(rows: list[Mapping[str, Any]]) -> None:
     print("\ngroup   against    geomean   worst  (case)                          cases")
-    for group in ("cache", "memory", "product", "model"):
+    for group in ("cache", "memory", "product", "model", "op"):
         for other in ("eager", "inductor"):
             ratios = {
                 f"{r['case']} {r['dtype']} {r['threads']}t": r["us"][other]["median"] / r["us"]["tilefuse"]["median"]
@@ -140,6 +198,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="measuring time of a case")
     parser.add_argument("--models", action="store_true", help="the architectures instead of the memory-bound cases")
     parser.add_argument("--products", action="store_true", help="matrix products instead of the memory-bound cases")
+    parser.add_argument("--ops", action="store_true", help="the ready operators instead of the memory-bound cases")
+    parser.add_argument("--core", type=int, help="with --ops: measure on this core in real time (wants the right to)")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--table", help="print the table of a result file and stop")
     parser.add_argument("--results", help="where the rows go (default: benchmarks/results/...)")
@@ -150,7 +210,7 @@ def main() -> None:
             _print_row(row)
         return _print_summary(rows)
     print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads at most")
-    kind = "models" if options.models else "products" if options.products else "memory"
+    kind = "models" if options.models else "products" if options.products else "ops" if options.ops else "memory"
     results = pathlib.Path(options.results or HERE / "results" / f"{kind}.jsonl")
     rows = []
     with torch.no_grad(), results.open("w") as file:
@@ -159,6 +219,8 @@ def main() -> None:
             file.write(json.dumps(row) + "\n")
             _print_row(row)
     _print_summary(rows)
+    if kind == "ops" and not (options.only or options.results):
+        ops_page.write()
 
 
 if __name__ == "__main__":

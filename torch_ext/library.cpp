@@ -12,6 +12,7 @@
 #include "core/import/operator_table.h"
 #include "fusion/target.h"
 #include "torch_ext/held_inputs.h"
+#include "torch_ext/load_user_ops.h"
 #include "torch_ext/pool.h"
 #include "torch_ext/register_user_op.h"
 #include "torch_ext/translate_errors.h"
@@ -114,10 +115,13 @@ void define_op(const std::string& schema, const std::string& python_name, const 
   translated([&] { define_user_op(schema, python_name, backward_schema, autocast); });
 }
 void forget_op(const std::string& name) {
-  translated([&] { forget_user_op(name); });
+  translated([&] { find_user_op(name).forget(); });
 }
 int64_t op_specialisations(const std::string& name) {
-  return translated([&] { return user_op_specialisations(name); });
+  return translated([&] { return int64_t(find_user_op(name).specialisations()); });
+}
+int64_t load_ops(const std::string& path) {
+  return translated([&] { return load_user_ops(path); });
 }
 
 TORCH_LIBRARY(tilefuse, library) {
@@ -130,6 +134,7 @@ TORCH_LIBRARY(tilefuse, library) {
   library.def("calibrate(str options_json) -> str", &measured_profile);
   library.def("define_op(str schema, str python_name, str backward_schema, str autocast) -> ()", &define_op);
   library.def("forget_op(str name) -> ()", &forget_op);
+  library.def("load_ops(str path) -> int", &load_ops);
   library.def("op_specialisations(str name) -> int", &op_specialisations);
   library.def("host_target() -> str", &host_target);
   library.def("imported_operators() -> str", &imported_operators);

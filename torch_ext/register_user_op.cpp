@@ -106,12 +106,6 @@ Definitions& definitions() {
   return *all;
 }
 
-UserOp& known(const std::string& name) {
-  const auto found = definitions().ops.find(name);
-  if (found == definitions().ops.end()) throw UserError("there is no operator " + name);
-  return *found->second;
-}
-
 struct Names {
   std::string space, name;
 };
@@ -130,7 +124,10 @@ const UserOp& define_one(torch::Library& library, const std::string& schema_text
   const std::string name = names_of(schema.name()).name;
   library.def(schema_text.substr(schema_text.find("::") + 2).c_str(),
               {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
-  library.impl(name.c_str(), torch::dispatch(c10::DispatchKey::CPU, boxed_kernel<UserOpKernel>(*op)));
+  // What is no dense CPU tensor finds no kernel of ours and runs the plain function.
+  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd}) {
+    library.impl(name.c_str(), torch::dispatch(key, boxed_kernel<UserOpKernel>(*op)));
+  }
   library.impl(name.c_str(),
                torch::dispatch(c10::DispatchKey::Autograd, boxed_kernel<UserOpAutograd>(*op, backward)));
   return *definitions().ops.emplace(schema.name(), std::move(op)).first->second;
@@ -159,14 +156,16 @@ void define_user_op(const std::string& schema, const std::string& python_name,
   definitions().libraries.push_back(std::move(library));
 }
 
-void forget_user_op(const std::string& name) {
+UserOp& find_user_op(const std::string& name) {
   const std::lock_guard lock(definitions().mutex);
-  known(name).forget();
+  const auto found = definitions().ops.find(name);
+  if (found == definitions().ops.end()) throw UserError("there is no operator " + name);
+  return *found->second;
 }
 
-int64_t user_op_specialisations(const std::string& name) {
+bool is_user_op(const std::string& name) {
   const std::lock_guard lock(definitions().mutex);
-  return int64_t(known(name).specialisations());
+  return definitions().ops.contains(name);
 }
 
 }  // namespace tilefuse

@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <string>
 
+#include "torch_ext/user_op.h"
+
 namespace tilefuse {
 
 void define_user_op(const std::string& schema, const std::string& python_name,
                     const std::string& backward_schema, const std::string& autocast);
-void forget_user_op(const std::string& name);
-int64_t user_op_specialisations(const std::string& name);
+// UserError for a name that define_user_op did not define, or its backward operator's.
+UserOp& find_user_op(const std::string& name);
+bool is_user_op(const std::string& name);
 
 }  // namespace tilefuse

@@ -117,11 +117,19 @@ const UserOp::Specialisation* UserOp::specialise(Arguments arguments) const {
   }
   // Python and C++ must agree on what such a call is, or each would ask again.
   TILEFUSE_CHECK(made->pattern.matches(arguments), "a specialisation does not take the call it is for");
+  append(made);
+  return made.get();
+}
+
+void UserOp::append(std::shared_ptr<const Specialisation> made) const {
   const std::lock_guard lock(mutex_);
   auto next = std::make_unique<Specialisations>(*current_.load());
-  next->push_back(made);
+  next->push_back(std::move(made));
   replace(std::move(next));
-  return made.get();
+}
+
+void UserOp::add(ArgumentPattern pattern, std::shared_ptr<const GraphRunner> runner) {
+  append(std::make_shared<Specialisation>(Specialisation{std::move(pattern), std::move(runner), {}}));
 }
 
 void UserOp::run(Stack& stack) const {

@@ -37,6 +37,8 @@ class UserOp {
   const std::string& name() const { return name_; }
   size_t specialisations() const { return current_.load()->size(); }
   void forget();  // what was compiled: the function has changed
+  // A kernel made elsewhere: calls of this pattern run it.
+  void add(ArgumentPattern pattern, std::shared_ptr<const GraphRunner> runner);
 
  private:
   struct Specialisation {
@@ -52,7 +54,8 @@ class UserOp {
   void run_plain(torch::jit::Stack& stack) const;
   void run_compiled(const Specialisation& found, torch::jit::Stack& stack) const;
   void push_results(torch::jit::Stack& results, torch::jit::Stack& stack) const;
-  void replace(std::unique_ptr<const Specialisations> next) const;
+  void append(std::shared_ptr<const Specialisation> made) const;
+  void replace(std::unique_ptr<const Specialisations> next) const;  // under the mutex
 
   std::string name_, python_name_;
   size_t argument_count_;

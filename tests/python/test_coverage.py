@@ -38,3 +38,12 @@ def test_what_is_listed_as_a_call_is_one():
     assert op is not None
     assert kind(aten.nonzero.default) == "refused"
     assert regions_and_calls(lambda x: torch.nonzero(x), x)[1] is None
+
+
+def test_the_operators_page_is_fresh():
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import ops_page
+
+    rows = [json.loads(line) for line in ops_page.RESULTS.read_text().splitlines()]
+    assert {row["case"] for row in rows} == set(ops_page.OPS)
+    assert ops_page.PAGE.read_text() == ops_page.page(rows), "run benchmarks/ops_page.py"

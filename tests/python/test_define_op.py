@@ -165,6 +165,17 @@ def test_gradients_of_a_function_that_does_not_compile():
         assert torch.autograd.grad(looks_at_values_too(-x).sum(), x)[0].tolist() == [-3.0] * 4
 
 
+def test_other_layouts_run_as_the_function_has_them():
+    @tilefuse.op("tilefuse_test::doubled_twice")
+    def doubled_twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 4
+
+    x = torch.eye(3).to_sparse()
+    with pytest.warns(TileFuseWarning, match="runs as plain PyTorch on cpu torch.sparse_coo tensors"):
+        assert doubled_twice(x).to_dense().sum() == 12
+    assert doubled_twice(torch.eye(3)).sum() == 12
+
+
 def test_errors_of_the_function_are_its_own():
     with pytest.raises(RuntimeError, match="must match the size"):
         scaled(torch.randn(3, 4), torch.randn(5))

@@ -9,6 +9,9 @@ from op_cases import CASES, call, plain
 from torch.utils import _pytree as pytree
 from tilefuse import ops
 
+# No operator may fall back to its plain function.
+pytestmark = pytest.mark.filterwarnings("error::tilefuse.errors.TileFuseWarning")
+
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 DIFFERENTIABLE = [name for name, case in CASES.items() if case.differentiable]
 

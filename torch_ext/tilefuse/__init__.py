@@ -7,11 +7,11 @@ was fused, what was not, and why. ``op`` makes an operator of a plain function; 
 import importlib
 
 from tilefuse.backend import backend
-from tilefuse.custom_op import op
+from tilefuse.custom_op import op, save_ops
 from tilefuse.errors import UserError
 from tilefuse.explain import Report, explain
 
-__all__ = ["Report", "UserError", "backend", "explain", "op", "ops"]
+__all__ = ["Report", "UserError", "backend", "explain", "op", "ops", "save_ops"]
 __version__ = "0.1.0"
 
 

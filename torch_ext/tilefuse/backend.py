@@ -18,7 +18,7 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
-from tilefuse.capture import CaptureError, capture
+from tilefuse.capture import Capture, CaptureError, capture
 from tilefuse.defined_ops import dissolve
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
@@ -82,20 +82,18 @@ def backend(
 def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
     """Compiles one graph of AOTAutograd. Falls back to running it as captured, unless `strict`."""
     try:
-        answer, constants = compile_captured(module, role, settings)
+        answer, captured = compile_captured(module, role, settings)
     except CaptureError as error:
         return _as_captured(module, str(error), settings)
     if answer["op"] is None:
         return _as_captured(module, answer["fallback_reason"], settings)
     if role == "backward" and answer["held"]:
-        return _handing_over(answer, constants)
-    return _boxed(answer, constants)
+        return _handing_over(answer, captured.constants)
+    return _boxed(answer, captured.constants)
 
 
-def compile_captured(
-    module: torch.fx.GraphModule, role: str, settings: Options
-) -> tuple[Mapping[str, Any], list[torch.Tensor]]:
-    """The library's answer for a graph, and the tensors that its operator takes as further inputs."""
+def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options) -> tuple[Mapping[str, Any], Capture]:
+    """The library's answer for a graph, and the graph as it was captured."""
     started = time.perf_counter()
     captured = capture(module, name=role)
     answer = _answer(captured.json, settings)
@@ -104,7 +102,7 @@ def compile_captured(
     milliseconds = (time.perf_counter() - started) * 1e3
     for graphs in _collectors:
         graphs.append(CompiledGraph(role, captured.json, answer, milliseconds))
-    return answer, captured.constants
+    return answer, captured
 
 
 def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import os
 import re
 import threading
 import types
@@ -29,9 +30,10 @@ from tilefuse.defined_ops import by_target
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
+from tilefuse.saved_ops import saved_call, write
 from tilefuse.specialise import NotSymbolic, Sizes, scalars_of, tensors_of, trace_backward, trace_forward
 
-__all__ = ["CustomOp", "decompositions", "op"]
+__all__ = ["CustomOp", "decompositions", "op", "save_ops"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 _AUTOCAST = {None: "", "lower": "lower", torch.float32: "float"}
@@ -83,6 +85,17 @@ def op(
     return define
 
 
+def save_ops(path: str | os.PathLike[str], *ops: Callable[..., Any]) -> int:
+    """Writes operators with the kernels they have by now, for a process without Python; returns how many these are.
+
+    There ``torch.ops.load_library`` (or dlopen) loads the library and the operator ``tilefuse::load_ops`` this file.
+    """
+    definitions = [_defined.get(str(getattr(getattr(each, "op", None), "_name", "")).partition(".")[0]) for each in ops]
+    if None in definitions:
+        raise UserError(f"tilefuse.save_ops: {ops[definitions.index(None)]!r} is no operator of tilefuse.op")
+    return write(path, [definition for definition in definitions if definition is not None])
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Every operator's plain function, for ``exported_program.run_decompositions``."""
     return {definition.overload: definition.inlined for definition in _defined.values()}
@@ -107,6 +120,7 @@ class CustomOp:
         self._positional = len(parameters) - len(self._keywords)
         self._sizes = {"": Sizes(self.dynamic), "_backward": Sizes(self.dynamic)}
         self._lock = threading.RLock()
+        self.saved: list[dict[str, Any]] = []  # what save_ops writes of each kernel
 
     @property
     def overload(self) -> torch._ops.OpOverload:
@@ -115,12 +129,14 @@ class CustomOp:
     # ------------------------------------------------------------ the plain function
     def plain(self, *args: Any, **kwargs: Any) -> Any:
         """The function's results as an operator's: none is an argument or shares memory with one or another."""
-        arguments = tensors_of((*args, *kwargs.values()))
+        arguments = [t for t in tensors_of((*args, *kwargs.values())) if t.layout == torch.strided]
         seen = {StorageWeakRef(t.untyped_storage()) for t in arguments}
 
         def fresh(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
                 raise UserError(f"{self.name}: the function returned {type(value).__name__} where a tensor is declared")
+            if value.layout != torch.strided:
+                return value.clone() if any(value is argument for argument in args) else value
             storage = StorageWeakRef(value.untyped_storage())
             if storage not in seen:
                 seen.add(storage)
@@ -188,7 +204,7 @@ class CustomOp:
         is_static = not any(-1 in pattern["sizes"] for pattern in patterns)
         try:
             traced = trace(self.name, self.plain, args, patterns)
-            answer, constants = compile_captured(traced.module, self.python_name + suffix, self.settings)
+            answer, captured = compile_captured(traced.module, self.python_name + suffix, self.settings)
         except (UserError, NotSymbolic):
             raise
         except Exception as error:  # noqa: BLE001 - whatever tracing meets in the user's function
@@ -200,7 +216,9 @@ class CustomOp:
                 raise NotSymbolic(answer["fallback_reason"])
             return self._plain_from_now_on(suffix, args, answer["fallback_reason"], patterns)
         pattern = {"tensors": patterns, "symbols": traced.symbols, "guards": traced.guards}
-        return json.dumps({"graph": answer["op"], **pattern}), constants
+        if not captured.constants:  # their data is in no file
+            self.saved.append(saved_call(self.name + suffix, captured.json, self.settings, args) | pattern)
+        return json.dumps({"graph": answer["op"], **pattern}), captured.constants
 
     def _plain_from_now_on(
         self, suffix: str, args: Sequence[Any], reason: str, patterns: list[dict[str, Any]]

@@ -177,7 +177,9 @@ def _exported(name: str, plain: Callable[..., Any], arguments: Sequence[Any], fa
 
     def flat(*values: Any) -> list[torch.Tensor]:
         result = plain(*_rebuilt(arguments, values[count:]))
-        return list(result) if isinstance(result, tuple) else [result]
+        results = list(result) if isinstance(result, tuple) else [result]
+        # Joint graphs may not return views of what they made, and nobody will read these results.
+        return [r.clone() if joint and r._is_view() else r for r in results]
 
     try:
         with tracing(TracingContext(fakes.mode)), torch.set_grad_enabled(joint):

@@ -9,16 +9,12 @@ from tilefuse.custom_op import op
 __all__ = ["dequantise_per_group", "dequantise_per_token", "quantise_per_group", "quantise_per_token"]
 
 
-def _quantised(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    wide = x if x.dtype == torch.float64 else x.float()
-    scale = wide.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127.0
-    return torch.round(wide / scale).clamp(-128, 127).to(torch.int8), scale
-
-
 @op("tilefuse::quantise_per_token")
 def quantise_per_token(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """int8 values, and the scale [..., 1] of each row: its largest magnitude is 127."""
-    return _quantised(x)
+    wide = x if x.dtype == torch.float64 else x.float()
+    scale = wide.abs().amax(-1, keepdim=True).clamp(min=1e-8) / 127.0
+    return torch.round(wide / scale).clamp(-128, 127).to(torch.int8), scale
 
 
 @op("tilefuse::dequantise_per_token")
@@ -30,7 +26,7 @@ def dequantise_per_token(q: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 @op("tilefuse::quantise_per_group")
 def quantise_per_group(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
     """As ``quantise_per_token`` for every ``group`` of neighbours in a row; scales [..., features / group]."""
-    q, scale = _quantised(x.unflatten(-1, (-1, group)))
+    q, scale = quantise_per_token.plain(x.unflatten(-1, (-1, group)))
     return q.flatten(-2), scale.squeeze(-1)
 
 
