@@ -242,7 +242,7 @@ void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
     const auto* scan = std::get_if<TileScan>(&graph_[id].op);
     if (scan == nullptr) continue;
     const TileValue& v = graph_[id];
-    const ReduceSpelling spelling = spell_reduce(scan->kind, v, graph_[v.operands[0]]);
+    const ReduceSpelling spelling = spell_scan(scan->kind, v, graph_[v.operands[0]]);
     Accumulator carried{id, spelling.types, {}};
     const bool is_vector = varies_along(id, schedule_.lane_axis);
     for (int row = 0; row < copies_.rows; ++row) {
@@ -252,7 +252,8 @@ void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
         const std::string name = name_of(id) + "_so_far" + copy;
         const Code initial =
             is_vector ? call("splat", {spelling.identity}, {spelling.types[0]}) : spelling.identity;
-        parts.push_back({scopes_.var(name, type_of(id, is_vector), initial)});
+        const CodeShape shape = is_vector ? CodeShape::Vector : CodeShape::Scalar;
+        parts.push_back({scopes_.var(name, {spelling.types[0], shape}, initial)});
       }
     }
     scans_.insert_or_assign(id, std::move(carried));
@@ -262,7 +263,7 @@ void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
 Computed LaunchLowering::scan(TileValueId id, const TileScan& scan) {
   const TileValue& v = graph_[id];
   const TileValue& operand = graph_[v.operands[0]];
-  const ReduceSpelling spelling = spell_reduce(scan.kind, v, operand);
+  const ReduceSpelling spelling = spell_scan(scan.kind, v, operand);
   const Computed element = value(v.operands[0]);
   const bool is_vector = varies_along(id, schedule_.lane_axis);
   Code code = converted_element(spelling, operand.dtype, element.code);
@@ -272,7 +273,8 @@ Computed LaunchLowering::scan(TileValueId id, const TileScan& scan) {
   scopes_.add({Assign{carried, std::nullopt, combined(spelling, carried, code)}, ""});
   // A name of its own: the carried variable changes in the next iteration.
   const SymbolId now = scopes_.symbol(name_of(id) + copy_suffix(id), type_of(id, is_vector));
-  scopes_.add({Let{now, carried}, ""});
+  const DType result = info(v.dtype).compute;
+  scopes_.add({Let{now, spelling.types[0] == result ? carried : call("convert", {carried}, {result})}, ""});
   return {reference(now), scopes_.depth(), is_vector};
 }
 

@@ -71,6 +71,16 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
   TILEFUSE_CHECK(false, "a ReduceKind outside its enum");
 }
 
+ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileValue& operand) {
+  ReduceSpelling spelling = spell_reduce(kind, result, operand);
+  const bool rounds = kind == ReduceKind::Sum || kind == ReduceKind::Prod;
+  if (rounds && result.dtype == DType::F32) {
+    spelling.types[0] = DType::F64;
+    spelling.identity = literal(kind == ReduceKind::Sum ? 0.0 : 1.0, DType::F64);
+  }
+  return spelling;
+}
+
 Code combined(const ReduceSpelling& spelling, Code a, Code b) {
   if (spelling.op) return operate(*spelling.op, {std::move(a), std::move(b)});
   return call(spelling.combine, {std::move(a), std::move(b)});

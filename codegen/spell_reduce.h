@@ -18,6 +18,8 @@ struct ReduceSpelling {
   const char* across_4 = "";       // of four vectors at once; empty: there is none
 };
 ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const TileValue& operand);
+// The same for a scan, which cannot add in blocks: sums and products of f32 are carried in f64.
+ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileValue& operand);
 
 Code combined(const ReduceSpelling& spelling, Code a, Code b);
 // The element in the accumulator's type.

@@ -163,9 +163,9 @@ PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>&
 
 double ComputeCost::chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const {
   if (schedule.accumulate_in_scratch) return 0;
-  const bool scan = std::holds_alternative<TileScan>(graph_[reduction].op);
-  const int side_by_side = scan ? 1 : schedule.unroll * schedule.rows * schedule.columns;
-  return times / rates_.chain / side_by_side;
+  const bool is_scan = std::holds_alternative<TileScan>(graph_[reduction].op);
+  const int vectors = is_scan && !schedule.lane_axis ? 1 : schedule.unroll;  // a scan's own axis has no lanes
+  return times / rates_.chain / vectors / schedule.rows / schedule.columns;
 }
 
 double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& schedule) const {

@@ -193,6 +193,7 @@ void PreferenceWriter::prefer_rows() {
                         system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
     require({others, is(system_.rows, 1)}, "rows side by side hide the latency of lanes coming together");
   }
+  if (facts_.has_scan && structure_.passes <= 1) return;  // every element waits for the one before it
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
   if (from_memory() && row_bytes > kLongRowMemory) {

@@ -248,9 +248,33 @@ TEST(RuntimeMath, two_argument_functions_treat_special_values_as_the_c_library_d
       check("atan2", tile::atan2(vx, vy)[0], std::atan2(x, y));
       check("scalar atan2", tile::atan2(x, y), std::atan2(x, y));
       check("fmod", tile::fmod(vx, vy)[0], std::fmod(x, y));
+      check("remainder", tile::remainder(vx, vy)[0], tile::remainder(x, y));
+      check("floor_div", tile::floor_div(vx, vy)[0], tile::floor_div(x, y));
       check("copysign", tile::copysign(vx, vy)[0], std::copysign(x, y));
     }
   }
+}
+
+// By lanes the C library answers, exactly; vectors have a way of their own for quotients that are not huge.
+template <class T>
+void expect_exact_rests() {
+  std::mt19937_64 draw(11);
+  std::uniform_real_distribution<double> exponent(-40, 40), mantissa(1, 2);
+  for (int i = 0; i < 40000; ++i) {
+    T x = T(std::ldexp(mantissa(draw), int(exponent(draw))));
+    T y = T(std::ldexp(mantissa(draw), int(exponent(draw))));
+    if (i % 3 == 0) x = T(std::nextafter(T(y * T(i % 1000)), T(i % 2 ? 0 : 1e9)));  // beside a whole quotient
+    if (i % 4 == 1) x = -x;
+    if (i % 5 == 1) y = -y;
+    const auto vx = tile::splat<T>(x), vy = tile::splat<T>(y);
+    EXPECT_EQ(T(tile::fmod(vx, vy)[0]), std::fmod(x, y)) << x << " " << y;
+    EXPECT_EQ(T(tile::remainder(vx, vy)[0]), tile::remainder(x, y)) << x << " " << y;
+    EXPECT_EQ(T(tile::floor_div(vx, vy)[0]), tile::floor_div(x, y)) << x << " " << y;
+  }
+}
+TEST(RuntimeMath, rests_of_divisions_are_exact) {
+  expect_exact_rests<float>();
+  expect_exact_rests<double>();
 }
 
 TEST(RuntimeMath, atan2_is_right_to_4_ulp) {

@@ -76,15 +76,37 @@ TILE_INLINE V erf(V x) {
     return with_sign_of(fma(a, pick<V>(kErf.c[0], lane), V(a * t * h)), x);
   }
 }
+// e^(-high - low) for high in [0, 111] and a small low: one coefficient more than exp has.
+template <class V>
+TILE_INLINE V exp_of_parts(V high, V low) {
+  const V magic = fill<V>(12582912.0f);
+  const V n = fma(high, fill<V>(-1.44269504f), magic) - magic;
+  const V r = fma(n, fill<V>(-1.42860677e-6f), fma(n, fill<V>(-0.693145752f), V(-high))) - low;
+  const V m =
+      polynomial(r, 0.00138144335f, 0.00836879667f, 0.0416683964f, 0.166665196f, 0.49999994f, 1.0f, 1.0f);
+  return scale_by_power(m, n);
+}
+// erfc(a) = e^(-a^2) p(t) / (1 + 2a) for a >= 0, with t = (a - 2) / (a + 2); a^2 in two parts.
 template <class V>
 TILE_INLINE V erfc(V x) {
-  return by_lanes(x, [](LaneOf<V> lane) {
-    if constexpr (lanes_are<V, double>) {
-      return __builtin_erfc(lane);
-    } else {
-      return __builtin_erfcf(lane);
-    }
-  });
+  if constexpr (lanes_are<V, double>) {
+    return by_lanes(x, [](double lane) { return __builtin_erfc(lane); });
+  } else {
+    const V a = min_num(fill<V>(10.5f), abs(x));  // 0 from 10.06 on
+    const V t = (a - fill<V>(2.0f)) / (a + fill<V>(2.0f));
+    const V p =
+        polynomial(t, -0.000400579593f, -0.00122993079f, 0.00131352537f, 0.00863168482f, -0.00805987604f,
+                   -0.0542043f, 0.164055347f, -0.16603142f, -0.0927639827f, 1.27697837f);
+    const V square = a * a;
+    const V scaled = exp_of_parts(square, fma(a, a, V(-square)));
+    const V divisor = fma(a, fill<V>(2.0f), fill<V>(1.0f)), inverse = fill<V>(1.0f) / divisor;
+    const V lost = fma(a, fill<V>(2.0f), V(fill<V>(1.0f) - divisor));
+    const V quotient = p * inverse;
+    const V left = fma(V(-quotient), lost, fma(V(-quotient), divisor, p));
+    const V tail = fma(left, inverse, quotient) * scaled;
+    const V result = select(lt(x, fill<V>(0)), V(fill<V>(2.0f) - tail), tail);
+    return select(is_nan(x), x, result);
+  }
 }
 
 // ------------------------------------------------------------------ pow

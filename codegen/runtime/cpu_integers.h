@@ -61,17 +61,50 @@ TILE_INLINE V trunc_div(V a, V b) {
     return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return trunc_div_lane(x, y); });
   }
 }
-template <class V>
-TILE_INLINE V floor_div(V a, V b) {
-  return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return floor_div_lane(x, y); });
-}
+// |a| - trunc(|a / b|) |b| is exact while the quotient is a whole number of the type. Division rounds to
+// nearest, so it can only have rounded up to the next whole number: then the difference is negative.
 template <class V>
 TILE_INLINE V fmod(V a, V b) {
+  if constexpr (is_float<V> && is_vector<V>) {
+    constexpr LaneOf<V> kWhole = lanes_are<V, float> ? LaneOf<V>(16777216.0) : LaneOf<V>(9007199254740992.0);
+    const V size = abs(a), divisor = abs(b);
+    const V quotient = size / divisor;
+    if (__builtin_expect(!any(ge(quotient, fill<V>(kWhole))), 1)) {  // NaN of 0 / 0 stays NaN
+      const V rest = fma(V(-trunc(quotient)), divisor, size);
+      const V whole = select(lt(rest, fill<V>(0)), V(rest + divisor), rest);
+      return copysign(select(lt(size, divisor), size, whole), a);
+    }
+  }
   return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return fmod_lane(x, y); });
+}
+// Where a rest has another sign than the divisor.
+template <class V>
+TILE_INLINE MaskOf<V> is_below_divisor(V rest, V b) {
+  const V zero = fill<V>(0);
+  return mask_and(ne(rest, zero), mask_xor(lt(rest, zero), lt(b, zero)));
 }
 template <class V>
 TILE_INLINE V remainder(V a, V b) {
-  return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return remainder_lane(x, y); });
+  if constexpr (is_float<V> && is_vector<V>) {
+    const V rest = fmod(a, b);
+    return select(is_below_divisor(rest, b), V(rest + b), rest);
+  } else {
+    return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return remainder_lane(x, y); });
+  }
+}
+template <class V>
+TILE_INLINE V floor_div(V a, V b) {
+  if constexpr (is_float<V> && is_vector<V>) {
+    const V rest = fmod(a, b), one = fill<V>(1), zero = fill<V>(0);
+    V quotient = (a - rest) / b;
+    quotient = select(is_below_divisor(rest, b), V(quotient - one), quotient);
+    const V low = floor(quotient);
+    const V whole = select(gt(V(quotient - low), fill<V>(0.5)), V(low + one), low);
+    const V rounded = select(eq(quotient, zero), copysign(zero, V(a / b)), whole);
+    return select(eq(b, zero), V(a / b), rounded);
+  } else {
+    return by_lanes(a, b, [](LaneOf<V> x, LaneOf<V> y) { return floor_div_lane(x, y); });
+  }
 }
 
 // ------------------------------------------------------------------ shifts
