@@ -6,9 +6,13 @@
 #include <set>
 
 #include "core/import/arguments.h"
+#include "core/import/document.h"
 #include "core/import/field.h"
+#include "core/import/inline_graphs.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
+#include "core/import/signature.h"
+#include "core/import/storage_views.h"
 
 namespace tilefuse {
 namespace aten {
@@ -26,8 +30,10 @@ constexpr std::array<std::string_view, 6> kHiddenMutations = {"aten._batch_norm_
                                                               "aten.native_batch_norm.default",
                                                               "aten.rrelu_with_noise.default"};
 
-// They state facts that the recorded metadata holds already.
-constexpr std::array<std::string_view, 1> kStatements = {"aten._assert_tensor_metadata.default"};
+// They state facts that the recorded metadata and ranges hold already.
+constexpr std::array<std::string_view, 4> kStatements = {
+    "aten._assert_scalar.default", "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default"};
 
 template <size_t n>
 bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
@@ -75,7 +81,9 @@ class Importer {
         graph_(graph_module_["graph"]),
         metadata_(graph_, document.find("range_constraints")),
         builder_(graph_name(graph_module_)),
-        reader_(metadata_, values_) {}
+        reader_(metadata_, values_),
+        signature_(graph_module_),
+        shared_(builder_, values_) {}
 
   Graph run() {
     find_mutated_inputs();
@@ -90,44 +98,51 @@ class Importer {
 
  private:
   // ------------------------------------------------------------ inputs and outputs
+  // What is written into, itself or through a view, is no constant.
   void find_mutated_inputs() {
+    for (const auto& [unused, input] : signature_.mutations()) mutated_.insert(input);
+    std::map<std::string, std::string> base_of;
     const Field nodes = graph_["nodes"];
     for (size_t i = 0; i < nodes.size(); ++i) {
-      const Field node = nodes.at(i);
-      if (node["target"].text() != std::string(kOperatorPrefix) + std::string(kMutation)) continue;
-      const auto target = node["inputs"].at(0)["arg"].find("as_tensor");
-      if (target) mutated_.insert((*target)["name"].text());
+      const std::string_view target = nodes.at(i)["target"].text();
+      if (!target.starts_with(kOperatorPrefix)) continue;
+      const std::string_view overload = target.substr(kOperatorPrefix.size());
+      const std::string* operand = first_tensor(nodes.at(i)["inputs"]);
+      if (operand == nullptr || overload.find('.') == overload.rfind('.')) continue;
+      const auto found = base_of.find(*operand);
+      const std::string base = found == base_of.end() ? *operand : found->second;
+      const bool writes = functional_form(overload).has_value();
+      if (writes) mutated_.insert(base);
+      if (!writes && !makes_views(overload)) continue;
+      for (const ResultRecord& result : result_records(nodes.at(i))) {
+        if (result) base_of[result->name] = base;
+      }
     }
   }
 
-  std::set<std::string> parameters() const {
-    std::set<std::string> names;
-    const auto signature = graph_module_.find("signature");
-    const auto specs = signature ? signature->find("input_specs") : std::nullopt;
-    for (size_t i = 0; specs && i < specs->size(); ++i) {
-      const auto [kind, spec] = specs->at(i).tagged();
-      const bool is_parameter = kind == "parameter" || kind == "buffer" || kind == "tensor_constant";
-      if (is_parameter) names.insert(spec["arg"]["name"].text());
-    }
-    return names;
+  static const std::string* first_tensor(const Field& inputs) {
+    if (inputs.size() == 0) return nullptr;
+    const auto tensor = inputs.at(0)["arg"].find("as_tensor");
+    return tensor ? &(*tensor)["name"].text() : nullptr;
   }
 
   void import_inputs() {
-    const std::set<std::string> parameter_names = parameters();
     const Field inputs = graph_["inputs"];
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto [tag, value] = inputs.at(i).tagged();
       if (tag == "as_tensor") {
         const Field name = value["name"];
         const TensorRecord record = metadata_.tensor(name.text(), name);
-        const bool is_parameter = parameter_names.count(record.name) != 0 && mutated_.count(record.name) == 0;
+        const bool is_parameter = signature_.is_state(record.name) && !mutated_.contains(record.name);
         values_[record.name] = builder_.input(record.name, record.type, is_parameter, record.strides);
         input_positions_[record.name] = static_cast<int>(i);
       } else if (tag == "as_sym_int" || tag == "as_int") {
         builder_.size_input(std::get<Expr>(reader_.argument(inputs.at(i)).value));
+      } else if (is_literal(tag)) {
+        builder_.size_input(Expr(0));  // the graph was specialised to its value
       } else {
         refuse("cannot take a graph whose input " + std::to_string(i) + " is " + std::string(tag) +
-               ": inputs are tensors and sizes");
+               ": inputs are tensors, sizes and literals");
       }
     }
   }
@@ -136,16 +151,35 @@ class Importer {
     const Field outputs = graph_["outputs"];
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Argument output = reader_.argument(outputs.at(i));
-      if (const auto* value = std::get_if<ValueId>(&output.value)) {
+      const auto* value = std::get_if<ValueId>(&output.value);
+      const auto mutation = signature_.mutations().find(i);
+      if (value != nullptr && mutation != signature_.mutations().end()) {
+        write_back(mutation->second, *value);
+      } else if (value != nullptr) {
         builder_.output(*value);
       } else if (const auto* size = std::get_if<Expr>(&output.value)) {
         builder_.output(*size);
-      } else if (std::holds_alternative<NoneArgument>(output.value)) {
+      } else if (is_literal(outputs.at(i).tagged().first)) {
         builder_.output(NoneArgument{});
       } else {
         refuse("cannot take a graph whose output " + std::to_string(i) + " is " +
-               std::string(outputs.at(i).tagged().first) + ": outputs are tensors, sizes and None");
+               std::string(outputs.at(i).tagged().first) + ": outputs are tensors, sizes and literals");
       }
+    }
+  }
+
+  static bool is_literal(std::string_view tag) {
+    return tag == "as_none" || tag == "as_bool" || tag == "as_float" || tag == "as_string";
+  }
+
+  // An input that ends as it began needs no write.
+  void write_back(const std::string& input, ValueId value) {
+    const auto position = input_positions_.find(input);
+    if (position == input_positions_.end()) return;
+    if (value == *builder_.graph().inputs[static_cast<size_t>(position->second)].tensor) {
+      mutations_.erase(position->second);
+    } else {
+      mutations_.insert_or_assign(position->second, value);
     }
   }
 
@@ -175,7 +209,22 @@ class Importer {
     }
     builder_.set_source(source_of(node), overload);
     const std::vector<Argument> arguments = reader_.arguments(node["inputs"]);
-    if (overload == kMutation) return import_mutation(node, results);
+    if (overload == kMutation) return import_copy(node, results);
+    const auto functional =
+        overload.find('.') == overload.rfind('.') ? std::nullopt : functional_form(overload);
+    compute(node, name, functional.value_or(overload), arguments, results);
+    const std::string* operand = first_tensor(node["inputs"]);
+    if (functional) {
+      import_write(node, overload, results);
+    } else if (operand != nullptr && makes_views(overload)) {
+      for (const ResultRecord& result : results) {
+        if (result) shared_.add(result->name, *operand);
+      }
+    }
+  }
+
+  void compute(const Field& node, const std::string& name, const std::string& overload,
+               const std::vector<Argument>& arguments, const std::vector<ResultRecord>& results) {
     if (const auto outputs = expand_operator(node, overload, arguments, results)) {
       return record(name, *outputs, results);
     }
@@ -291,29 +340,37 @@ class Importer {
     }
   }
 
-  void import_mutation(const Field& node, const std::vector<ResultRecord>& results) {
-    const Field inputs = node["inputs"];
-    const std::string& target = inputs.at(0)["arg"]["as_tensor"]["name"].text();
-    const auto position = input_positions_.find(target);
-    if (position == input_positions_.end()) {
-      refuse("cannot take a graph that writes into '" + target + "': only graph inputs can be written");
+  // An in-place operator: what it computes, from now on the value of its operand.
+  void import_write(const Field& node, const std::string& overload,
+                    const std::vector<ResultRecord>& results) {
+    const std::string* target = first_tensor(node["inputs"]);
+    if (target == nullptr || results.size() != 1 || !results[0]) {
+      refuse("cannot take a graph with " + overload + ": its form is not that of a write into its operand");
     }
-    const ValueId input = builder_.graph().inputs[static_cast<size_t>(position->second)].tensor.value();
-    const TensorType type = builder_.graph()[input].type;
+    write(*target, values_.at(results[0]->name));
+    shared_.add(results[0]->name, *target);
+  }
+
+  void write(const std::string& target, ValueId value) {
+    const TensorType type = builder_.graph()[values_.at(target)].type;
     if (is_opaque(type.dtype)) {
       refuse("cannot take a graph that writes into '" + target + "': its " + info(type.dtype).name +
              " elements are only passed on");
     }
-    const Tensor source(builder_, reader_.tensor(inputs.at(1)["arg"]["as_tensor"]));
-    const ValueId value = expand(cast(source, type.dtype), type.shape).id();
-    if (value == input) {
-      mutations_.erase(position->second);
-    } else {
-      mutations_.insert_or_assign(position->second, value);
-    }
-    values_[target] = value;
+    const ValueId written = expand(cast(Tensor(builder_, value), type.dtype), type.shape).id();
+    const std::string root = shared_.write(target, written);
+    write_back(root, values_.at(root));
+  }
+
+  void import_copy(const Field& node, const std::vector<ResultRecord>& results) {
+    const Field inputs = node["inputs"];
+    const std::string& target = inputs.at(0)["arg"]["as_tensor"]["name"].text();
+    reader_.tensor(inputs.at(0)["arg"]["as_tensor"]);
+    write(target, reader_.tensor(inputs.at(1)["arg"]["as_tensor"]));
     for (const ResultRecord& result : results) {
-      if (result) values_[result->name] = value;
+      if (!result) continue;
+      values_[result->name] = values_.at(target);
+      shared_.add(result->name, target);
     }
   }
 
@@ -348,6 +405,8 @@ class Importer {
   GraphBuilder builder_;
   CapturedValues values_;
   ArgumentReader reader_;
+  Signature signature_;
+  StorageViews shared_;
   std::set<std::string> mutated_;
   std::map<std::string, int> input_positions_;
   std::map<int, ValueId> mutations_;  // by input position: the last write wins
@@ -356,15 +415,9 @@ class Importer {
 void require_schema(const Field& document) {
   const Field major = document["schema_version"]["major"];
   if (major.integer() != kSchemaMajor) {
-    major.fail("must be " + std::to_string(kSchemaMajor) + ", got " + std::to_string(major.integer()));
-  }
-}
-
-nlohmann::json parse_document(std::string_view json_text) {
-  try {
-    return nlohmann::json::parse(json_text);
-  } catch (const nlohmann::json::parse_error& error) {
-    throw UserError(std::string("captured graph: is no JSON: ") + error.what());
+    major.fail("must be " + std::to_string(kSchemaMajor) + ", got " + std::to_string(major.integer()) +
+               "; export the model again with torch 2.11 to 2.15, which write " +
+               std::to_string(kSchemaMajor));
   }
 }
 
@@ -372,7 +425,8 @@ nlohmann::json parse_document(std::string_view json_text) {
 }  // namespace aten
 
 Result<Graph> import_graph(std::string_view json_text) {
-  const nlohmann::json json = aten::parse_document(json_text);
+  nlohmann::json json = parse_document(json_text, "captured graph");
+  inline_graphs(json);
   const aten::Field document(json);
   try {
     aten::require_schema(document);

@@ -1,10 +1,13 @@
 #include "core/import/metadata.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 #include "core/import/refusal.h"
 #include "core/import/sympy_text.h"
+#include "core/result.h"
 
 namespace tilefuse::aten {
 namespace {
@@ -110,6 +113,25 @@ std::optional<DType> dtype_of(std::string_view framework_name) {
     if (row.name == framework_name) return row.dtype;
   }
   return std::nullopt;
+}
+
+int64_t schema_number(std::string_view kind, std::string_view framework_name) {
+  std::span<const NamedNumber> table = kDTypeNames;
+  if (kind == "layout") table = kLayoutNames;
+  if (kind == "memory_format") table = kMemoryFormatNames;
+  const auto row = std::find_if(table.begin(), table.end(), [&](const NamedNumber& candidate) {
+    return candidate.name == framework_name;
+  });
+  TILEFUSE_CHECK(row != table.end(),
+                 "the schema has no " + std::string(kind) + " " + std::string(framework_name));
+  return row->number;
+}
+
+int64_t schema_number(DType dtype) {
+  const auto row = std::find_if(kDTypes.begin(), kDTypes.end(),
+                                [&](const NamedDType& candidate) { return candidate.dtype == dtype; });
+  TILEFUSE_CHECK(row != kDTypes.end(), std::string("the schema has no dtype ") + info(dtype).name);
+  return schema_number("dtype", row->name);
 }
 
 Metadata::Metadata(const Field& graph, const std::optional<Field>& range_constraints)

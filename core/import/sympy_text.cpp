@@ -11,6 +11,8 @@ struct Refusal {
   std::string reason;
 };
 
+constexpr int kDeepest = 64;
+
 class Parser {
  public:
   Parser(std::string_view text, const SymbolRangeLookup& symbol_range)
@@ -24,6 +26,13 @@ class Parser {
 
  private:
   Expr parse() {
+    if (++depth_ > kDeepest) fail("too many parentheses");
+    const Expr result = parse_call();
+    --depth_;
+    return result;
+  }
+
+  Expr parse_call() {
     const std::string name = word();
     expect('(');
     if (name == "Integer") return closed(integer());
@@ -138,6 +147,7 @@ class Parser {
   std::string_view text_;
   const SymbolRangeLookup& symbol_range_;
   size_t position_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace
