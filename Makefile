@@ -7,13 +7,17 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml')
 
-.PHONY: help demo test test-full bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline test test-full bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
 ## make demo          embed sentences with a real model: results, speed beside eager and Inductor, explain
 demo: build
 	$(VENV)/bin/tilefuse demo
+
+## make demo-offline  export the demo's model, fuse the file, run it from C++ with no compiler and no Python in reach
+demo-offline: build
+	$(PYTHON) examples/offline_demo.py
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
 test: check cpp-test asan-test python-test

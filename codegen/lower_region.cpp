@@ -3,6 +3,7 @@
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
+#include "fusion/check_schedule.h"
 #include "fusion/region_graph.h"
 
 namespace tilefuse {
@@ -25,6 +26,28 @@ std::string constraints_dump(const TileGraph& tiles, const Target& target, const
   return text ? *text : "unsupported: " + text.unsupported().reason + "\n";
 }
 
+// Absent: none was given, or the target does not allow it. UserError: it is no schedule of the tile graph.
+std::optional<Schedule> given_schedule(const TileGraph& tiles, const Target& target,
+                                       const LoweringOptions& options) {
+  if (options.schedule.empty()) return std::nullopt;
+  Schedule schedule = parse_schedule(options.schedule, tiles);
+  if (!check_schedule(tiles, schedule, &target).empty()) return std::nullopt;
+  return schedule;
+}
+
+// The schedule to take, and what lowered says about it.
+Result<Schedule> choose_schedule(LoweredRegion& lowered, const TileGraph& tiles, const Target& target,
+                                 const LoweringOptions& options, StageTimes& times) {
+  if (auto given = given_schedule(tiles, target, options)) return *std::move(given);
+  const auto solution = times.measure(
+      "solve", [&] { return solve(tiles, target, options.pins, options.solve, options.hints); });
+  if (!solution) return solution.unsupported();
+  if (options.choose) {
+    lowered.choice = times.measure("tune", [&] { return options.choose(tiles, solution->ranked); });
+  }
+  return solution->ranked[lowered.choice.index];
+}
+
 void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& region, const Target& target,
                 const LoweringOptions& options, const Trace& trace, StageTimes& times) {
   const auto tiles =
@@ -37,16 +60,12 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
   trace.write(DumpStage::Tiles, [&] { return lowered.tiles; });
   trace.write(DumpStage::Constraints, [&] { return constraints_dump(*tiles, target, options); });
 
-  const auto solution = times.measure(
-      "solve", [&] { return solve(*tiles, target, options.pins, options.solve, options.hints); });
-  if (!solution) {
-    refuse(lowered, graph, region, solution.unsupported().reason);
+  const Result<Schedule> chosen = choose_schedule(lowered, *tiles, target, options, times);
+  if (!chosen) {
+    refuse(lowered, graph, region, chosen.unsupported().reason);
     return;
   }
-  if (options.choose) {
-    lowered.choice = times.measure("tune", [&] { return options.choose(*tiles, solution->ranked); });
-  }
-  const Schedule& schedule = solution->ranked[lowered.choice.index];
+  const Schedule& schedule = *chosen;
   lowered.schedule = to_text(schedule, *tiles);
   lowered.cost = schedule.cost;
   lowered.predicted_us = schedule.cost_us;

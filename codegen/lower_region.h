@@ -26,6 +26,7 @@ using ChooseSchedule = std::function<ScheduleChoice(const TileGraph&, const std:
 struct LoweringOptions {
   Pins pins;
   ChooseSchedule choose;
+  std::string schedule;  // as text: taken as it is where it is legal for the target, and nothing is solved
   SolveOptions solve;
   SizeHints hints;
   bool eager_numerics = false;

@@ -154,6 +154,30 @@ Result<Module> build(const std::string& source, const Toolchain& toolchain, cons
   return Module(*library, false, ms_since(start));
 }
 
+Result<std::string> build_object(const std::string& source, const Toolchain& toolchain,
+                                 const BuildOptions& options, KernelCache& cache) {
+  const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
+  const std::string key = key_of(source, toolchain, flags);
+  if (auto known = cache.load(key)) return *std::move(known);
+  std::string bytes;
+  const auto library = compile(complete_source(source), toolchain, flags, options.limit, &bytes);
+  if (!library) return library.unsupported();
+  cache.store(key, bytes);
+  return bytes;
+}
+
+Result<Module> load_object(std::string_view bytes) {
+  const auto start = Clock::now();
+  const Workspace workspace;
+  const std::string path = workspace.path() + "/kernel.so";
+  if (workspace.path().empty() || !write_file(path, bytes)) {
+    return Unsupported{"cannot load a kernel: cannot write to the directory for temporary files"};
+  }
+  const Result<std::shared_ptr<void>> library = open_library(path);
+  if (!library) return library.unsupported();
+  return Module(*library, false, ms_since(start));
+}
+
 std::vector<Result<Module>> build_all(const std::vector<std::string>& sources, const Toolchain& toolchain,
                                       const BuildOptions& options, KernelCache& cache, int jobs,
                                       const BuildProgress& progress) {

@@ -44,6 +44,11 @@ struct BuildOptions {
 
 Result<Module> build(const std::string& source, const Toolchain& toolchain, const BuildOptions& options,
                      KernelCache& cache);
+// The bytes of the shared object that `build` loads, for a file that ships them.
+Result<std::string> build_object(const std::string& source, const Toolchain& toolchain,
+                                 const BuildOptions& options, KernelCache& cache);
+// Loads such bytes. They are machine code: whoever calls this trusts where they came from.
+Result<Module> load_object(std::string_view bytes);
 
 // Called as modules become ready, never twice at once, from any thread.
 using BuildProgress = std::function<void(int done, int total)>;

@@ -230,14 +230,31 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
   return compiled;
 }
 
+PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework) {
+  Planned planned = plan_regions(graph, options, {}, {});
+  if (planned.products > 0 && is_any_refused(planned)) {
+    CompileOptions library = options;
+    library.products = ProductChoice::Library;
+    planned = plan_regions(graph, library, {}, {});
+  }
+  PlannedGraph result;
+  result.executable = plan_executable(planned, framework);
+  result.report = report_of(planned, result.executable, options);
+  for (const int representative : planned.distinct.representative) {
+    result.region_graphs.push_back(
+        region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
+  }
+  result.regions = std::move(planned.regions);
+  result.target = std::move(planned.target);
+  return result;
+}
+
 Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,
                                      const Framework& framework) {
   options.hints = captured_size_hints(graph_json);
   auto graph = import_graph(graph_json);
   if (!graph) return graph.unsupported();
-  Planned planned = plan_regions(*graph, options, {}, {});
-  const Executable executable = plan_executable(planned, framework);
-  return report_of(planned, executable, options);
+  return plan_graph(*graph, options, framework).report;
 }
 
 }  // namespace tilefuse

@@ -11,6 +11,7 @@
 
 #include "codegen/compile_options.h"
 #include "codegen/executable.h"
+#include "codegen/lower_region.h"
 #include "codegen/module.h"
 #include "codegen/plan.h"
 #include "codegen/stage_times.h"
@@ -42,7 +43,16 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
                             const Toolchain& toolchain, KernelCache& cache,
                             const BuildProgress& progress = {}, StageTimes times = {});
 
-// Stages up to source, planned as if everything had been built: the report alone.
+// Stages up to source, planned as if everything had been built.
+struct PlannedGraph {
+  Executable executable;
+  std::vector<LoweredRegion> regions;  // by region of the executable
+  std::vector<Graph> region_graphs;    // each as a graph of its own
+  std::string report;                  // JSON
+  Target target;
+};
+PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework);
+// The report alone.
 Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,
                                      const Framework& framework);
 

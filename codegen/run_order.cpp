@@ -18,8 +18,13 @@ class UnitGraph {
       for (ValueId output : region.outputs) last = std::max(last, graph[output].producer.index);
       add({true, r}, last, region.outputs);
     }
+    IdMap<NodeId, bool> is_inside(graph.nodes.size(), false);  // of a region: one that was compiled before
+    for (const Region& region : partition.regions) {
+      for (NodeId node : region.nodes) is_inside[node] = true;
+    }
     for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-      if (std::holds_alternative<Call>(graph.nodes[n].op)) add({false, n}, n, graph.nodes[n].results);
+      if (!is_inside[NodeId{n}] && std::holds_alternative<Call>(graph.nodes[n].op))
+        add({false, n}, n, graph.nodes[n].results);
     }
     for (size_t u = 0; u < units_.size(); ++u) {
       const Unit& unit = units_[u];

@@ -1,4 +1,4 @@
-"""Fails if an include points against the direction core <- fusion <- codegen <- tools, torch_ext, or a file is too long."""
+"""Fails if an include points against the direction core <- fusion <- codegen <- offline <- tools, torch_ext, or a file is too long."""
 import pathlib
 import re
 import subprocess
@@ -8,8 +8,9 @@ MAY_INCLUDE = {
     "core": {"core"},
     "fusion": {"core", "fusion"},
     "codegen": {"core", "fusion", "codegen"},
-    "tools": {"core", "fusion", "codegen", "tools"},
-    "torch_ext": {"core", "fusion", "codegen", "torch_ext"},
+    "offline": {"core", "fusion", "codegen", "offline"},
+    "tools": {"core", "fusion", "codegen", "offline", "tools"},
+    "torch_ext": {"core", "fusion", "codegen", "offline", "torch_ext"},
 }
 LINE_LIMIT = 500
 INCLUDE = re.compile(r'^#include\s+"([^"]+)"', re.MULTILINE)

@@ -12,6 +12,7 @@
 #include "core/match.h"
 #include "torch_ext/call_operator.h"
 #include "torch_ext/library.h"
+#include "torch_ext/region_operators.h"
 #include "torch_ext/register_ops.h"
 
 namespace tilefuse {
@@ -45,11 +46,6 @@ void show_progress(int done, int total) {
   const char* end = done == total ? "\r\033[K" : "";
   std::fprintf(stderr, "\rtilefuse: compiled %d of %d kernels%s", done, total, end);
   std::fflush(stderr);
-}
-
-FindSymbol symbols_of(const std::optional<Module>& module) {
-  if (!module) return {};
-  return [module](const std::string& name) { return reinterpret_cast<KernelFunction>(module->symbol(name)); };
 }
 
 Json output_kinds(const Executable& executable) {

@@ -212,6 +212,12 @@ torch::CppFunction boxed_kernel(Runner runner) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::move(runner)));
 }
 
+bool takes_tensors(const Executable& executable) {
+  return std::any_of(executable.inputs.begin(), executable.inputs.end(), [](const ExecutableInput& input) {
+    return std::holds_alternative<SlotId>(input.value);
+  });
+}
+
 // Registrations live as long as the process.
 struct Registrations {
   std::mutex mutex;
@@ -252,6 +258,10 @@ void register_executable(const std::string& name, const Runner& runner) {
   implement(c10::DispatchKey::CPU, boxed_kernel<RunKernel>(runner));
   implement(c10::DispatchKey::Meta, boxed_kernel<MetaKernel>(runner));
   implement(c10::DispatchKey::Autograd, boxed_kernel<AutogradKernel>(runner));
+  // Without a tensor among the arguments nothing else says where it runs.
+  if (!takes_tensors(runner->executable())) {
+    implement(c10::DispatchKey::BackendSelect, boxed_kernel<RunKernel>(runner));
+  }
   if (frees_inputs(runner->executable())) {
     library->def(held_schema_of(name, runner->executable()).c_str());
     library->impl(held_name(name).c_str(), torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,

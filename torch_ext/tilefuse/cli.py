@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import pathlib
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,10 +19,15 @@ from tilefuse.errors import UserError
 
 __all__ = ["main"]
 
+_PROGRAM = pathlib.Path(__file__).parent / "bin" / "tilefuse"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, or 2 after an error that the user can mend."""
-    options = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] in (["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
+        return subprocess.run([_PROGRAM, *given], check=False).returncode
+    options = _parser().parse_args(given)
     console = Console(highlight=False, soft_wrap=True)
     try:
         return options.run(options, console) or 0
@@ -65,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     replay = command("replay", _replay, "Compile a captured graph from its JSON and run it on random inputs.")
     replay.add_argument("case", help="a captured graph: 00-capture.json of TILEFUSE_DUMP=capture")
     replay.add_argument("--explain", action="store_true", help="print the report")
+
+    for name, text in {"fuse": "Fuse an exported program: .pt2 in, .pt2 out.", "show": "Print what is in a .pt2 file."}.items():
+        commands.add_parser(name, help=text, add_help=False)
 
     cache = command("cache", _cache, "Show or clear the cache of kernels and plans.")
     cache.add_argument("action", nargs="?", choices=["show", "clear"], default="show")

@@ -1,0 +1,139 @@
+#include "offline/fuse_file.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "codegen/pipeline.h"
+#include "core/import/document.h"
+#include "core/import/inline_graphs.h"
+#include "core/import/size_hints.h"
+#include "core/import/storage_views.h"
+#include "offline/fused_program.h"
+#include "offline/program_file.h"
+#include "offline/region_files.h"
+#include "offline/write_archive.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kExtra = "extra/tilefuse/";
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+// What can be said of an operator by its name alone; where it is a guess, on the side of caution.
+CallFacts guessed_facts(const Call& call) {
+  const std::string name = call.op.substr(call.op.find("::") + 2);
+  const bool is_aten = call.op.starts_with("aten::");
+  return {.results_may_alias = !is_aten || aten::makes_views("aten." + name + ".default"),
+          .writes_results = false,
+          .is_ordered = true};
+}
+
+// In the order of the input file, with what is new in front: torch takes the first entry's folder for the
+// root.
+void copy_archive(const ProgramFile& file, const std::string& output,
+                  const std::map<std::string, std::string>& replaced) {
+  NewEntries entries;
+  for (const auto& [name, entry] : file.archive().entries()) {
+    const auto found = replaced.find(name);
+    entries.emplace_back(name,
+                         found == replaced.end() ? file.archive().bytes(name) : bytes_of(found->second));
+  }
+  for (const auto& [name, text] : replaced) {
+    if (!file.archive().has(name)) entries.emplace_back(name, bytes_of(text));
+  }
+  write_archive(output, file.archive().root(), entries);
+}
+
+// A fused program is for inference: its operators have no gradients.
+std::string without_gradients(const ProgramFile& file, const std::string& entry) {
+  Json config = parse_document(file.archive().text(entry), file.archive().path() + ": entry " + entry);
+  for (Json& payload : config["config"]) {
+    if (payload.contains("tensor_meta") && payload["tensor_meta"].is_object()) {
+      payload["tensor_meta"]["requires_grad"] = false;
+    }
+  }
+  return config.dump();
+}
+
+std::vector<std::string> compiled_objects(const PlannedGraph& planned, const FuseOptions& options,
+                                          std::vector<std::string>& warnings) {
+  std::vector<std::string> objects(planned.regions.size());
+  if (!options.embed) return objects;
+  const CompileOptions& compile = options.compile;
+  KernelCache cache(compile.cache_dir.empty() ? default_cache_directory() : compile.cache_dir,
+                    compile.cache_limit_mb << 20);
+  const auto toolchain = find_toolchain({compile.cxx, compile.search_path, compile.python}, cache);
+  if (!toolchain) {
+    warnings.push_back("no machine code is embedded: " + toolchain.unsupported().reason);
+    return objects;
+  }
+  std::vector<std::string> sources;
+  for (const LoweredRegion& region : planned.regions) {
+    if (region.compiled.refusal.empty()) sources.push_back(region.compiled.program.source);
+  }
+  const BuildOptions building{.eager_numerics = compile.eager_numerics};
+  const int jobs = int(std::max(1U, std::thread::hardware_concurrency()));
+  build_all(sources, *toolchain, building, cache, jobs);
+  for (size_t r = 0; r < objects.size(); ++r) {
+    if (!planned.regions[r].compiled.refusal.empty()) continue;
+    auto object = build_object(planned.regions[r].compiled.program.source, *toolchain, building, cache);
+    if (object) objects[r] = *std::move(object);
+    if (!object) warnings.push_back(planned.regions[r].compiled.name + ": " + object.unsupported().reason);
+  }
+  return objects;
+}
+
+FuseResult counted(const PlannedGraph& planned) {
+  FuseResult result;
+  result.regions = int(planned.regions.size());
+  for (const Instruction& instruction : planned.executable.instructions) {
+    result.launches += std::holds_alternative<LaunchRegion>(instruction) ? 1 : 0;
+    result.calls += std::holds_alternative<CallOperator>(instruction) ? 1 : 0;
+  }
+  result.report = planned.report;
+  return result;
+}
+
+}  // namespace
+
+FuseResult fuse_file(const std::string& input, const std::string& output, const FuseOptions& options) {
+  const ProgramFile file = ProgramFile::open(input);
+  FuseResult result;
+  if (file.archive().has(std::string(kExtra) + "tilefuse.json")) {
+    result.refusal = "it is fused already";
+    copy_archive(file, output, {});
+    return result;
+  }
+  const Result<Graph> graph = import_program(file);
+  if (!graph) {
+    result.refusal = graph.unsupported().reason;
+    copy_archive(file, output, {});
+    return result;
+  }
+  CompileOptions compile = options.compile;
+  compile.hints = captured_size_hints(file.program());
+  const PlannedGraph planned = plan_graph(*graph, compile, {guessed_facts, "none"});
+  result = counted(planned);
+  std::map<std::string, std::string> replaced;
+  const std::vector<std::string> objects = compiled_objects(planned, options, result.warnings);
+  for (auto& [name, text] : region_files(planned, compile, objects)) replaced[kExtra + name] = text;
+  std::vector<std::string> operators;
+  for (size_t r = 0; r < planned.regions.size(); ++r) {
+    operators.push_back(region_operator(planned.regions[r].compiled.name, to_text(planned.region_graphs[r]),
+                                        compile.eager_numerics));
+  }
+  Json document = parse_document(file.program(), input + ": entry " + file.program_entry());
+  inline_graphs(document);
+  replaced[file.program_entry()] = fused_program(document, planned.executable, operators).dump();
+  const std::string weights = "data/weights/" + file.model() + "_weights_config.json";
+  replaced[weights] = without_gradients(file, weights);
+  copy_archive(file, output, replaced);
+  return result;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,196 @@
+#include "offline/region_files.h"
+
+#include "codegen/cpu_features.h"
+#include "codegen/executable_json.h"
+#include "codegen/region_executable.h"
+#include "core/import/document.h"
+#include "core/import/field.h"
+#include "core/structural_hash.h"
+#include "fusion/whole_graph_region.h"
+#include "offline/base64.h"
+
+namespace tilefuse {
+namespace {
+
+using aten::Field;
+using Json = nlohmann::json;
+
+constexpr const char* kManifest = "tilefuse.json";
+constexpr int kFormat = 1;
+constexpr size_t kHashDigits = 16;
+
+std::string processor() { return to_text(hash_bytes(cpu_features())); }
+
+class Loader {
+ public:
+  Loader(const ExtraFiles& files, std::string origin, bool trusted, const CompileOptions& options)
+      : files_(files),
+        origin_(std::move(origin)),
+        trusted_(trusted),
+        options_(options),
+        cache_(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
+               options.cache_limit_mb << 20) {}
+
+  std::vector<FileRegion> load() {
+    const Json json = parse_document(file(kManifest), origin_ + kManifest);
+    const Field manifest = Field(json).inside(origin_ + kManifest);
+    if (manifest["format"].integer() != kFormat) {
+      manifest["format"].fail("must be " + std::to_string(kFormat) + ", got " +
+                              std::to_string(manifest["format"].integer()) + "; fuse the model again");
+    }
+    options_.eager_numerics = manifest["numerics"].text() == "eager";
+    std::vector<FileRegion> regions;
+    const Field list = manifest["regions"];
+    for (size_t i = 0; i < list.size(); ++i) regions.push_back(region(list.at(i)));
+    return regions;
+  }
+
+ private:
+  const std::string& file(const std::string& name) const {
+    const auto found = files_.find(name);
+    if (found == files_.end()) throw UserError(origin_ + name + ": is missing");
+    return found->second;
+  }
+  [[noreturn]] void fail(const std::string& name, const std::string& what) const {
+    throw UserError(origin_ + name + ": " + what);
+  }
+
+  FileRegion region(const Field& row) {
+    FileRegion region{row["op"].text(), {}, std::nullopt, ""};
+    const std::string name = row["name"].text();
+    const std::string& graph = file(region.op + "/graph.txt");
+    if (region.op != region_operator(name, graph, options_.eager_numerics)) {
+      fail(region.op + "/graph.txt", "is not the graph that the operator is named after");
+    }
+    const auto built_for = row.find("processor");
+    if (trusted_ && built_for && built_for->text() == processor()) {
+      load_embedded(region);
+    } else {
+      make_again(region, name, graph);
+    }
+    return region;
+  }
+
+  void load_embedded(FileRegion& region) const {
+    const std::string program = region.op + "/program.json", object = region.op + "/kernel.so.b64";
+    try {
+      const Executable executable = parse_executable(file(program));
+      if (executable.regions.size() != 1) fail(program, "does not describe one region");
+      region.compiled = executable.regions[0];
+    } catch (const InternalError& error) {
+      fail(program, error.what());
+    }
+    const auto bytes = from_base64(file(object));
+    if (!bytes) fail(object, "is no base64");
+    auto module = load_object(*bytes);
+    if (!module) fail(object, module.unsupported().reason);
+    for (const Launch& launch : region.compiled.program.launches) {
+      if (module->symbol(launch.symbol) == nullptr) fail(object, "lacks the kernel " + launch.symbol);
+    }
+    region.module = *std::move(module);
+    region.how = "embedded";
+  }
+
+  Graph parsed_graph(const std::string& name, const std::string& text) const {
+    try {
+      Graph graph = parse_graph(text);
+      verify(graph, "parse_graph");
+      return graph;
+    } catch (const std::exception& error) {
+      fail(name, error.what());
+    }
+  }
+
+  void make_again(FileRegion& region, const std::string& name, const std::string& text) {
+    const Graph graph = parsed_graph(region.op + "/graph.txt", text);
+    RegionNodes nodes = whole_graph_region(graph);
+    nodes.name = name;
+    LoweringOptions lowering;
+    lowering.eager_numerics = options_.eager_numerics;
+    lowering.solve.threads = options_.threads;
+    if (const auto schedule = files_.find(region.op + "/schedule.txt"); schedule != files_.end()) {
+      lowering.schedule = schedule->second;
+    }
+    StageTimes times;
+    try {
+      const Target target = load_target(options_.target.empty() ? host_target_name() : options_.target);
+      LoweredRegion lowered = lower_region(graph, nodes, region.op.substr(region.op.size() - kHashDigits),
+                                           target, lowering, {}, times);
+      region.compiled = std::move(lowered.compiled);
+    } catch (const UserError& error) {
+      fail(region.op + "/schedule.txt", error.what());
+    }
+    if (region.compiled.refusal.empty()) build_kernels(region);
+    if (region.module) return;
+    region.how = region.compiled.refusal;
+    region.compiled.fallback = text;
+  }
+
+  void build_kernels(FileRegion& region) {
+    if (!toolchain_) {
+      toolchain_ = find_toolchain({options_.cxx, options_.search_path, options_.python}, cache_);
+    }
+    const Result<Toolchain>& toolchain = *toolchain_;
+    const BuildOptions building{.eager_numerics = options_.eager_numerics};
+    auto module = toolchain ? build(region.compiled.program.source, *toolchain, building, cache_)
+                            : Result<Module>(toolchain.unsupported());
+    if (!module) {
+      region.compiled.refusal = module.unsupported().reason;
+      return;
+    }
+    region.module = *std::move(module);
+    region.how = "compiled";
+  }
+
+  const ExtraFiles& files_;
+  std::string origin_;
+  bool trusted_;
+  CompileOptions options_;
+  KernelCache cache_;
+  std::optional<Result<Toolchain>> toolchain_;
+};
+
+}  // namespace
+
+std::string region_operator(const std::string& name, const std::string& graph_text, bool eager_numerics) {
+  const std::string meaning = (eager_numerics ? "eager\n" : "fast\n") + name + "\n" + graph_text;
+  return name + "_" + to_text(hash_bytes(meaning)).substr(0, kHashDigits);
+}
+
+ExtraFiles region_files(const PlannedGraph& planned, const CompileOptions& options,
+                        const std::vector<std::string>& objects) {
+  ExtraFiles files;
+  Json regions = Json::array();
+  for (size_t r = 0; r < planned.regions.size(); ++r) {
+    const LoweredRegion& lowered = planned.regions[r];
+    const std::string graph = to_text(planned.region_graphs[r]);
+    const std::string op = region_operator(lowered.compiled.name, graph, options.eager_numerics);
+    files[op + "/graph.txt"] = graph;
+    Json row = {{"op", op}, {"name", lowered.compiled.name}};
+    if (lowered.compiled.refusal.empty()) {
+      files[op + "/tiles.txt"] = lowered.tiles;
+      files[op + "/schedule.txt"] = lowered.schedule;
+      files[op + "/kernel.cpp"] = lowered.compiled.program.source;
+      files[op + "/program.json"] = to_json(region_executable(lowered.compiled));
+      if (!objects[r].empty()) {
+        files[op + "/kernel.so.b64"] = to_base64(objects[r]);
+        row["processor"] = processor();
+      }
+    }
+    regions.push_back(row);
+  }
+  files[kManifest] = Json{
+      {"format", kFormat},
+      {"target", planned.target.name},
+      {"numerics", options.eager_numerics ? "eager" : "fast"},
+      {"regions",
+       regions}}.dump(1);
+  return files;
+}
+
+std::vector<FileRegion> load_regions(const ExtraFiles& files, const std::string& origin, bool trusted,
+                                     const CompileOptions& options) {
+  return Loader(files, origin, trusted, options).load();
+}
+
+}  // namespace tilefuse

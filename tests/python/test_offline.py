@@ -1,0 +1,284 @@
+"""Exported programs, fused ahead of time: run in Python and in C++ from the file, beside eager.
+
+The C++ program is examples/cpp, built as its CMakeLists.txt says.
+"""
+
+import copy
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import tilefuse
+import torch
+from numeric import assert_close, to_double
+from tilefuse import cli
+from torch import nn
+from torch.utils import _pytree as pytree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from model_cases import MODELS  # noqa: E402
+
+BATCH = torch.export.Dim("batch", min=2, max=64)
+
+
+class Counter(nn.Module):
+    """Writes into buffers, whole and in part, and into views of its input and of its own values."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(4))
+        self.register_buffer("history", torch.zeros(2, 4), persistent=False)
+
+    def forward(self, x):
+        self.steps.add_(1)
+        self.history[:, 1].mul_(2)
+        self.history[0] = x[0]
+        y = x.clone()
+        y[:, 1:3] += 5
+        y.t()[3].relu_()
+        x.view(-1)[::2].neg_()
+        return y * self.steps, self.history.sum(), x.sum()
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.down = nn.Linear(64, 128), nn.LayerNorm(128), nn.Linear(128, 64)
+
+    def forward(self, x):
+        return torch.softmax(self.down(nn.functional.gelu(self.norm(self.up(x)))), -1)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(50, 16), nn.Linear(16, 50, bias=False)
+        self.out.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.out(torch.tanh(self.embed(ids)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(32, 96)
+
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (4, 8)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        weights = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1)
+        return (weights @ v).transpose(1, 2).flatten(2)
+
+
+class Norms(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.batch, self.group = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        return self.group(torch.relu(self.batch(self.conv(x)))).mean((2, 3))
+
+
+class Constants(nn.Module):
+    """Literal arguments, constants of the program, outputs that are inputs, None and several of one value."""
+
+    def forward(self, x, scale, name):
+        y = x * torch.tensor([1.0, 2.0, 3.0, 4.0]) + (scale if name == "plus" else 0)
+        return {"y": y, "again": y, "x": x, "none": None}
+
+
+def plain(module, *inputs, dynamic=None):
+    return lambda: (module().eval(), inputs, dynamic)
+
+
+def architecture(name):
+    return lambda: (*MODELS[name](), None)
+
+
+CASES = {
+    "mlp": plain(Mlp, torch.randn(8, 64)),
+    "mlp_dynamic": plain(Mlp, torch.randn(8, 64), dynamic=({0: BATCH},)),
+    "counter": plain(Counter, torch.randn(3, 4)),
+    "counter_dynamic": plain(Counter, torch.randn(3, 4), dynamic=({0: BATCH},)),
+    "tied": plain(Tied, torch.randint(0, 50, (3, 7))),
+    "attention": plain(Attention, torch.randn(2, 16, 32)),
+    "attention_dynamic": plain(Attention, torch.randn(3, 16, 32), dynamic=({0: BATCH, 1: torch.export.Dim.AUTO},)),
+    "norms": plain(Norms, torch.randn(2, 3, 8, 8)),
+    "norms_dynamic": plain(Norms, torch.randn(2, 3, 8, 8), dynamic=({0: BATCH},)),
+    "constants": plain(Constants, torch.randn(3, 4), 2, "plus"),
+} | {name: architecture(name) for name in MODELS}
+
+
+@pytest.fixture(scope="session")
+def run_model(tmp_path_factory):
+    """examples/cpp as a function: (file, inputs, trusted, environment) -> outputs, and what it printed."""
+    build = tmp_path_factory.mktemp("examples")
+    torch_folder, package = pathlib.Path(torch.__file__).parent, pathlib.Path(tilefuse.__file__).parent
+    places = [f"-DTORCH_FOLDER={torch_folder}", f"-DTILEFUSE_FOLDER={package}"]
+    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+    subprocess.run(["cmake", "-B", build, *places, *launcher, ROOT / "examples/cpp"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
+
+    def run(file, inputs, *flags, **environment):
+        given, made = build / "inputs.pt", build / "outputs.pt"
+        torch.save([x for x in pytree.tree_leaves(inputs) if isinstance(x, torch.Tensor)], given)
+        done = subprocess.run(
+            [build / "run_model", file, given, made, *flags], env=os.environ | environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(done.stdout)
+        return torch.load(made), done.stdout
+
+    return run
+
+
+@pytest.fixture
+def exported(tmp_path):
+    def export(name):
+        torch.manual_seed(0)
+        model, inputs, dynamic = CASES[name]()
+        file = tmp_path / "model.pt2"
+        torch.export.save(torch.export.export(model, copied(inputs), dynamic_shapes=dynamic), file)
+        return model, inputs, file
+
+    return export
+
+
+def copied(inputs):
+    return pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, inputs)
+
+
+def tensors_of(outputs):
+    return [t for t in pytree.tree_leaves(outputs) if t is not None]
+
+
+def expected(model, inputs):
+    """What eager gives, and the exact values, of two calls on the same tensors: the second sees what the first wrote."""
+    wide, wide_inputs, inputs = copy.deepcopy(model).double(), to_double(copied(inputs)), copied(inputs)
+    with torch.no_grad():
+        return [(copied(tensors_of(model(*inputs))), copied(tensors_of(wide(*wide_inputs)))) for _ in range(2)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_path):
+    model, inputs, file = exported(name)
+    fused = tmp_path / "fused.pt2"
+    answer = tilefuse.fuse_file(file, fused)
+    assert answer["refusal"] is None and answer["warnings"] == [] and answer["regions"] > 0
+    first, second = expected(model, inputs)
+
+    with tilefuse.trusted_files():
+        program = torch.export.load(fused)
+    module = program.module()
+    given = copied(inputs)
+    with torch.no_grad():
+        for want in (first, second):
+            assert_close(tensors_of(module(*given)), *want, name)
+    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert sum(target.startswith("tilefuse.") for target in targets) == answer["launches"]
+
+    outputs, text = run_model(fused, inputs, "--trust", "--repeat", "2", PATH="/nonexistent")
+    outputs = tensors_of(outputs)
+    assert ": embedded" in text and "compiler" not in text
+    assert_close(outputs, *second, name)
+
+
+def test_an_untrusted_file_is_compiled_from_its_graphs(exported, run_model, tmp_path):
+    model, inputs, file = exported("mlp")
+    fused = tmp_path / "fused.pt2"
+    tilefuse.fuse_file(file, fused)
+    outputs, text = run_model(fused, inputs)
+    assert ": compiled" in text and "embedded" not in text
+    assert_close(outputs, *expected(model, inputs)[0], "mlp")
+
+
+def test_without_trust_and_compiler_torch_runs_the_regions_and_says_so(exported, run_model, tmp_path):
+    model, inputs, file = exported("mlp_dynamic")
+    fused = tmp_path / "fused.pt2"
+    tilefuse.fuse_file(file, fused)
+    empty = {"PATH": "/nonexistent", "TILEFUSE_CACHE_DIR": str(tmp_path / "cache")}
+    outputs, text = run_model(fused, (torch.randn(5, 64),), **empty)
+    assert "found no C++ compiler" in text
+    with torch.no_grad():
+        assert outputs[0].shape == (5, 64)
+    outputs, _ = run_model(fused, inputs, **empty)
+    assert_close(outputs, *expected(model, inputs)[0], "mlp_dynamic")
+
+
+def test_inputs_that_do_not_fit_are_errors(exported, run_model, tmp_path):
+    _, _, file = exported("mlp_dynamic")
+    fused = tmp_path / "fused.pt2"
+    tilefuse.fuse_file(file, fused)
+    for given, message in {
+        (torch.randn(8, 63),): r"input \d+ must have the sizes \[8, 64\], got \[8, 63\]",
+        (torch.randn(8, 64).double(),): r"must be a strided CPU tensor of Float",
+        (torch.randn(65, 64),): r"the size s\d+ = 65 of input \d+ is outside of \[\d+, 64\]",
+        (torch.randn(64),): r"input \d+ must have the sizes",
+        (): r"takes 1 tensors, got 0",
+    }.items():
+        with pytest.raises(RuntimeError, match=message):
+            run_model(fused, given, "--trust")
+
+
+def test_fuse_of_a_program_in_memory_leaves_the_rest_untouched():
+    model = Mlp().eval()
+    inputs = (torch.randn(8, 64),)
+    program = torch.export.export(model, inputs)
+    fused = tilefuse.fuse(program)
+    kept = [n for n in fused.graph.nodes if n.op == "call_function" and "tilefuse" not in str(n.target)]
+    assert all(node.meta.get("stack_trace") for node in kept if "aten.linear" in str(node.target))
+    with torch.no_grad():
+        torch.testing.assert_close(fused.module()(*inputs), model(*inputs), rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_that_cannot_be_taken_stays_as_it_is(tmp_path):
+    class DataDependent(nn.Module):
+        def forward(self, x):
+            return x.nonzero().sum() + torch.relu(x).sum()
+
+    program = torch.export.export(DataDependent(), (torch.randn(4),))
+    torch.export.save(program, tmp_path / "model.pt2")
+    answer = tilefuse.fuse_file(tmp_path / "model.pt2", tmp_path / "fused.pt2")
+    assert "depends on the data" in answer["refusal"]
+    assert torch.export.load(tmp_path / "fused.pt2").module()(torch.ones(4)) == 10
+
+
+def test_eager_numerics_are_those_of_the_file(tmp_path):
+    class Half(nn.Module):
+        def forward(self, x):
+            return (x * 3 + 1) * x - x
+
+    x = torch.randn(64, 64).bfloat16()
+    torch.export.save(torch.export.export(Half(), (x,)), tmp_path / "model.pt2")
+    tilefuse.fuse_file(tmp_path / "model.pt2", tmp_path / "fused.pt2", numerics="eager")
+    fused = torch.export.load(tmp_path / "fused.pt2").module()  # compiled from the graph
+    with torch.no_grad():
+        assert torch.equal(fused(x), Half()(x))
+
+
+def test_errors_name_the_file_and_the_option(tmp_path):
+    with pytest.raises(tilefuse.UserError, match="nothing.pt2: cannot read the file: No such file"):
+        tilefuse.fuse_file(tmp_path / "nothing.pt2", tmp_path / "out.pt2")
+    with pytest.raises(tilefuse.UserError, match="unknown option 'thread'"):
+        tilefuse.fuse_file(tmp_path / "nothing.pt2", tmp_path / "out.pt2", thread=1)
+
+
+def test_the_command_fuses_shows_and_names_what_is_wrong(tmp_path, capfd):
+    torch.export.save(torch.export.export(Mlp().eval(), (torch.randn(8, 64),)), tmp_path / "model.pt2")
+    fused = str(tmp_path / "fused.pt2")
+    assert cli.main(["fuse", str(tmp_path / "model.pt2"), "-o", fused, "--explain", "--numerics", "eager"]) == 0
+    assert "2 fused regions (2 distinct), 2 operators stay with torch" in capfd.readouterr().out
+    assert cli.main(["show", fused]) == 0
+    shown = capfd.readouterr().out
+    assert "up.weight: f32[128, 64] at 0 of data/weights/weight_0" in shown and "tilefuse.layer_norm_gelu_" in shown
+    assert cli.main(["fuse", fused, "-o", str(tmp_path / "again.pt2")]) == 0
+    assert "it is fused already" in capfd.readouterr().out
+    assert cli.main(["fuse", fused, "-o", fused, "--pin", "nonsense"]) == 2
+    assert "'nonsense' is not region:decision=value" in capfd.readouterr().err
+    assert cli.main(["show", str(tmp_path / "nothing.pt2")]) == 2
+    assert "nothing.pt2: cannot read the file" in capfd.readouterr().err

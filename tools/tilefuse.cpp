@@ -1,0 +1,117 @@
+// tilefuse: fuses exported programs (.pt2) ahead of time, with no Python and no torch.
+//
+//   tilefuse show model.pt2                      what is in it: state, and the graph as the compiler takes it
+//   tilefuse fuse model.pt2 -o fused.pt2         the same program with fused regions, their kernels embedded
+//   tilefuse fuse model.pt2 -o fused.pt2 --explain --target x86-zen4 --pin layer_norm:lanes=8
+//
+// Exit status: 0, or 2 with the error on standard error.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/result.h"
+#include "offline/fuse_file.h"
+#include "offline/program_file.h"
+
+namespace {
+
+using Json = nlohmann::json;
+
+struct Arguments {
+  std::string input, output, target, numerics = "fast", cxx;
+  std::vector<std::string> pins;
+  int threads = int(std::max(1U, std::thread::hardware_concurrency()));
+  bool explain = false, no_embed = false;
+};
+
+std::string shape_of(const tilefuse::StateTensor& tensor) {
+  std::string text = tilefuse::info(tensor.dtype).name + std::string("[");
+  for (size_t d = 0; d < tensor.sizes.size(); ++d)
+    text += (d > 0 ? ", " : "") + std::to_string(tensor.sizes[d]);
+  return text + "]";
+}
+
+void show(const Arguments& arguments) {
+  const auto file = tilefuse::ProgramFile::open(arguments.input);
+  for (const tilefuse::StateTensor& tensor : file.state()) {
+    std::cout << tensor.name << ": " << shape_of(tensor) << " at " << tensor.offset << " of " << tensor.entry
+              << "\n";
+  }
+  const auto graph = tilefuse::import_program(file);
+  std::cout << (graph ? to_text(*graph) : "stays with torch: " + graph.unsupported().reason + "\n");
+}
+
+// "layer_norm:lanes=8"
+void add_pin(Json& pins, const std::string& text) {
+  const size_t colon = text.find(':'), equals = text.find('=', colon == std::string::npos ? 0 : colon);
+  if (colon == std::string::npos || equals == std::string::npos) {
+    throw tilefuse::UserError("--pin: '" + text + "' is not region:decision=value");
+  }
+  pins[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] = text.substr(equals + 1);
+}
+
+void print_report(const Json& report) {
+  for (const Json& region : report.at("regions")) {
+    std::cout << "region " << region.at("name").get<std::string>() << "\n  ops       ";
+    for (const Json& op : region.at("ops")) std::cout << " " << op.get<std::string>();
+    std::cout << "\n  predicted  " << region.at("predicted_us") << " us\n"
+              << region.at("schedule").get<std::string>();
+  }
+  for (const Json& edge : report.at("unfused_edges")) {
+    std::cout << "not fused: %" << edge.at("value").get<std::string>() << " -> %"
+              << edge.at("consumer").get<std::string>() << ": " << edge.at("text").get<std::string>() << "\n";
+  }
+}
+
+void fuse(const Arguments& arguments) {
+  Json options = {{"threads", arguments.threads}, {"numerics", arguments.numerics}};
+  if (!arguments.target.empty()) options["target"] = arguments.target;
+  if (!arguments.cxx.empty()) options["cxx"] = arguments.cxx;
+  for (const std::string& pin : arguments.pins) add_pin(options["pins"], pin);
+  tilefuse::FuseOptions fusing;
+  fusing.compile = tilefuse::parse_compile_options(options.dump(), tilefuse::read_environment());
+  fusing.embed = !arguments.no_embed;
+  const tilefuse::FuseResult result = tilefuse::fuse_file(arguments.input, arguments.output, fusing);
+  for (const std::string& warning : result.warnings) std::cerr << "tilefuse: " << warning << "\n";
+  if (!result.refusal.empty()) {
+    std::cout << arguments.output << ": copied as it is: " << result.refusal << "\n";
+    return;
+  }
+  if (arguments.explain) print_report(Json::parse(result.report));
+  std::cout << arguments.output << ": " << result.launches << " fused regions (" << result.regions
+            << " distinct), " << result.calls << " operators stay with torch\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Fuses exported PyTorch programs ahead of time.", "tilefuse");
+  app.require_subcommand(1);
+  Arguments arguments;
+  CLI::App* showing = app.add_subcommand("show", "Print the state and the graph of a program.");
+  showing->add_option("model", arguments.input, "a .pt2 file of torch.export.save")->required();
+  CLI::App* fusing = app.add_subcommand("fuse", "Fuse a program: .pt2 in, .pt2 out.");
+  fusing->add_option("model", arguments.input, "a .pt2 file of torch.export.save")->required();
+  fusing->add_option("-o,--output", arguments.output, "the fused .pt2 file")->required();
+  fusing->add_option("--target", arguments.target,
+                     "hardware profile: a name or a file; this machine's unless given");
+  fusing->add_option("--numerics", arguments.numerics, "fast, or eager: round where eager rounds");
+  fusing->add_option("--pin", arguments.pins, "region:decision=value, any number of times");
+  fusing->add_option("--threads", arguments.threads,
+                     "to plan for; the processors of this machine unless given");
+  fusing->add_option("--cxx", arguments.cxx, "the C++ compiler for kernels");
+  fusing->add_flag("--explain", arguments.explain, "print the regions, and why the rest is not fused");
+  fusing->add_flag("--no-embed", arguments.no_embed,
+                   "leave the machine code out: who loads the file compiles");
+  try {
+    app.parse(argc, argv);
+    showing->parsed() ? show(arguments) : fuse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tilefuse: " << error.what() << "\n";
+    return 2;
+  }
+  return 0;
+}

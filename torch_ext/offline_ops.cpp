@@ -1,0 +1,69 @@
+// The operators behind tilefuse.fuse and behind loading a fused program with torch.export.load.
+//
+//   fuse_file(str input, str output, str options_json) -> str
+//     options_json: as for compile, and {"embed": false}. The answer:
+//       {"regions": 3, "launches": 12, "calls": 20, "refusal": null, "warnings": [], "report": {...} or null}
+//   register_regions(str files_json, str origin, bool trusted, str options_json) -> str
+//     files_json: {"tilefuse.json": "...", ...}, the files below extra/tilefuse/. The answer:
+//       {"layer_norm_gelu_0f3a...": "embedded", ...}
+#include <torch/library.h>
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "core/import/document.h"
+#include "offline/fuse_file.h"
+#include "torch_ext/region_operators.h"
+#include "torch_ext/translate_errors.h"
+
+namespace tilefuse {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string fuse_program(const std::string& input, const std::string& output,
+                         const std::string& options_json) {
+  return translated([&] {
+    Json given = parse_document(options_json, "the options");
+    FuseOptions options;
+    if (given.is_object() && given.contains("embed")) {
+      options.embed = given["embed"] == true;
+      given.erase("embed");
+    }
+    options.compile = parse_compile_options(given.dump(), read_environment());
+    const FuseResult result = fuse_file(input, output, options);
+    return Json{{"regions", result.regions},
+                {"launches", result.launches},
+                {"calls", result.calls},
+                {"refusal", result.refusal.empty() ? Json() : Json(result.refusal)},
+                {"warnings", result.warnings},
+                {"report", result.report.empty() ? Json() : Json::parse(result.report)}}
+        .dump();
+  });
+}
+
+std::string register_from(const std::string& files_json, const std::string& origin, bool trusted,
+                          const std::string& options_json) {
+  return translated([&] {
+    static auto* one_at_a_time = new std::mutex;
+    const std::lock_guard lock(*one_at_a_time);
+    const Json given = parse_document(files_json, origin);
+    ExtraFiles files;
+    for (const auto& [name, text] : given.items()) files[name] = text.get<std::string>();
+    const CompileOptions options = parse_compile_options(options_json, read_environment());
+    Json answer = Json::object();
+    for (const FileRegion& region : register_regions(files, origin, trusted, options)) {
+      answer[region.op] = region.how;
+    }
+    return answer.dump();
+  });
+}
+
+TORCH_LIBRARY_FRAGMENT(tilefuse, library) {
+  library.def("fuse_file(str input, str output, str options_json) -> str", &fuse_program);
+  library.def("register_regions(str files_json, str origin, bool trusted, str options_json) -> str",
+              &register_from);
+}
+
+}  // namespace
+}  // namespace tilefuse

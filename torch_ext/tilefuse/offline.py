@@ -1,0 +1,95 @@
+"""Exported programs: fused ahead of time, saved, loaded.
+
+``tilefuse.fuse(torch.export.export(model, inputs))`` gives an ExportedProgram with one node per fused region;
+``tilefuse.fuse_file`` does the same from file to file. A fused file loads with ``torch.export.load`` as any other:
+importing this package makes its operators known to torch's reader before that reads the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.pt2_archive import _package
+
+from tilefuse.errors import UserError, warn_once
+from tilefuse.library import operators
+from tilefuse.options import Options
+
+__all__ = ["fuse", "fuse_file", "know_fused_files", "trusted_files"]
+
+_EXTRA = "extra/tilefuse/"
+_trusting = False
+
+
+def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
+    """The program with its regions fused. Options: those of ``torch.compile(backend="tilefuse")``."""
+    with tempfile.TemporaryDirectory() as folder:
+        exported, fused = os.path.join(folder, "model.pt2"), os.path.join(folder, "fused.pt2")
+        torch.export.save(program, exported)
+        answer = fuse_file(exported, fused, **options)
+        if answer["refusal"] is not None:
+            warn_once(f"tilefuse: the program is not fused: {answer['refusal']}")
+            return program
+        with trusted_files():  # it was made here
+            return torch.export.load(fused)
+
+
+def fuse_file(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, embed: bool = True, **options: Any
+) -> Mapping[str, Any]:
+    """Fuses a .pt2 file. Returns counts, warnings and the report, or under "refusal" why it was only copied."""
+    settings = json.loads(Options.parse(options=options).to_json(torch.get_num_threads()))
+    try:
+        text = operators().fuse_file(str(source), str(target), json.dumps(settings | {"embed": embed}))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return json.loads(text)
+
+
+@contextmanager
+def trusted_files() -> Iterator[None]:
+    """Inside, ``torch.export.load`` runs the machine code that fused files hold, instead of compiling their graphs."""
+    global _trusting
+    before, _trusting = _trusting, True
+    try:
+        yield
+    finally:
+        _trusting = before
+
+
+def _register(reader: Any, names: list[str]) -> None:
+    files = {n.removeprefix(_EXTRA): reader.read_string(n) for n in names if n.startswith(_EXTRA)}
+    if not files:
+        return
+    settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})
+    try:
+        answer = json.loads(operators().register_regions(json.dumps(files), f"entry {_EXTRA}", _trusting, settings))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    refusals = sorted({how for how in answer.values() if how not in ("embedded", "compiled")})
+    if refusals:
+        warn_once(f"tilefuse: regions of a fused file run with plain PyTorch: {'; '.join(refusals)}", about="faults")
+
+
+def know_fused_files() -> None:
+    """Has torch's reader of .pt2 files register the operators of fused ones. torch offers no place for that."""
+    load = _package._load_exported_programs
+    if getattr(load, "_knows_fused_files", False):
+        return
+
+    @functools.wraps(load)
+    def load_fused(archive_reader: Any, file_names: list[str], *arguments: Any, **keywords: Any) -> Any:
+        _register(archive_reader, file_names)
+        return load(archive_reader, file_names, *arguments, **keywords)
+
+    load_fused._knows_fused_files = True  # type: ignore[attr-defined]
+    _package._load_exported_programs = load_fused
