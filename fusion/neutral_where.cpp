@@ -74,8 +74,8 @@ std::optional<Expr> Finder::integer(TileValueId id) const {
   if (const auto* index = std::get_if<TileIndex>(&value.op)) return index->expr;
   const auto* map = std::get_if<TileMap>(&value.op);
   if (map == nullptr) return std::nullopt;
-  const bool is_linear = map->fn == MapFn::Add || map->fn == MapFn::Sub || map->fn == MapFn::Mul;
-  if (!is_linear && map->fn != MapFn::Neg && map->fn != MapFn::Cast && map->fn != MapFn::Copy)
+  const bool is_sum_or_product = map->fn == MapFn::Add || map->fn == MapFn::Sub || map->fn == MapFn::Mul;
+  if (!is_sum_or_product && map->fn != MapFn::Neg && map->fn != MapFn::Cast && map->fn != MapFn::Copy)
     return std::nullopt;
   const auto left = integer(value.operands.front()), right = integer(value.operands.back());
   if (!left || !right) return std::nullopt;

@@ -1,6 +1,7 @@
 #include "torch_ext/argument_pattern.h"
 
-#include <cstring>
+#include <bit>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "core/import/sympy_text.h"
@@ -25,7 +26,7 @@ Expr parse_side(const Json& text) {
   return *parsed;
 }
 
-bool same_double(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+bool same_double(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 // By value and type; a NaN is itself.
 bool same_scalar(const c10::IValue& a, const c10::IValue& b) {
