@@ -5,6 +5,7 @@
     python benchmarks/run.py --models                 the model architectures
     python benchmarks/run.py --products               matrix products and what stands around them
     python benchmarks/run.py --ops                    the ready operators, and docs/ops.md
+    python benchmarks/run.py --convolutions           convolutions and pools and what stands around them
     python benchmarks/run.py --table FILE             the table of an earlier run
 
 Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.jsonl.
@@ -26,6 +27,7 @@ from typing import Any
 
 import ops_page
 import torch
+from conv_cases import FAMILIES as CONVOLUTION_FAMILIES
 from memory_cases import DTYPES, FAMILIES, SIZES, Family
 from model_cases import MODELS
 from op_cases import LIBRARY, OPS
@@ -153,6 +155,8 @@ def _rows(kind: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return _op_rows(options)
     if kind == "products":
         return _family_rows(PRODUCT_FAMILIES, ["product"], options)
+    if kind == "convolutions":
+        return _family_rows(CONVOLUTION_FAMILIES, ["conv"], options)
     return _family_rows(FAMILIES, SIZES, options)
 
 
@@ -172,7 +176,7 @@ def _print_row(row: Mapping[str, Any]) -> None:
 
 def _print_summary(rows: list[Mapping[str, Any]]) -> None:
     print("\ngroup   against    geomean   worst  (case)                          cases")
-    for group in ("cache", "memory", "product", "model", "op"):
+    for group in ("cache", "memory", "product", "conv", "model", "op"):
         for other in ("eager", "inductor"):
             ratios = {
                 f"{r['case']} {r['dtype']} {r['threads']}t": r["us"][other]["median"] / r["us"]["tilefuse"]["median"]
@@ -200,6 +204,7 @@ def main() -> None:
     parser.add_argument("--products", action="store_true", help="matrix products instead of the memory-bound cases")
     parser.add_argument("--ops", action="store_true", help="the ready operators instead of the memory-bound cases")
     parser.add_argument("--core", type=int, help="with --ops: measure on this core in real time (wants the right to)")
+    parser.add_argument("--convolutions", action="store_true", help="convolutions instead of the memory-bound cases")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--table", help="print the table of a result file and stop")
     parser.add_argument("--results", help="where the rows go (default: benchmarks/results/...)")
@@ -210,7 +215,8 @@ def main() -> None:
             _print_row(row)
         return _print_summary(rows)
     print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads at most")
-    kind = "models" if options.models else "products" if options.products else "ops" if options.ops else "memory"
+    kinds = ("models", "products", "convolutions", "ops")
+    kind = next((kind for kind in kinds if getattr(options, kind)), "memory")
     results = pathlib.Path(options.results or HERE / "results" / f"{kind}.jsonl")
     rows = []
     with torch.no_grad(), results.open("w") as file:

@@ -232,19 +232,18 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
     }
   }
   const CodeType mask_type{DType::Bool, CodeShape::Vector};
-  const Code mask = scopes_.let(scopes_.depth(), "inside", mask_type, mask_of(lane_guards, true));
+  int depth = 0;  // not that of the loop which is open: the value may be wanted further out
+  for (const Expr& e : lane_guards) depth = std::max(depth, depth_of(e));
+  const Code mask = scopes_.let(depth, "inside", mask_type, mask_of(lane_guards, true));
   if (address.stride && address.stride->is_constant(1)) {
     Code loaded = call("load_where", {address.pointer, mask});
     return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
   }
-  Code offsets = call("splat", {integer(0)}, {DType::I64});
-  if (address.offsets) offsets = *address.offsets;
   if (address.stride) {
-    offsets = call("iota", {}, {DType::I64});
-    if (!address.stride->is_constant(1)) {
-      offsets = operate(CodeOperator::Mul, {offsets, index_code(*address.stride)});
-    }
+    Code loaded = call("load_strided_where", {address.pointer, index_code(*address.stride), mask});
+    return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
   }
+  const Code offsets = address.offsets ? *address.offsets : call("splat", {integer(0)}, {DType::I64});
   Code loaded = call("gather", {address.pointer, offsets, mask});
   return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
 }

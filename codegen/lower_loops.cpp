@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
 constexpr int64_t kLargestGranule = 4096;
-constexpr size_t kMostPieces = 8;  // of one loop cut at breakpoints
+constexpr size_t kMostPieces = 8;   // of one loop cut at breakpoints
+constexpr int64_t kShortShare = 8;  // a piece shorter than this share of its loop is no loop of its own
 
 int64_t granule_of(const Expr& e) {
   int64_t granule = 1;
@@ -21,6 +23,37 @@ int64_t granule_of(const Expr& e) {
   return granule;
 }
 int64_t granule_of(int64_t value) { return granule_of(Expr(value)); }
+
+// Where a vector would be cut, the pieces begin and end at whole vectors: the guards of the vectors that a
+// point lies in become masks, which cost less than the vectors of short pieces.
+std::vector<int64_t> at_whole_vectors(const std::vector<int64_t>& points, int64_t extent, int64_t lanes) {
+  bool cuts_vectors = false;
+  int64_t low = 0;
+  std::set<int64_t> whole;
+  for (size_t i = 0; i <= points.size(); ++i) {
+    const int64_t high = i < points.size() ? points[i] : extent;
+    cuts_vectors |= high - low < lanes;
+    low = high;
+    whole.insert(high / lanes * lanes);
+    whole.insert((high + lanes - 1) / lanes * lanes);
+  }
+  if (!cuts_vectors) return points;
+  std::erase_if(whole, [&](int64_t point) { return point <= 0 || point >= extent; });
+  return {whole.begin(), whole.end()};
+}
+
+// Without the points between two short pieces, whose guards are asked as they are met.
+std::vector<int64_t> between_long_pieces(const std::vector<int64_t>& points, int64_t extent) {
+  std::vector<int64_t> kept;
+  int64_t low = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const int64_t next = i + 1 < points.size() ? points[i + 1] : extent;
+    const bool is_long = std::max(points[i] - low, next - points[i]) * kShortShare >= extent;
+    if (is_long) kept.push_back(points[i]);
+    low = points[i];
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -229,7 +262,11 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
 // Pieces in which guards along this axis are constant. Symbolic extents can be shorter than a breakpoint; the
 // ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
-  const std::vector<int64_t> points = breakpoints(graph_, axis);
+  std::vector<int64_t> points = breakpoints(graph_, axis);
+  if (const auto extent = facts_.extents[axis.index].constant(); extent && !points.empty()) {
+    points = axis == schedule_.lane_axis ? at_whole_vectors(points, *extent, schedule_.lanes)
+                                         : between_long_pieces(points, *extent);
+  }
   if (points.empty() || points.size() >= kMostPieces) return {range};
   std::vector<LoopRange> pieces;
   int64_t low = 0;

@@ -32,6 +32,11 @@ bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular;
 }
 
+// Two loads and one exchange of lanes.
+bool takes_every_other(const Access& access, AxisId lane_axis) {
+  return access.load && access.along[lane_axis.index].stride == 2 && access.element_bytes == 4;
+}
+
 std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {
   std::vector<NestLoop> loops;
   for (const NestLoop& loop : nest) {
@@ -113,6 +118,9 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     cycles.load *= 2;
     cycles.store += 1 / rates_.store;
     cycles.shuffle += std::log2(lanes.count) / rates_.permute;
+  } else if (takes_every_other(*access, *lanes.axis)) {
+    cycles.load *= 2;
+    cycles.shuffle += 1 / rates_.permute;
   } else {
     cycles.whole += lanes.count * rates_.gather;
   }

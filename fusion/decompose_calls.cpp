@@ -68,10 +68,14 @@ void CallDecomposer::consider(NodeId id) {
   if (call == nullptr || !is_decomposable(*call)) return;
   const auto alone = decomposed_alone(graph_, id);
   if (!alone) return;
-  const auto tiles = lower_to_tiles(*alone, whole_graph_region(*alone), {options_.eager_numerics});
-  if (!tiles) return;
-  const auto library = library_us(*tiles, prices_.target(), prices_.threads(), prices_.hints());
+  const RegionNodes all = whole_graph_region(*alone);
+  const auto sums = lower_to_tiles(*alone, all, {options_.eager_numerics, /*writes_out_windows=*/false});
+  if (!sums) return;
+  const auto library =
+      library_us(*sums, library_kernel_of(*call), prices_.target(), prices_.threads(), prices_.hints());
   if (!library) return;
+  const auto tiles = lower_to_tiles(*alone, all, {options_.eager_numerics});
+  if (!tiles) return;
   const Result<double>& own = prices_.solved(*tiles);
   if (!own) return;
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});

@@ -32,6 +32,7 @@ bool contains(const std::vector<int>& sorted, AxisId axis) {
 // A chain of x + shifted(x) doubles the places a value is needed at with every link; beyond this many tile
 // values for each graph node, memory traffic is cheaper.
 constexpr size_t kMinValueLimit = 128, kMaxValuesPerNode = 8;
+constexpr size_t kMaxValuesPerTap = 6;  // of a window: what is loaded, multiplied and added up
 
 bool is_narrow_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
@@ -44,7 +45,9 @@ DemandBuilder::DemandBuilder(const Graph& graph, const RegionNodes& region, cons
       assignment_(assignment),
       options_(options),
       value_limit_(kMinValueLimit + kMaxValuesPerNode * region.nodes.size()),
-      writer_(region.name) {}
+      writer_(region.name) {
+  for (const NodeId id : region.nodes) value_limit_ += kMaxValuesPerTap * size_t(taps_of(graph[id]));
+}
 
 BufferId DemandBuilder::add_buffer(ValueId value, Buffer::Role role) {
   const TensorType& type = graph_[value].type;
@@ -136,6 +139,7 @@ TileValueId DemandBuilder::rounded(TileValueId value, ValueId of, NodeId node) {
 
 DemandBuilder::Made DemandBuilder::make_reduce(const Node& node, NodeId id, const Reduce& reduce,
                                                Place place) {
+  if (taps_of(node) > 0) return make_window(node, id, reduce, place);
   const ValueId operand = node.operands[0];
   const size_t number = values_.number(operand);
   const Exprs outer = lists_[place.coordinates];

@@ -35,6 +35,10 @@ class DemandBuilder {
   Made make(ValueId value, Place place);
   Made make_map(const Node& node, NodeId id, const Map& map, Place place);
   Made make_reduce(const Node& node, NodeId id, const Reduce& reduce, Place place);
+  // A reduction over the taps of a sliding window, tap by tap.
+  int64_t taps_of(const Node& node) const;  // 0: it is no such reduction
+  Made make_window(const Node& node, NodeId id, const Reduce& reduce, Place place);
+  Made make_taps(const Node& node, NodeId id, size_t next, Exprs& coordinates, int guard);
   Made make_scan(const Node& node, NodeId id, const Scan& scan, Place place);
   Made make_view(const Node& node, NodeId id, const View& view, Place place);
   Made make_concat(const Node& node, NodeId id, const Concat& concat, Place place);

@@ -1,6 +1,7 @@
 #include "fusion/element_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/match.h"
 #include "core/result.h"
@@ -38,6 +39,24 @@ PortCycles map_cycles(MapFn fn, const Target& target) {
   return {.whole = target.rate(rate_of(cost))};
 }
 
+// Of the vectors of a load, those that ask a guard: loops are cut where a guard along one axis changes its
+// answer, and along the last one, where lanes run, at whole vectors.
+double share_asking(const TileGraph& graph, const Expr& guard, const Target& target) {
+  const std::vector<int> indices = indices_of(guard);
+  if (indices.size() != 1) return 1;
+  const AxisId axis{uint32_t(indices[0])};
+  const auto affine = affine_in(guard, indices[0]);
+  const auto extent = graph[axis].extent.constant();
+  if (!affine || !extent || *extent < 1) return 1;
+  const auto slope = affine->coefficient.constant(), at_zero = affine->rest.constant();
+  if (!slope || !at_zero || *slope == 0) return 1;
+  if (axis.index + 1 != graph.axes.size()) return 0;
+  const double lanes = target.vector_bytes / 4.0, length = double(*extent);
+  const double outside =
+      *slope > 0 ? -double(*at_zero) / double(*slope) : length - double(*at_zero) / -double(*slope) - 1;
+  return std::min(1.0, std::ceil(std::max(0.0, outside) / lanes) * lanes / length);
+}
+
 bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
 
 }  // namespace
@@ -63,7 +82,8 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
       value.op,
       [&](const TileLoad& load) {
         PortCycles cycles{.load = 1 / target.rate("rate.load")};
-        cycles.vector = simple * double(load.guard.size() + 2 * load.gathered.size());
+        cycles.vector = simple * 2 * double(load.gathered.size());
+        for (const Expr& guard : load.guard) cycles.vector += simple * share_asking(graph, guard, target);
         if (size_in_bytes(graph[load.buffer].dtype) < 4) {  // widened by a permutation and a shift
           cycles.shuffle = 1 / target.rate("rate.permute");
           cycles.vector += 2 * simple;

@@ -12,6 +12,7 @@ namespace {
 // Extents of a product: `batch` matrices [m, k] times [k, n].
 struct ProductSizes {
   double batch = 1, m = 1, n = 1, k = 1;
+  int summed_axes = 0;
 };
 
 bool varies(const TileValue& value, AxisId axis) {
@@ -31,7 +32,10 @@ std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& h
       const bool in_left = varies(left, axis), in_right = varies(right, axis);
       (in_left && in_right ? sizes.batch : in_left ? sizes.m : sizes.n) *= extent(axis);
     }
-    for (AxisId axis : std::get<TileReduce>(graph.values[v].op).axes) sizes.k *= extent(axis);
+    for (AxisId axis : std::get<TileReduce>(graph.values[v].op).axes) {
+      sizes.k *= extent(axis);
+      ++sizes.summed_axes;
+    }
     if (sizes.m > sizes.n) std::swap(sizes.m, sizes.n);
   }
   return products;
@@ -44,16 +48,43 @@ std::optional<DType> result_dtype(const TileGraph& graph) {
   return std::nullopt;
 }
 
-}  // namespace
+// Every channel with weights of its own.
+bool is_single(const ProductSizes& sizes) { return sizes.m == 1 && sizes.batch > 1; }
 
-std::optional<double> library_us(const TileGraph& graph, const Target& target, int threads,
-                                 const SizeHints& hints) {
-  const std::vector<ProductSizes> products = products_of(graph, hints);
-  const auto dtype = result_dtype(graph);
-  if (products.empty() || !dtype) return std::nullopt;
-  const std::string rates = "library." + std::string(info(*dtype).name) + ".";
-  if (!target.rates.contains(rates + "gflops")) return std::nullopt;
-  const double call = target.rate(rates + "call");
+double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints) {
+  double bytes = 0;
+  for (const Buffer& buffer : graph.buffers) {
+    double elements = 1;
+    for (const Expr& extent : buffer.shape) elements *= double(hinted_size(extent, hints));
+    bytes += elements * size_in_bytes(buffer.dtype);
+  }
+  return bytes;
+}
+
+// Whether the result has its channels innermost: the layout that the library computes in.
+bool has_channels_last(const TileGraph& graph) {
+  for (const Buffer& buffer : graph.buffers) {
+    if (buffer.role == Buffer::Role::Output)
+      return buffer.strides.size() > 1 && buffer.strides[1].is_constant(1);
+  }
+  return false;
+}
+
+// Without the start of the call.
+double windows_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
+                  const Target& target, const SizeHints& hints) {
+  const double operations = 2 * sizes.batch * sizes.m * sizes.n * sizes.k;
+  const double kilobytes = bytes_of_buffers(graph, hints) / 1e3;
+  if (is_single(sizes)) {
+    const char* layout = has_channels_last(graph) ? "single_last_gbs" : "single_gbs";
+    return operations / target.rate(rates + "single_gflops") / 1e3 + kilobytes / target.rate(rates + layout);
+  }
+  const char* gflops = sizes.m == 1 ? "vector_gflops" : sizes.summed_axes <= 1 ? "point_gflops" : "gflops";
+  return operations / target.rate(rates + gflops) / 1e3 + kilobytes / target.rate(rates + "gbs");
+}
+
+double products_us(const std::vector<ProductSizes>& products, const std::string& rates,
+                   const Target& target) {
   double alone = 0;
   for (const ProductSizes& sizes : products) {
     const bool is_vector = sizes.m == 1, is_one = products.size() == 1;
@@ -63,6 +94,23 @@ std::optional<double> library_us(const TileGraph& graph, const Target& target, i
                                                          : "chain_gflops"));
     alone += sizes.batch * (target.rate("library.matrix") + 2 * sizes.k * sizes.n * rows / gflops / 1e3);
   }
+  return alone;
+}
+
+}  // namespace
+
+std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
+                                 int threads, const SizeHints& hints) {
+  const std::vector<ProductSizes> products = products_of(graph, hints);
+  const auto dtype = result_dtype(graph);
+  if (products.empty() || !dtype) return std::nullopt;
+  const bool slides = kernel == LibraryKernel::Window;
+  const std::string rates =
+      std::string(slides ? "library.window." : "library.").append(info(*dtype).name) + ".";
+  if (!target.rates.contains(rates + "gflops")) return std::nullopt;
+  const double call = target.rate(rates + (slides && is_single(products[0]) ? "single_call" : "call"));
+  double alone =
+      slides ? windows_us(graph, products[0], rates, target, hints) : products_us(products, rates, target);
   if (products.size() > 1) alone *= live_share(graph, hints);  // masked blocks are skipped there, too
   if (threads <= 1) return call + alone;
   return call + std::min(alone, alone / threads + target.rate("launch.threads"));

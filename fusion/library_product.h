@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "core/import/decomposition.h"
 #include "fusion/solve.h"
 
 namespace tilefuse {
@@ -10,9 +11,12 @@ namespace tilefuse {
 // Microseconds of the contractions in `graph`, f32, f64 or bf16, done by one call of the library: a call, and
 // per matrix its floating point operations at the library's rate, where packing counts as so many rows more:
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
-// Several contractions in one call (attention) run at chain_gflops. Absent: no contraction, or the profile
-// holds no rate of this dtype.
-std::optional<double> library_us(const TileGraph& graph, const Target& target, int threads,
-                                 const SizeHints& hints = {});
+// Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
+// the bytes of all operands and results,
+//   call + operations / gflops + bytes / gbs
+// with rates of their own for one tap, for one position, and where every channel has weights of its own:
+// there the image's layout decides. Absent: no contraction, or the profile holds no rate of this dtype.
+std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
+                                 int threads, const SizeHints& hints = {});
 
 }  // namespace tilefuse

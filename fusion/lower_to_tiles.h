@@ -28,6 +28,8 @@ struct TileOptions {
   // Round f16/bf16 values where the framework would (adds Map{Cast}). Otherwise they stay f32 until they are
   // stored, casts included, and divisions by what many quotients share are products.
   bool eager_numerics = false;
+  // Reductions over the few taps of sliding windows become maps of the taps (demand_window.cpp).
+  bool writes_out_windows = true;
 };
 
 Result<TileGraph> lower_to_tiles(const Graph& graph, const RegionNodes& region,

@@ -1,6 +1,7 @@
 #include "fusion/traffic_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fusion/panels.h"
 
@@ -25,6 +26,30 @@ bool contains(const std::vector<TileValueId>& values, TileValueId value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+// Whether two loads of a buffer look at the same elements, some places apart along axes that both walk: what
+// one brings into a cache the other finds there.
+bool look_at_the_same(const TileLoad& a, const Access& along_a, const TileLoad& b, const Access& along_b,
+                      const std::vector<double>& extent) {
+  if (!(a.buffer == b.buffer) || !a.gathered.empty() || !b.gathered.empty()) return false;
+  const auto apart = (a.offset - b.offset).constant();
+  if (!apart) return false;
+  std::vector<std::pair<int64_t, double>> walked;  // stride, extent; long strides first
+  for (size_t axis = 0; axis < extent.size(); ++axis) {
+    const AxisAccess &in_a = along_a.along[axis], &in_b = along_b.along[axis];
+    if (in_a.kind != in_b.kind || in_a.stride != in_b.stride) return false;
+    if (in_a.kind == AxisAccess::Kind::Irregular) return false;
+    if (in_a.stride != 0) walked.emplace_back(in_a.stride, extent[axis]);
+  }
+  std::sort(walked.rbegin(), walked.rend());
+  int64_t left = *apart;
+  for (const auto& [stride, length] : walked) {
+    const auto places = int64_t(std::llround(double(left) / double(stride)));
+    if (std::abs(double(places)) >= length) return false;
+    left -= places * stride;
+  }
+  return true;
+}
+
 }  // namespace
 
 TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
@@ -37,6 +62,19 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
+  }
+  for (const Access& access : facts.accesses) {
+    if (!access.load) continue;
+    const auto finds_it = [&](const Access* first) {
+      return look_at_the_same(std::get<TileLoad>(graph[*first->load].op), *first,
+                              std::get<TileLoad>(graph[*access.load].op), access, facts.extent);
+    };
+    const auto first = std::find_if(first_looks_.begin(), first_looks_.end(), finds_it);
+    if (first == first_looks_.end()) {
+      first_looks_.push_back(&access);
+    } else {
+      looked_at_by_[*access.load] = *(*first)->load;
+    }
   }
 }
 
@@ -57,6 +95,14 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
     }
     if (here) found.push_back(&access);
   }
+  const std::vector<const Access*> all = found;
+  const auto is_found = [&](TileValueId load) {
+    return std::any_of(all.begin(), all.end(), [&](const Access* other) { return other->load == load; });
+  };
+  std::erase_if(found, [&](const Access* access) {
+    const auto first = access->load ? looked_at_by_.find(*access->load) : looked_at_by_.end();
+    return first != looked_at_by_.end() && is_found(first->second);
+  });
   return found;
 }
 

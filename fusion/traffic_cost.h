@@ -4,6 +4,7 @@
 // pass that reads again what an earlier pass of the same task has read finds it in the level that holds the
 // task's window.
 #pragma once
+#include <map>
 #include <vector>
 
 #include "fusion/loop_nest.h"
@@ -56,7 +57,9 @@ class TrafficCost {
   MemoryLevel home_;
   std::array<double, 3> usable_{};  // of L1, L2, L3
   DramTables tables_;
-  std::vector<const Access*> access_;  // by value: of a load
+  std::vector<const Access*> access_;                // by value: of a load
+  std::vector<const Access*> first_looks_;           // loads of which none looks at what another one does
+  std::map<TileValueId, TileValueId> looked_at_by_;  // of the others: which of those does
   double scratch_bytes(TileValueId value, const Schedule& schedule) const;
 };
 

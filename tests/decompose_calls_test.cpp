@@ -132,8 +132,60 @@ TEST(Decomposition, low_precision_adds_up_in_f32) {
   EXPECT_THAT(text, HasSubstr("%y      = cast(%sum)"));
 }
 
+CallArgument numbers(const std::string& name, const std::vector<int64_t>& values) {
+  ListArgument list;
+  for (const int64_t value : values) list.items.push_back({"", Expr(value)});
+  return {name, list};
+}
+
+// Of images [n, c, size, size] with weights [outputs, c / groups, taps, taps].
+struct Windows {
+  int64_t n, c, size, outputs, taps, stride, padding, dilation, groups;
+  int64_t positions() const { return (size + 2 * padding - dilation * (taps - 1) - 1) / stride + 1; }
+  CallGraph call() const {
+    return {"aten::convolution",
+            {"input", "weight"},
+            {{n, c, size, size}, {outputs, c / groups, taps, taps}},
+            {n, outputs, positions(), positions()},
+            {numbers("stride", {stride, stride}),
+             numbers("padding", {padding, padding}),
+             numbers("dilation", {dilation, dilation}),
+             {"transposed", false},
+             numbers("output_padding", {0, 0}),
+             {"groups", Expr(groups)}}};
+  }
+  std::vector<double> values() const {
+    const Tensor x = counting(DType::F64, {n, c, size, size}, 0),
+                 w = counting(DType::F64, {outputs, c / groups, taps, taps}, 1);
+    std::vector<double> result;
+    const int64_t depth = c / groups, edge = positions();
+    for (int64_t at = 0; at < n * outputs * edge * edge; ++at) {
+      const int64_t image = at / (outputs * edge * edge), output = at / (edge * edge) % outputs;
+      const int64_t top = at / edge % edge * stride - padding, left = at % edge * stride - padding;
+      double sum = 0;
+      for (int64_t step = 0; step < depth * taps * taps; ++step) {
+        const int64_t channel = output / (outputs / groups) * depth + step / (taps * taps);
+        const int64_t row = top + step / taps % taps * dilation, column = left + step % taps * dilation;
+        if (row < 0 || row >= size || column < 0 || column >= size) continue;
+        sum += x.float_at(((image * c + channel) * size + row) * size + column) *
+               w.float_at(output * depth * taps * taps + step);
+      }
+      result.push_back(sum);
+    }
+    return result;
+  }
+};
+
+TEST(Decomposition, windows_are_sums_of_products_over_their_taps) {
+  for (const Windows& windows : {Windows{2, 3, 7, 4, 3, 1, 1, 1, 1}, Windows{1, 4, 8, 6, 3, 2, 1, 1, 2},
+                                 Windows{2, 4, 9, 4, 3, 1, 2, 2, 4}, Windows{1, 2, 6, 6, 5, 1, 2, 1, 2},
+                                 Windows{2, 5, 4, 3, 1, 1, 0, 1, 1}, Windows{1, 5, 5, 3, 1, 2, 0, 1, 1}}) {
+    EXPECT_EQ(decomposed_values(windows.call()), windows.values());
+  }
+}
+
 TEST(Decomposition, other_operators_and_forms_have_none) {
-  EXPECT_FALSE(is_decomposable({"aten::convolution", "", {}}));
+  EXPECT_FALSE(is_decomposable({"aten::sort", "", {}}));
   EXPECT_FALSE(is_decomposable({"aten::mm", "out", {}}));
   const CallGraph integers{.op = "aten::mm",
                            .names = {"self", "mat2"},

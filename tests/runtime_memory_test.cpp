@@ -214,6 +214,25 @@ TYPED_TEST(RuntimeMemory, masked_loads_read_only_their_lanes) {
   }
 }
 
+TYPED_TEST(RuntimeMemory, every_other_element_is_loaded_without_what_lies_behind) {
+  Guarded<TypeParam> source(2 * kLanes - 1, 0);
+  source.fill();
+  const auto all = tile::load_strided(source.data(), 2);
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<TypeParam>(all, i), value<TypeParam>(2 * i));
+  for (int n = 0; n <= kLanes; ++n) {
+    const auto first = tile::load_strided(source.data(), 2, n);
+    const auto inside = tile::load_strided_where(source.data(), 2, tile::first_lanes(n));
+    const auto last = tile::load_strided_where(source.data(), 2, tile::mask_not(tile::first_lanes(n)));
+    const auto apart = tile::load_strided_where(source.data(), 1, tile::first_lanes(n));
+    for (int i = 0; i < kLanes; ++i) {
+      EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(2 * i) : 0);
+      EXPECT_EQ(lane_of<TypeParam>(inside, i), i < n ? value<TypeParam>(2 * i) : 0);
+      EXPECT_EQ(lane_of<TypeParam>(last, i), i < n ? 0 : value<TypeParam>(2 * i));
+      EXPECT_EQ(lane_of<TypeParam>(apart, i), i < n ? value<TypeParam>(i) : 0);
+    }
+  }
+}
+
 TYPED_TEST(RuntimeMemory, strided_and_scattered_stores_touch_only_their_places) {
   Guarded<TypeParam> source(kLanes, 0);
   source.fill();

@@ -22,7 +22,7 @@
 //            (a Vec only: first_lanes, test_lane)
 // load       load(const T* p), load(p, n): the first n lanes only, 0 <= n <= kLanes, the others 0 / false
 //            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements
-//            load_where(p, mask): lanes outside are 0 and not read
+//            load_where(p, mask), load_strided_where(p, stride, mask): lanes outside are 0 and not read
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
 // store      store(T* p, v), store(p, v, n); store_one(T* p, x); store_strided(p, stride, v), (.., n)
 //            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()

@@ -21,14 +21,24 @@ std::string overload_of(const Call& call) {
          (call.overload.empty() ? "default" : call.overload);
 }
 
-const aten::OperatorRow* row_of(const Call& call) {
+struct Decomposable {
+  const aten::OperatorRow* row;
+  LibraryKernel kernel;
+};
+
+std::optional<Decomposable> find_decomposable(const Call& call) {
   const std::string overload = overload_of(call);
-  for (const aten::OperatorFamily family : {aten::attention_operators(), aten::product_operators()}) {
+  const std::pair<aten::OperatorFamily, LibraryKernel> families[] = {
+      {aten::attention_operators(), LibraryKernel::Product},
+      {aten::product_operators(), LibraryKernel::Product},
+      {aten::convolution_operators(), LibraryKernel::Window},
+  };
+  for (const auto& [family, kernel] : families) {
     const auto row = std::find_if(family.begin(), family.end(),
                                   [&](const auto& candidate) { return candidate.overload == overload; });
-    if (row != family.end()) return &*row;
+    if (row != family.end()) return Decomposable{&*row, kernel};
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 Argument argument_of(const CallArgument& given, const std::vector<ValueId>& operands) {
@@ -47,20 +57,26 @@ Argument argument_of(const CallArgument& given, const std::vector<ValueId>& oper
 
 }  // namespace
 
-bool is_decomposable(const Call& call) { return row_of(call) != nullptr; }
+bool is_decomposable(const Call& call) { return find_decomposable(call).has_value(); }
+
+LibraryKernel library_kernel_of(const Call& call) {
+  const auto found = find_decomposable(call);
+  TILEFUSE_CHECK(found, call.op + " has no decomposition");
+  return found->kernel;
+}
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call& call,
                                               const std::vector<ValueId>& operands,
                                               const std::vector<aten::TensorRecord>& results) {
-  const aten::OperatorRow* row = row_of(call);
-  if (row == nullptr) return std::nullopt;
+  const auto found = find_decomposable(call);
+  if (!found) return std::nullopt;
   std::vector<Argument> arguments;
   arguments.reserve(call.arguments.size());
   for (const CallArgument& argument : call.arguments) arguments.push_back(argument_of(argument, operands));
   try {
-    aten::CapturedOp op(builder, std::string(row->overload), std::move(arguments),
+    aten::CapturedOp op(builder, std::string(found->row->overload), std::move(arguments),
                         {results.begin(), results.end()});
-    const aten::Outputs outputs = row->build(op);
+    const aten::Outputs outputs = found->row->build(op);
     if (!op.unread().empty()) return std::nullopt;
     std::vector<ValueId> values;
     for (size_t i = 0; i < results.size(); ++i) {

@@ -4,6 +4,7 @@
 //   %y = call aten::mm(%x, %w)   is   %p = mul(%x[i, k], %w[k, j]) : f32[i, j, k];  %y = reduce.sum(%p) over
 //   k
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace tilefuse {
 
 // Whether the operator has a decomposition; a form of it may still have none.
 bool is_decomposable(const Call& call);
+
+// The kernels of the framework's library, as far as their rates differ: matrix products and attention, or
+// windows that slide over images, which it keeps in a layout of its own.
+enum class LibraryKernel : uint8_t { Product, Window };
+LibraryKernel library_kernel_of(const Call& call);  // of one that is decomposable
 
 // Adds the decomposition to `builder`, whose values `operands` stand for the Call's. `results` are the
 // recorded ones. nullopt: this form has none.

@@ -12,9 +12,9 @@ std::span<const OperatorFamily> operator_families() {
       indexing_operators(),      joining_operators(),
       loss_operators(),          movement_backward_operators(),
       normalisation_operators(), normalisation_backward_operators(),
-      pointwise_operators(),     reduction_operators(),
-      softmax_operators(),       statistics_operators(),
-      view_operators(),
+      pointwise_operators(),     pool_operators(),
+      reduction_operators(),     softmax_operators(),
+      statistics_operators(),    view_operators(),
   };
   return families;
 }

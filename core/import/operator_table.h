@@ -28,6 +28,7 @@ OperatorFamily movement_backward_operators();
 OperatorFamily normalisation_operators();
 OperatorFamily normalisation_backward_operators();
 OperatorFamily pointwise_operators();
+OperatorFamily pool_operators();
 OperatorFamily reduction_operators();
 OperatorFamily softmax_operators();
 OperatorFamily statistics_operators();
@@ -35,6 +36,7 @@ OperatorFamily view_operators();
 
 // What decomposition.h knows; import leaves these as Calls.
 OperatorFamily attention_operators();
+OperatorFamily convolution_operators();
 OperatorFamily product_operators();
 
 std::span<const OperatorFamily> operator_families();

@@ -88,6 +88,8 @@ SINGLE_CALLS = {
     "leaky_relu_backward.default": (X, X.flip(0), 0.1, False), "glu_backward.default": (floats(3, 2), X, 1),
     "nll_loss2d_forward.default": (IMAGE, classes(2, 3, 3), vector(5), 1, -100),
     "nll_loss2d_backward.default": (floats(), IMAGE, classes(2, 3, 3), vector(5), 1, -100, torch.tensor(3.0)),
+    "avg_pool1d.default": (floats(2, 3, 9), [3], [2], [1]), "avg_pool2d.default": (IMAGE, [2, 3], [1, 1], [1, 1], False, False),
+    "avg_pool3d.default": (floats(1, 2, 4, 4, 5), [2], [1], [0], False, True, 3),
     "elu_backward.default": (X, 1.5, 1.1, 0.9, False, X.flip(0)),
 }  # fmt: skip
 # Their values are not determined.

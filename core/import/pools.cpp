@@ -1,0 +1,86 @@
+// Pools: reductions over windows.
+#include "core/import/operand.h"
+#include "core/import/operator_table.h"
+#include "core/import/refusal.h"
+#include "core/import/window.h"
+
+namespace tilefuse::aten {
+namespace {
+
+// x [..., positions..., taps...], fill where a window sticks out.
+Tensor windowed(const Tensor& x, const std::vector<Window>& windows, const Shape& result,
+                const Scalar& fill) {
+  const int front = x.rank() - int(windows.size());
+  IndexMap map{result, {}, {}, fill};
+  for (int dim = 0; dim < front; ++dim) map.coordinates.push_back(Expr::index(dim));
+  for (size_t w = 0; w < windows.size(); ++w) {
+    map.extents.push_back(windows[w].size);
+    map.coordinates.push_back(
+        place_of(windows[w], Expr::index(front + int(w)), Expr::index(x.rank() + int(w))));
+  }
+  keep_inside(map, windows, x.shape());
+  return view(x, std::move(map));
+}
+
+Tensor over_windows(ReduceKind kind, const Tensor& spread, int rank) {
+  Dims taps;
+  for (int dim = rank; dim < spread.rank(); ++dim) taps.push_back(dim);
+  return {spread.builder(), spread.builder().reduce(kind, spread.id(), taps)};
+}
+
+std::vector<Window> pool_windows(CapturedOp& op, size_t dims) {
+  const std::vector<Expr> sizes = per_dim(op, "kernel_size", dims, {}),
+                          strides = per_dim(op, "stride", dims, sizes),
+                          paddings = per_dim(op, "padding", dims, {0});
+  std::vector<Window> windows;
+  for (size_t w = 0; w < dims; ++w) windows.push_back({sizes[w], strides[w], paddings[w]});
+  return windows;
+}
+
+// How many taps of the window at each position along a dim lie inside of it, as [1, .., positions, .., 1].
+Tensor taps_inside(const Tensor& x, const Window& window, const Expr& positions, int dim) {
+  Shape shape(size_t(x.rank()), Expr(1));
+  shape[size_t(dim)] = positions;
+  Tensor ones = constant(x.builder(), 1.0, x.dtype(), {x.size(dim)});
+  const Tensor inside = windowed(ones, {window}, {positions}, 0.0);
+  return reshape(over_windows(ReduceKind::Sum, inside, 1), shape);
+}
+
+template <int dims>
+Outputs average_pool(CapturedOp& op) {
+  const Tensor x = widened(op.tensor("self"));
+  if (!info(x.dtype()).is_float) decline("an average of integers");
+  if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
+  const std::vector<Window> windows = pool_windows(op, dims);
+  const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
+  if (op.has("divisor_override")) return {as_result(op, total / op.number("divisor_override"))};
+  op.ignore("divisor_override");
+  const bool counts_padding = op.flag("count_include_pad", true);
+  double size = 1;
+  std::optional<Tensor> inside;  // taps, where that differs from position to position
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const auto taps = windows[w].size.constant();
+    if (!taps) decline("windows of a size that is not known");
+    if (counts_padding || windows[w].padding.is_constant(0)) {
+      size *= double(*taps);
+      continue;
+    }
+    const int dim = x.rank() - int(windows.size()) + int(w);
+    const Tensor along = taps_inside(x, windows[w], op.shape()[size_t(dim)], dim);
+    inside = inside ? *inside * along : along;
+  }
+  const Tensor average = inside ? total / (size == 1 ? *inside : *inside * size) : total / size;
+  return {as_result(op, average)};
+}
+
+constexpr OperatorRow kRows[] = {
+    {"aten.avg_pool1d.default", average_pool<1>},
+    {"aten.avg_pool2d.default", average_pool<2>},
+    {"aten.avg_pool3d.default", average_pool<3>},
+};
+
+}  // namespace
+
+OperatorFamily pool_operators() { return kRows; }
+
+}  // namespace tilefuse::aten

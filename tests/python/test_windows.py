@@ -1,0 +1,156 @@
+"""Convolutions inside fused kernels (the option ``products`` puts them there, whoever would be faster), and pools."""
+
+import pytest
+import tilefuse
+import torch
+import torch.nn.functional as F
+from numeric import assert_close, to_double
+
+OWN = {"products": "own", "strict": True}
+
+
+def check(function, *inputs, **options):
+    with torch.no_grad():
+        eager = function(*inputs)
+        got = torch.compile(function, backend="tilefuse", options={**OWN, **options})(*inputs)
+        assert_close(got, eager, function(*to_double(inputs)), "windows")
+        assert got.stride() == eager.stride()
+    return got
+
+
+def ops_of(function, *inputs, **options):
+    report = tilefuse.explain(function, *inputs, options={**OWN, **options}).json()
+    return [op for region in report["graphs"][0]["regions"] for op in region["ops"]]
+
+
+def tensor(*shape):
+    return torch.randn(*shape)
+
+
+# input, weight, arguments of the convolution
+FORMS = {
+    "1d": ((2, 3, 20), (5, 3, 3), {"padding": 1}),
+    "1d_depthwise_long": ((2, 6, 50), (6, 1, 9), {"padding": 4, "groups": 6}),
+    "1d_dilated": ((2, 4, 40), (4, 1, 3), {"padding": 3, "dilation": 3, "groups": 4}),
+    "3x3": ((2, 5, 9, 11), (7, 5, 3, 3), {"padding": 1}),
+    "3x3_stride": ((1, 5, 19, 23), (7, 5, 3, 3), {"padding": 1, "stride": 2}),
+    "rectangle": ((1, 3, 12, 17), (4, 3, 1, 5), {"padding": (0, 2), "stride": (1, 2)}),
+    "one_by_one": ((2, 17, 6, 7), (9, 17, 1, 1), {}),
+    "one_by_one_stride": ((2, 17, 6, 7), (9, 17, 1, 1), {"stride": 2}),
+    "one_pixel": ((3, 33, 1, 1), (20, 33, 1, 1), {}),
+    "grouped": ((2, 8, 9, 10), (12, 4, 3, 3), {"padding": 1, "groups": 2}),
+    "depthwise_3x3": ((2, 6, 20, 56), (6, 1, 3, 3), {"padding": 1, "groups": 6}),
+    "depthwise_5x5_small": ((1, 20, 7, 7), (20, 1, 5, 5), {"padding": 2, "groups": 20}),
+    "depthwise_7x7": ((1, 4, 19, 33), (4, 1, 7, 7), {"padding": 3, "groups": 4}),
+    "depthwise_stride": ((2, 6, 21, 40), (6, 1, 3, 3), {"padding": 1, "stride": 2, "groups": 6}),
+    "depthwise_multiplier": ((2, 4, 9, 18), (12, 1, 3, 3), {"padding": 1, "groups": 4}),
+    "depthwise_dilated": ((1, 4, 18, 40), (4, 1, 3, 3), {"padding": 2, "dilation": 2, "groups": 4}),
+    "wider_than_the_image": ((1, 3, 3, 3), (3, 1, 5, 5), {"padding": 3, "groups": 3}),
+    "one_channel": ((2, 1, 12, 20), (4, 1, 3, 3), {"padding": 1}),
+    "same": ((1, 3, 11, 12), (5, 3, 4, 4), {"padding": "same"}),
+    "3d": ((1, 3, 5, 6, 20), (4, 3, 3, 3, 3), {"padding": 1}),
+    "3d_depthwise": ((1, 3, 5, 6, 20), (3, 1, 3, 3, 3), {"padding": 1, "groups": 3}),
+}
+CONVOLUTIONS = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
+
+
+def operands(form, dtype=torch.float32):
+    image, kernel, arguments = FORMS[form]
+    run = CONVOLUTIONS[len(image)]
+    weight = tensor(*kernel) / (kernel[1] * 9) ** 0.5
+    return run, arguments, [t.to(dtype) for t in (tensor(*image), weight, tensor(kernel[0]))]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_convolutions_as_eager_computes_them(form):
+    run, arguments, tensors = operands(form)
+
+    def function(x, w, b):
+        return run(x, w, b, **arguments)
+
+    check(function, *tensors)
+    assert "aten.convolution.default" in ops_of(function, *tensors)
+
+
+@pytest.mark.parametrize("form", ["3x3", "one_by_one", "depthwise_3x3", "depthwise_stride", "grouped"])
+def test_without_a_bias(form):
+    run, arguments, (x, w, _) = operands(form)
+    check(lambda x, w: run(x, w, **arguments), x, w)
+
+
+@pytest.mark.parametrize("form", ["3x3", "3x3_stride", "one_by_one", "depthwise_3x3", "depthwise_stride", "grouped"])
+def test_channels_last(form):
+    run, arguments, (x, w, b) = operands(form)
+    x, w = x.to(memory_format=torch.channels_last), w.to(memory_format=torch.channels_last)
+    check(lambda x, w, b: run(x, w, b, **arguments), x, w, b)
+
+
+def inference_norm(y, mean, variance, scale, shift):
+    return F.batch_norm(y, mean, variance, scale, shift)
+
+
+@pytest.mark.parametrize("form", ["3x3", "one_by_one", "depthwise_3x3", "depthwise_5x5_small"])
+def test_norm_activation_and_residual_follow_in_the_same_kernel(form):
+    run, arguments, (x, w, _) = operands(form)
+    channels = w.shape[0]
+    norm = [tensor(channels), torch.rand(channels) + 0.5, tensor(channels), tensor(channels)]
+    with torch.no_grad():
+        residual = torch.randn_like(run(x, w, **arguments))
+
+    def function(x, w, r, *norm):
+        return F.hardswish(F.batch_norm(run(x, w, **arguments), *norm)) + r
+
+    check(function, x, w, residual, *norm)
+    report = tilefuse.explain(function, x, w, residual, *norm, options=OWN).json()
+    assert len(report["graphs"][0]["regions"]) == 1
+
+
+def test_maps_in_front():
+    x, w, gate = tensor(2, 24, 7, 9), tensor(16, 24, 1, 1) / 5, tensor(2, 24, 1, 1)
+    check(lambda x, w, gate: F.conv2d(x * torch.sigmoid(gate), w), x, w, gate)
+    x, w = tensor(2, 6, 9, 20), tensor(6, 1, 3, 3) / 3
+    check(lambda x, w: F.conv2d(F.relu(x), w, padding=1, groups=6), x, w)
+
+
+def test_other_sizes_run_without_a_new_graph():
+    w = tensor(6, 1, 3, 3) / 3
+    run = torch.compile(lambda x: F.relu(F.conv2d(x, w, padding=1, groups=6)), backend="tilefuse", dynamic=True, options=OWN)
+    with torch.no_grad():
+        for height, width in ((20, 33), (7, 7), (9, 64), (3, 2)):
+            x = tensor(2, 6, height, width)
+            torch.testing.assert_close(run(x), F.relu(F.conv2d(x, w, padding=1, groups=6)))
+
+
+def test_gradients_go_through_convolutions():
+    x, w, b = tensor(2, 6, 9, 12).requires_grad_(), tensor(6, 1, 3, 3).requires_grad_(), tensor(6).requires_grad_()
+
+    def loss(x, w, b):
+        return F.gelu(F.conv2d(x, w, b, padding=1, groups=6)).square().mean()
+
+    expected = torch.autograd.grad(loss(x, w, b), [x, w, b])
+    got = torch.autograd.grad(torch.compile(loss, backend="tilefuse", options=OWN)(x, w, b), [x, w, b])
+    torch.testing.assert_close(got, expected)
+
+
+def test_transposed_ones_stay_with_the_library():
+    x, w = tensor(1, 4, 9, 9), tensor(4, 3, 3, 3)
+    check(lambda x, w: F.relu(F.conv_transpose2d(x, w, stride=2)), x, w)
+
+
+POOLS = {
+    "average_3x3": (lambda x: F.avg_pool2d(x, 3, 1, 1), (2, 3, 9, 20)),
+    "average_without_padding": (lambda x: F.avg_pool2d(x, 3, 1, 1, count_include_pad=False), (2, 3, 14, 14)),
+    "average_stride": (lambda x: F.avg_pool2d(x, 2), (2, 3, 9, 20)),
+    "average_overlapping": (lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 3, 9, 20)),
+    "average_divisor": (lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=4), (2, 3, 9, 20)),
+    "average_without_a_batch": (lambda x: F.avg_pool2d(x, (3, 1), 1, (1, 0), count_include_pad=False), (3, 9, 20)),
+    "average_1d": (lambda x: F.avg_pool1d(x, 3, 1, 1), (2, 3, 40)),
+    "average_3d": (lambda x: F.avg_pool3d(x, 2, 1), (2, 3, 4, 5, 20)),
+    "average_ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 10, 20)),
+}
+
+
+@pytest.mark.parametrize("form", POOLS)
+def test_pools_as_eager_computes_them(form):
+    function, shape = POOLS[form]
+    check(lambda x: function(x) - x.mean(), tensor(*shape))
