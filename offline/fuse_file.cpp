@@ -82,8 +82,11 @@ std::vector<std::string> compiled_objects(const PlannedGraph& planned, const Fus
   for (size_t r = 0; r < objects.size(); ++r) {
     if (!planned.regions[r].compiled.refusal.empty()) continue;
     auto object = build_object(planned.regions[r].compiled.program.source, *toolchain, building, cache);
-    if (object) objects[r] = *std::move(object);
-    if (!object) warnings.push_back(planned.regions[r].compiled.name + ": " + object.unsupported().reason);
+    if (object) {
+      objects[r] = *std::move(object);
+    } else {
+      warnings.push_back(planned.regions[r].compiled.name + ": " + object.unsupported().reason);
+    }
   }
   return objects;
 }
@@ -123,6 +126,7 @@ FuseResult fuse_file(const std::string& input, const std::string& output, const 
   const std::vector<std::string> objects = compiled_objects(planned, options, result.warnings);
   for (auto& [name, text] : region_files(planned, compile, objects)) replaced[kExtra + name] = text;
   std::vector<std::string> operators;
+  operators.reserve(planned.regions.size());
   for (size_t r = 0; r < planned.regions.size(); ++r) {
     operators.push_back(region_operator(planned.regions[r].compiled.name, to_text(planned.region_graphs[r]),
                                         compile.eager_numerics));

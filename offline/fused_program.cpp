@@ -213,12 +213,15 @@ class Writer {
         values_[tensor["name"].get<std::string>()] = recorded;
       });
     }
+    // One of several results may have taken the node's name.
+    if (results.size() > 1 && copy.contains("name")) copy["name"] = unique(copy["name"].get<std::string>());
     nodes_.push_back(std::move(copy));
     return true;
   }
 
   void write_call(const CallOperator& call) {
     std::vector<std::string> operands;
+    operands.reserve(call.operands.size());
     for (const SlotId id : call.operands) operands.push_back(name_of(id));
     const std::string target = target_of(call.call);
     const Json* own = call.results.empty() ? nullptr : own_node(call.results[0]);

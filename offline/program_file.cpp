@@ -45,6 +45,7 @@ int64_t literal(const Field& size) {
 
 std::vector<int64_t> literals(const Field& list) {
   std::vector<int64_t> values;
+  values.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i) values.push_back(literal(list.at(i)));
   return values;
 }

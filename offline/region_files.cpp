@@ -41,6 +41,7 @@ class Loader {
     options_.eager_numerics = manifest["numerics"].text() == "eager";
     std::vector<FileRegion> regions;
     const Field list = manifest["regions"];
+    regions.reserve(list.size());
     for (size_t i = 0; i < list.size(); ++i) regions.push_back(region(list.at(i)));
     return regions;
   }

@@ -1,5 +1,7 @@
 #include "offline/size_nodes.h"
 
+#include <algorithm>
+
 #include "core/expr_terms.h"
 #include "core/result.h"
 
@@ -27,33 +29,36 @@ SizeNodes::SizeNodes(const Json& document, const Executable& executable, const S
                      std::set<std::string>& taken)
     : document_(document), executable_(executable), text_(text), nodes_(nodes), taken_(taken) {}
 
+void SizeNodes::keep(const std::string& name) {
+  const Json& value = document_.at("graph_module").at("graph").at("sym_int_values").at(name);
+  taken_.insert(name);
+  values_[name] = value;
+  if (value.contains("as_expr")) by_text_.emplace(value["as_expr"]["expr_str"], name);
+}
+
+bool SizeNodes::reads_inputs(const Json& node, const std::set<std::string>& tensors) const {
+  return std::all_of(node.at("inputs").begin(), node.at("inputs").end(), [&](const Json& input) {
+    const Json& argument = input.at("arg");
+    if (argument.contains("as_tensor")) return tensors.contains(argument["as_tensor"]["name"]);
+    const bool is_named = argument.contains("as_sym_int") && argument["as_sym_int"].contains("as_name");
+    return !is_named || values_.contains(argument["as_sym_int"]["as_name"].get<std::string>());
+  });
+}
+
 void SizeNodes::keep_known() {
   const Json& graph = document_.at("graph_module").at("graph");
   const Json& sizes = graph.at("sym_int_values");
   std::set<std::string> tensors;
   for (const Json& input : graph.at("inputs")) {
     if (input.contains("as_tensor")) tensors.insert(input["as_tensor"]["name"]);
-    if (!input.contains("as_sym_int")) continue;
-    const std::string name = input["as_sym_int"].value("as_name", "");
-    if (name.empty() || !sizes.contains(name)) continue;
-    values_[name] = sizes[name];
-    if (sizes[name].contains("as_expr")) by_text_.emplace(sizes[name]["as_expr"]["expr_str"], name);
+    const bool is_size = input.contains("as_sym_int") && input["as_sym_int"].contains("as_name");
+    if (is_size && sizes.contains(input["as_sym_int"]["as_name"])) keep(input["as_sym_int"]["as_name"]);
   }
   for (const Json& node : graph.at("nodes")) {
     const std::string name = made_size(node);
-    if (name.empty() || !sizes.contains(name)) continue;
-    bool reads_inputs = true;
-    for (const Json& input : node.at("inputs")) {
-      const Json& argument = input.at("arg");
-      if (argument.contains("as_tensor")) reads_inputs &= tensors.contains(argument["as_tensor"]["name"]);
-      const bool is_named = argument.contains("as_sym_int") && argument["as_sym_int"].contains("as_name");
-      if (is_named) reads_inputs &= values_.contains(argument["as_sym_int"]["as_name"].get<std::string>());
-    }
-    if (!reads_inputs) continue;
+    if (name.empty() || !sizes.contains(name) || !reads_inputs(node, tensors)) continue;
     nodes_.push_back(node);
-    taken_.insert(name);
-    values_[name] = sizes[name];
-    if (sizes[name].contains("as_expr")) by_text_.emplace(sizes[name]["as_expr"]["expr_str"], name);
+    keep(name);
   }
 }
 

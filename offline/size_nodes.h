@@ -29,6 +29,8 @@ class SizeNodes {
   const nlohmann::json& values() const { return values_; }  // sym_int_values of the graph
 
  private:
+  void keep(const std::string& name);
+  bool reads_inputs(const nlohmann::json& node, const std::set<std::string>& tensors) const;
   std::string name_of(const Expr& size);
   std::string symbol(const std::string& name);
   nlohmann::json product(const Expr& expr, size_t term);

@@ -72,7 +72,11 @@ class NewZip {
 
 void write_archive(const std::string& path, const std::string& root, const NewEntries& entries) {
   NewZip zip(path);
-  for (const auto& [name, bytes] : entries) zip.add(root + "/" + name, bytes);
+  for (const auto& [name, bytes] : entries) {
+    std::string full = root;
+    full.append("/").append(name);
+    zip.add(full, bytes);
+  }
   zip.close();
 }
 

@@ -103,6 +103,20 @@ TEST(Decomposition, products_are_sums_of_products) {
             (Expected{1, 3, 4, 5}.values()));
 }
 
+TEST(Decomposition, linear_is_one_product_with_all_rows) {
+  const Tensor rows = counting(DType::F32, {6, 5}, 0), weight = counting(DType::F32, {4, 5}, 1);
+  std::vector<double> expected;
+  for (int64_t row = 0; row < 6; ++row) {
+    for (int64_t n = 0; n < 4; ++n) {
+      double sum = 0;
+      for (int64_t k = 0; k < 5; ++k) sum += rows.float_at(row * 5 + k) * weight.float_at(n * 5 + k);
+      expected.push_back(sum);
+    }
+  }
+  EXPECT_EQ(decomposed_values({"aten::linear", {"input", "weight"}, {{2, 3, 5}, {4, 5}}, {2, 3, 4}}),
+            expected);
+}
+
 TEST(Decomposition, alpha_and_beta_weigh_the_product_and_what_is_added) {
   EXPECT_EQ(decomposed_values({"aten::addmm", {"self", "mat1", "mat2"}, {{4}, {3, 5}, {5, 4}}, {3, 4}}),
             (Expected{1, 3, 4, 5, 1, 1, true}.values()));

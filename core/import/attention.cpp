@@ -34,6 +34,7 @@ Tensor masked(CapturedOp& op, Tensor scores) {
   if (op.flag("is_causal", false)) scores = causal(scores);
   const auto mask = op.optional_tensor("attn_mask");
   if (!mask) return scores;
+  if (mask->dtype() == DType::Bool) return where(expand(*mask, scores.shape()), scores, -kInfinity);
   if (!info(mask->dtype()).is_float) decline("a mask that is no number to add");
   return scores + expand(cast(*mask, scores.dtype()), scores.shape());
 }
@@ -42,6 +43,7 @@ Tensor masked(CapturedOp& op, Tensor scores) {
 // leaves a query no key, both are 0.
 Outputs flash_attention(CapturedOp& op) {
   if (op.number("dropout_p", 0.0) != 0.0) decline("dropout inside of attention");
+  op.ignore("enable_gqa");  // the heads of keys and values say as much
   const Tensor query = factor(op, "query");
   if (query.rank() != 4) decline("attention that is not over [batch, heads, length, d]");
   const Tensor key = for_heads(factor(op, "key"), query.size(1)),
@@ -68,6 +70,7 @@ Outputs flash_attention(CapturedOp& op) {
 OperatorFamily attention_operators() {
   static constexpr OperatorRow kRows[] = {
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
+      {"aten.scaled_dot_product_attention.default", flash_attention},
   };
   return kRows;
 }

@@ -58,12 +58,25 @@ Outputs baddbmm(CapturedOp& op) {
   return added_product(op, product(factor(op, "batch1"), factor(op, "batch2")));
 }
 
+// Rows of k elements, whatever dims are in front, by a matrix [n, k]: one product with all rows.
+Outputs linear(CapturedOp& op) {
+  const Tensor input = factor(op, "input"), weight = factor(op, "weight");
+  if (input.rank() < 1 || weight.rank() != 2) decline("a product with a vector of weights");
+  Dims in_front = all_dims(input);
+  in_front.pop_back();
+  const Tensor rows = reshape(input, {element_count(input.shape(), in_front), weight.size(1)});
+  Tensor result = product(rows, view(weight, permute_map(weight.shape(), {1, 0})));
+  if (const auto bias = op.optional_tensor("bias")) result = result + expand(widened(*bias), result.shape());
+  return {as_result(op, reshape(result, op.shape()))};
+}
+
 }  // namespace
 
 OperatorFamily product_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"aten.addmm.default", addmm}, {"aten.addmv.default", addmv}, {"aten.baddbmm.default", baddbmm},
-      {"aten.bmm.default", mm},      {"aten.mm.default", mm},       {"aten.mv.default", mv},
+      {"aten.addmm.default", addmm}, {"aten.addmv.default", addmv},   {"aten.baddbmm.default", baddbmm},
+      {"aten.bmm.default", mm},      {"aten.linear.default", linear}, {"aten.mm.default", mm},
+      {"aten.mv.default", mv},
   };
   return kRows;
 }

@@ -15,10 +15,12 @@
 
 namespace tilefuse {
 
+// Lower case as LibTorch's own names. NOLINTBEGIN(readability-identifier-naming)
 enum class Trust {
   nothing,  // code in the file is not run: kernels are compiled from the graphs in it, or torch runs them
   embedded_code,  // machine code in the file is run: for files from somebody whose programs one would run
 };
+// NOLINTEND(readability-identifier-naming)
 
 struct LoadOptions {
   Trust trust = Trust::nothing;
