@@ -51,6 +51,39 @@ def attention(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
 
+def _scores(q, k):
+    return q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+
+
+def _distance(s):
+    queries, keys = s.shape[-2:]
+    return torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries)
+
+
+def attention_causal(q, k, v):
+    s = _scores(q, k)
+    return torch.softmax(s.masked_fill(_distance(s) > 0, float("-inf")), -1) @ v
+
+
+def attention_window(q, k, v):
+    s = _scores(q, k)
+    far = _distance(s)
+    return torch.softmax(s.masked_fill((far > 0) | (far <= -128), float("-inf")), -1) @ v
+
+
+def attention_bias(q, k, v, bias):
+    return torch.softmax(_scores(q, k) + bias, -1) @ v
+
+
+def attention_alibi(q, k, v, slopes):
+    s = _scores(q, k)
+    return torch.softmax(s + slopes[:, None, None] * _distance(s), -1) @ v
+
+
+def attention_soft_cap(q, k, v):
+    return torch.softmax(30 * torch.tanh(_scores(q, k) / 30), -1) @ v
+
+
 def causal_attention(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -91,6 +124,14 @@ def _heads(length: int):
     return lambda _big, dtype: [_randn(dtype, 1, 12, length, 64) for _ in "qkv"]
 
 
+def _heads_with(length: int, *extra: int):
+    return lambda _big, dtype: [*_heads(length)(False, dtype), _randn(dtype, *extra)]
+
+
+def _decode_inputs(_big: bool, dtype: torch.dtype) -> Tensors:
+    return [_randn(dtype, 1, 12, 1, 64), *(_randn(dtype, 1, 12, 2048, 64) for _ in "kv")]
+
+
 FAMILIES = (
     Family("linear_gelu_1", linear_gelu, _linear(1, 1024, 1024)),
     Family("linear_gelu_8", linear_gelu, _linear(8, 512, 1024)),
@@ -108,4 +149,10 @@ FAMILIES = (
     Family("attention_128", attention, _heads(128)),
     Family("attention_512", attention, _heads(512)),
     Family("causal_attention_512", causal_attention, _heads(512)),
+    Family("attention_causal_512", attention_causal, _heads(512)),
+    Family("attention_window_512", attention_window, _heads(512)),
+    Family("attention_bias_512", attention_bias, _heads_with(512, 12, 512, 512)),
+    Family("attention_alibi_512", attention_alibi, _heads_with(512, 12)),
+    Family("attention_soft_cap_512", attention_soft_cap, _heads(512)),
+    Family("attention_decode_2048", attention, _decode_inputs),
 )

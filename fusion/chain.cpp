@@ -40,8 +40,10 @@ class ChainBuilder {
                                  const TaskParts& parts);
   Refusal add_online();
   Refusal add_graph(TileGraph graph, Phase phase);
+  using Packed = std::map<TileValueId, AxisId>;  // the axis that goes last in its tile
+  Packed find_packed(const TileGraph& graph, const TaskParts& parts) const;
   Result<std::map<TileValueId, CarryPlace>> add_crossing(const TileGraph& graph, const NestCut& cut,
-                                                         const TaskParts& parts);
+                                                         const Packed& packed, const TaskParts& parts);
   Refusal check_carried(const TileGraph& graph, const NestCut& cut,
                         const std::vector<NestGraph>& nests) const;
   void finish();
@@ -80,9 +82,21 @@ Result<CarryPlace> ChainBuilder::add_scratch(const std::string& name, DType dtyp
   return place;
 }
 
+ChainBuilder::Packed ChainBuilder::find_packed(const TileGraph& graph, const TaskParts& parts) const {
+  std::optional<AxisId> lanes;
+  for (const AxisId axis : axes_.shared) {
+    if (!parts.is_single(axis)) lanes = axis;
+  }
+  Packed packed;
+  for (const PackedOperand& operand : packed_operands(graph, axes_.shared, lanes)) {
+    packed.emplace(operand.value, operand.contiguous);
+  }
+  return packed;
+}
+
 // Values that a later nest reads, each in the order its first reader walks it: reduced axes outermost.
 Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileGraph& graph,
-                                                                     const NestCut& cut,
+                                                                     const NestCut& cut, const Packed& packed,
                                                                      const TaskParts& parts) {
   std::map<TileValueId, CarryPlace> places;
   const auto add = [&](TileValueId id, int reader) -> Refusal {
@@ -90,8 +104,10 @@ Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileG
     if (place == NestCut::kAnywhere || place >= reader || places.contains(id)) return std::nullopt;
     const std::vector<AxisId>& reduced = cut.nests[static_cast<size_t>(reader)].reduced;
     std::vector<AxisId> axes = graph[id].axes;
+    const auto pack = packed.find(id);
     std::stable_partition(axes.begin(), axes.end(), [&](AxisId axis) {
-      return std::binary_search(reduced.begin(), reduced.end(), axis);
+      return pack == packed.end() ? std::binary_search(reduced.begin(), reduced.end(), axis)
+                                  : axis != pack->second;
     });
     Result<CarryPlace> made = add_scratch(graph[id].name, info(graph[id].dtype).compute, axes, parts);
     if (!made) return made.unsupported();
@@ -126,16 +142,23 @@ std::optional<Unsupported> ChainBuilder::check_carried(const TileGraph& graph, c
 std::optional<Unsupported> ChainBuilder::add_graph(TileGraph graph, Phase phase) {
   const TaskParts parts = parts_of(phase);
   graph.buffers = buffers_;
-  const Result<NestCut> cut = cut_in_nests(graph, packed_operands(graph, axes_.shared));
+  const Packed packed = find_packed(graph, parts);
+  std::vector<TileValueId> packed_values;
+  packed_values.reserve(packed.size());
+  for (const auto& [value, last] : packed) packed_values.push_back(value);
+  const Result<NestCut> cut = cut_in_nests(graph, packed_values);
   if (!cut) return cut.unsupported();
-  Result<std::map<TileValueId, CarryPlace>> crossing = add_crossing(graph, *cut, parts);
+  Result<std::map<TileValueId, CarryPlace>> crossing = add_crossing(graph, *cut, packed, parts);
   if (!crossing) return crossing.unsupported();
   graph.buffers = buffers_;
   std::vector<NestGraph> nests;
   for (int n = 0; n < static_cast<int>(cut->nests.size()); ++n) {
     nests.push_back(make_nest_graph(graph, *cut, n, *crossing));
-    const bool packs = cut->nests[static_cast<size_t>(n)].packs;
-    chain_.nests.push_back({packs && phase == Phase::InLoop ? Phase::Before : phase,
+    const NestCut::Nest& nest = cut->nests[static_cast<size_t>(n)];
+    const bool stays =
+        nest.packs &&
+        (!axes_.walked || !std::binary_search(nest.parallel.begin(), nest.parallel.end(), *axes_.walked));
+    chain_.nests.push_back({stays && phase == Phase::InLoop ? Phase::Before : phase,
                             parts.local(nests.back().graph, nests.back().order)});
   }
   return check_carried(graph, *cut, nests);

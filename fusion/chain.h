@@ -44,6 +44,7 @@ struct Chain {
 
 struct ChainAxes {
   std::vector<AxisId> shared;    // parallel in every nest: tasks are cut along them
+  AxisId rows;                   // the one of which a task takes several: operands stay the same along it
   std::optional<AxisId> walked;  // can be walked in blocks
   std::optional<OnlineReductions> derived;
   std::string why_not_online;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "fusion/chain.h"
+#include "fusion/contraction.h"
 
 namespace tilefuse {
 namespace {
@@ -32,6 +33,25 @@ bool is_shared(const TileGraph& graph, const std::vector<TileValueId>& reduction
          std::all_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
            return uses_index(store.offset, static_cast<int>(axis.index));
          });
+}
+
+// The longest axis along which a factor of a product stays the same: what is read serves all of a tile.
+AxisId rows_of(const TileGraph& graph, const std::vector<TileValueId>& reductions,
+               const std::vector<AxisId>& shared) {
+  std::optional<AxisId> rows;
+  const auto longest = [&](AxisId axis) { return bounds(graph[axis].extent).high; };
+  for (const TileValueId id : reductions) {
+    const auto contraction = contraction_of(graph, id);
+    if (!contraction) continue;
+    for (const TileValueId factor : graph[contraction->product].operands) {
+      for (const AxisId axis : shared) {
+        const std::vector<AxisId>& axes = graph[factor].axes;
+        const bool stays = !std::binary_search(axes.begin(), axes.end(), axis);
+        if (stays && (!rows || longest(axis) >= longest(*rows))) rows = axis;
+      }
+    }
+  }
+  return rows.value_or(shared.back());
 }
 
 bool folds(const TileGraph& graph, TileValueId reduction) {
@@ -79,6 +99,7 @@ Result<ChainAxes> find_chain_axes(const TileGraph& graph) {
     return Unsupported{"cannot chain the reductions of " + graph.name +
                        ": no axis is parallel to all of them"};
   }
+  axes.rows = rows_of(graph, reductions, axes.shared);
   // The last reduction walks what all others were computed for.
   const std::vector<AxisId>& last = reduced_axes(graph, reductions.back());
   if (last.size() != 1) {

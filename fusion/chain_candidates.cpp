@@ -32,14 +32,18 @@ struct Walk {
 Walk walk_back(const Graph& graph, const FusionGroups& groups, GroupId last,
                const std::function<GroupKind(GroupId)>& kind_of) {
   Walk walk{{last}, {}};
+  std::vector<GroupId> ends;  // maps in front of the products where the walk ends
   for (size_t i = 0; i < walk.groups.size(); ++i) {
     const GroupId group = walk.groups[i];
     walk.reads.emplace_back();
-    if (i > 0 && kind_of(group) == GroupKind::Contracts) continue;
+    if (contains(ends, group)) continue;
+    const bool is_product = i > 0 && kind_of(group) == GroupKind::Contracts;
     for (const GroupId read : read_by(graph, groups, group)) {
+      if (is_product && kind_of(read) != GroupKind::Maps) continue;
       const bool is_new = !contains(walk.groups, read);
       if (is_new && walk.groups.size() == kMostGroups) continue;
       walk.reads[i].push_back(read);
+      if (is_new && is_product) ends.push_back(read);
       if (is_new) walk.groups.push_back(read);
     }
   }
@@ -69,6 +73,18 @@ std::vector<GroupId> between(const Walk& walk, const std::vector<GroupId>& first
   return groups;
 }
 
+// With the maps in front of its members: masks, casts.
+std::vector<GroupId> with_maps(const Walk& walk, std::vector<GroupId> groups,
+                               const std::function<GroupKind(GroupId)>& kind_of) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto at = std::find(walk.groups.begin(), walk.groups.end(), groups[i]) - walk.groups.begin();
+    for (const GroupId read : walk.reads[static_cast<size_t>(at)]) {
+      if (kind_of(read) == GroupKind::Maps && !contains(groups, read)) groups.push_back(read);
+    }
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::vector<std::vector<GroupId>> chain_candidates(const Graph& graph, const FusionGroups& groups,
@@ -82,7 +98,10 @@ std::vector<std::vector<GroupId>> chain_candidates(const Graph& graph, const Fus
     const bool contracts = std::any_of(candidate.begin(), candidate.end(),
                                        [&](GroupId group) { return kind_of(group) == GroupKind::Contracts; });
     const bool is_known = std::find(candidates.begin(), candidates.end(), candidate) != candidates.end();
-    if (contracts && !is_known) candidates.push_back(std::move(candidate));
+    if (!contracts || is_known) return;
+    std::vector<GroupId> larger = with_maps(walk, candidate, kind_of);
+    if (larger != candidate) candidates.push_back(std::move(larger));
+    candidates.push_back(std::move(candidate));
   };
   std::vector<GroupId> products;
   for (size_t i = 1; i < walk.groups.size(); ++i) {

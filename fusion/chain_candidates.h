@@ -4,7 +4,8 @@
 //   last = {%o}:   {%p, %l} <- {%s}        {last, %p %l}, {last, %p %l, %s}
 //
 // From a group that reduces the walk goes back over what it reads, as far as the products before it; every
-// group met that reduces begins a set, with all that lies between. At least one member of a set contracts.
+// group met that reduces begins a set, with all that lies between, without and with the maps in front of it.
+// At least one member of a set contracts.
 #pragma once
 #include <functional>
 #include <vector>

@@ -15,6 +15,7 @@ namespace {
 constexpr std::array<int64_t, 8> kTiles = {64, 32, 128, 16, 96, 48, 8, 256};
 constexpr std::array<int64_t, 5> kBlocks = {128, 64, 256, 32, 512};
 constexpr size_t kRoughTiles = 2, kRoughBlocks = 1;
+constexpr int64_t kShortExtent = 64;
 
 DecisionValue numbered(int64_t number) { return {number, std::to_string(number)}; }
 
@@ -68,18 +69,21 @@ Choice ChainSystemMaker::having(VariableId variable, int64_t number, bool is) co
   return choice;
 }
 
-// Tasks are tiles of the innermost shared axis; of the others they have one coordinate.
+// Tasks are tiles of the rows, which go innermost; of other shared axes they have one coordinate.
 void ChainSystemMaker::add_grid() {
-  for (const AxisId axis : axes_.shared) {
+  std::vector<AxisId> order = axes_.shared;
+  std::stable_partition(order.begin(), order.end(), [&](AxisId axis) { return axis != axes_.rows; });
+  for (const AxisId axis : order) {
     std::vector<DecisionValue> domain;
     const int64_t extent = hinted_size(graph_[axis].extent, hints_);
     for (const int64_t tile : std::span(kTiles).first(rough_ ? kRoughTiles : kTiles.size())) {
-      if (axis == axes_.shared.back() && tile < extent) domain.push_back(numbered(tile));
+      if (axis == axes_.rows && tile < extent) domain.push_back(numbered(tile));
     }
-    if (axis == axes_.shared.back() && extent <= *std::max_element(kTiles.begin(), kTiles.end())) {
+    if (axis == axes_.rows && extent <= *std::max_element(kTiles.begin(), kTiles.end())) {
       domain.push_back({0, "all"});
     }
-    if (axis != axes_.shared.back() || domain.empty()) domain.push_back(numbered(1));
+    const bool is_short = extent > 1 && extent <= kShortExtent;  // heads, not rows
+    if (axis != axes_.rows || domain.empty() || is_short) domain.push_back(numbered(1));
     system_.grid.emplace_back(axis, add("grid." + graph_[axis].name, std::move(domain)));
   }
 }
@@ -145,7 +149,7 @@ void ChainSystemMaker::add_scratch(Walk walk) {
   const Choice other = having(system_.walk, static_cast<int64_t>(walk), false);
   Schedule sample;
   sample.walk = walk;
-  for (const AxisId axis : axes_.shared) sample.grid.push_back({axis, axis == axes_.shared.back() ? 2 : 1});
+  for (const AxisId axis : axes_.shared) sample.grid.push_back({axis, axis == axes_.rows ? 2 : 1});
   if (walk == Walk::Online) {
     if (!axes_.walked) return;
     sample.block = AxisTile{*axes_.walked, 2};

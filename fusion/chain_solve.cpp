@@ -35,6 +35,7 @@ class ChainCost {
   struct SolvedNest {
     Schedule schedule;
     NestTraffic traffic;
+    double around_bytes = 0;
     bool contracts = false;
   };
   using Terms = std::map<std::string, double>;
@@ -42,6 +43,7 @@ class ChainCost {
   void add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads, Terms& terms) const;
   SizeHints nest_hints(const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
+  double fill(const Schedule& schedule) const;
   double blocks_of_task(const Chain& chain, const Schedule& schedule) const;
 
   const TileGraph& graph_;
@@ -69,6 +71,11 @@ const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGra
   const SizeHints hints = nest_hints(task);
   std::string key = to_text(nest);
   for (const auto& [symbol, size] : hints) key += symbol + " " + std::to_string(size) + "\n";
+  const NestTraffic traffic = nest_traffic(nest, hints);
+  // To a power of two: where it lies, not how much it is.
+  const double around_bytes =
+      std::exp2(std::round(std::log2(std::max(1.0, traffic_.around_bytes(traffic, task)))));
+  key += std::to_string(around_bytes);
   if (const auto found = solved_.find(key); found != solved_.end()) return found->second;
   Pins pins;
   const Result<Structure> structure = analyze_structure(nest);
@@ -80,11 +87,12 @@ const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGra
     SolveOptions options;
     options.candidates = 1;
     options.node_budget = kNestBudget;
+    options.around_bytes = around_bytes;
     for (const int lanes : {target_.vector_bytes / 4, 1}) {  // of one length in all nests
       pins.decisions["lanes"] = std::to_string(lanes);
       const Result<Solution> solution = solve(nest, target_, pins, options, hints);
       if (!solution) continue;
-      best = SolvedNest{solution->ranked.front(), nest_traffic(nest, target_, hints), has_contraction(nest)};
+      best = SolvedNest{solution->ranked.front(), traffic, around_bytes, has_contraction(nest)};
       break;
     }
   }
@@ -97,7 +105,7 @@ void ChainCost::add_terms(const SolvedNest& nest, const Schedule& task, double t
                           Terms& terms) const {
   Terms own;
   for (const CostTerm& term : nest.schedule.cost) own[term.name] += term.microseconds;
-  const ChainTraffic::Distant distant = traffic_.distant(nest.traffic, task, threads);
+  const ChainTraffic::Distant distant = traffic_.distant(nest.traffic, nest.around_bytes, task, threads);
   const double norm = nest.contracts ? kContractionNorm : target_.rate("overlap.norm");
   const double near = overlap(norm, {own["compute"], own["cache"], own["DRAM"]});
   own["cache"] += distant.cache_us;
@@ -106,6 +114,16 @@ void ChainCost::add_terms(const SolvedNest& nest, const Schedule& task, double t
   own["overlap"] += far - near - distant.cache_us - distant.dram_us;
   own.erase("launch");
   for (const auto& [name, microseconds] : own) terms[name] += times * microseconds;
+}
+
+// How full tasks are: the last ones along an axis have fewer elements.
+double ChainCost::fill(const Schedule& schedule) const {
+  double fill = 1;
+  for (const AxisTile& tile : schedule.grid) {
+    const double extent = std::max(1.0, double(hinted_size(graph_[tile.axis].extent, hints_)));
+    if (tile.tile > 0) fill *= extent / (double(tile.tile) * std::ceil(extent / double(tile.tile)));
+  }
+  return fill;
 }
 
 double ChainCost::tasks(const Schedule& schedule) const {
@@ -121,7 +139,7 @@ double ChainCost::tasks(const Schedule& schedule) const {
 double ChainCost::blocks_of_task(const Chain& chain, const Schedule& schedule) const {
   const AxisTile& block = *schedule.block;
   const int64_t extent = std::max<int64_t>(1, hinted_size(graph_[block.axis].extent, hints_));
-  if (!chain.live) return std::ceil(double(extent) / double(block.tile));
+  if (!chain.live) return double(extent) / double(block.tile);
   double blocks = 0;
   for (int sample = 0; sample < kSampledTasks; ++sample) {
     SizeHints task = nest_hints(schedule);
@@ -142,7 +160,7 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
   if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
   const double blocks = schedule.block ? blocks_of_task(*chain, schedule) : 1;
   const double count = tasks(schedule);
-  const double busiest = std::ceil(count / threads);  // tasks of one thread
+  const double busiest = std::ceil(count / threads) * fill(schedule);  // whole tasks of one thread
   schedule.nests.clear();
   Terms terms;
   for (const ChainNest& nest : chain->nests) {

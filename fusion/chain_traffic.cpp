@@ -8,6 +8,8 @@
 namespace tilefuse {
 namespace {
 
+constexpr double kMostlyFirst = 0.5;
+
 std::vector<AxisId> axes_in(const Expr& e) {
   std::vector<AxisId> axes;
   for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
@@ -22,11 +24,10 @@ double elements_of(const Buffer& buffer, const SizeHints& hints) {
 
 }  // namespace
 
-NestTraffic nest_traffic(const TileGraph& nest, const Target& target, const SizeHints& hints) {
+NestTraffic nest_traffic(const TileGraph& nest, const SizeHints& hints) {
   NestTraffic traffic;
   const Result<RegionFacts> facts = collect_region_facts(nest, hints);
   if (!facts) return traffic;
-  traffic.priced = level_holding(target, facts->footprint_bytes, 1);
   for (const Access& access : facts->accesses) {
     if (nest[access.buffer].role == Buffer::Role::Scratch) continue;
     double bytes = access.element_bytes;
@@ -86,8 +87,7 @@ bool ChainTraffic::varies_along(BufferId buffer, AxisId axis) const {
 }
 
 // Tasks follow each other along the innermost axes of the grid: what does not vary along these is read again.
-ChainTraffic::Held ChainTraffic::held(BufferId buffer, const Schedule& task, int threads) const {
-  Held held{level_holding(target_, region_bytes_ / threads, threads), MemoryLevel::L1, 1};
+ChainTraffic::Held ChainTraffic::held(BufferId buffer, const Schedule& task) const {
   double times = 1;
   for (size_t i = task.grid.size(); i-- > 0;) {
     const AxisId axis = task.grid[i].axis;
@@ -95,31 +95,44 @@ ChainTraffic::Held ChainTraffic::held(BufferId buffer, const Schedule& task, int
     if (trips > 1 && varies_along(buffer, axis)) break;
     times *= trips;
   }
-  held.again = std::min(held.first, level_holding(target_, task_bytes(task), threads));
-  held.share_first = 1 / times;
-  return held;
+  return {region_bytes_, std::min(region_bytes_, task_bytes(task)), 1 / times};
 }
 
-ChainTraffic::Distant ChainTraffic::distant(const NestTraffic& nest, const Schedule& task,
-                                            int threads) const {
+double ChainTraffic::around_bytes(const NestTraffic& nest, const Schedule& task) const {
+  double most = 0, around = 0;
+  for (const NestTraffic::Touched& touched : nest.touched) {
+    if (touched.bytes <= most) continue;
+    most = touched.bytes;
+    const Held where = held(touched.buffer, task);
+    around = where.share_first > kMostlyFirst ? where.first_bytes : where.again_bytes;
+  }
+  return around;
+}
+
+ChainTraffic::Distant ChainTraffic::distant(const NestTraffic& nest, double around_bytes,
+                                            const Schedule& task, int threads) const {
+  const MemoryLevel priced = level_holding(target_, around_bytes, 1);
   const double l2_gbs = bandwidth_gbs(target_, MemoryLevel::L2, "read", 1);
   const double l3_gbs = bandwidth_gbs(target_, MemoryLevel::L3, "read", threads) / threads;
   Distant distant;
   for (const NestTraffic::Touched& touched : nest.touched) {
     const double dram_gbs =
         bandwidth_gbs(target_, MemoryLevel::Dram, touched.is_written ? "write" : "read", threads) / threads;
-    const auto add = [&](MemoryLevel from, double bytes) {
-      if (nest.priced < MemoryLevel::L2 && from >= MemoryLevel::L2) distant.cache_us += bytes / l2_gbs / 1e3;
-      if (nest.priced < MemoryLevel::L3 && from >= MemoryLevel::L3) {
+    const auto add = [&](double lies_with, double bytes) {
+      const bool shares_l3 = lies_with <= usable_bytes(target_, MemoryLevel::L3, 1);
+      const MemoryLevel near = level_holding(target_, lies_with / threads, 1);
+      const MemoryLevel from = near <= MemoryLevel::L2 ? near
+                               : shares_l3             ? MemoryLevel::L3
+                                                       : MemoryLevel::Dram;
+      if (priced < MemoryLevel::L2 && from >= MemoryLevel::L2) distant.cache_us += bytes / l2_gbs / 1e3;
+      if (priced < MemoryLevel::L3 && from >= MemoryLevel::L3) {
         distant.cache_us += bytes * std::max(0.0, 1 / l3_gbs - 1 / l2_gbs) / 1e3;
       }
-      if (nest.priced < MemoryLevel::Dram && from == MemoryLevel::Dram) {
-        distant.dram_us += bytes / dram_gbs / 1e3;
-      }
+      if (priced < MemoryLevel::Dram && from == MemoryLevel::Dram) distant.dram_us += bytes / dram_gbs / 1e3;
     };
-    const Held where = held(touched.buffer, task, threads);
-    add(where.first, touched.bytes * where.share_first);
-    add(where.again, touched.bytes * (1 - where.share_first));
+    const Held where = held(touched.buffer, task);
+    add(where.first_bytes, touched.bytes * where.share_first);
+    add(where.again_bytes, touched.bytes * (1 - where.share_first));
   }
   return distant;
 }

@@ -1,11 +1,14 @@
-// What the nests of a chain bring from further away than their own schedules say.
+// Where the operands of a chain's nests lie.
 //
-// The solver of a nest sees what one block touches, which fits a near cache, and takes it to lie there. But a
-// block of keys is another one each time: it comes from where the task's keys are, and what only this task
-// reads from where the whole region's operands are.
+// The solver of a nest sees what one block touches, which fits a near cache, and would take it to lie there.
+// But a block of keys is another one each time: it comes from where the task's keys are, and what only this
+// task reads from where the whole region's operands are.
 //
 //   attention, 12 heads, q = 64, 2,048 keys:  %K, %V: 1 MiB a head, read by every task of it: L3
 //                                             %Q, %y: the task's own, of 25 MiB in all:       DRAM
+//
+// So a nest is solved as if so many bytes were touched around it, and what single operands bring from further
+// away is added.
 #pragma once
 #include <vector>
 
@@ -23,26 +26,28 @@ struct NestTraffic {
     bool is_written = false;
   };
   std::vector<Touched> touched;
-  MemoryLevel priced = MemoryLevel::L1;  // where the nest's schedule takes them to lie
 };
-NestTraffic nest_traffic(const TileGraph& nest, const Target& target, const SizeHints& hints);
+NestTraffic nest_traffic(const TileGraph& nest, const SizeHints& hints);
 
 class ChainTraffic {
  public:
   ChainTraffic(const TileGraph& graph, const Target& target, const SizeHints& hints);
 
-  // Microseconds of one run of a nest, on one of `threads` threads that all run tasks.
+  // Of most of what a nest touches: the bytes that lie with it.
+  double around_bytes(const NestTraffic& nest, const Schedule& task) const;
+  // Microseconds of one run of a nest, on one of `threads` threads that all run tasks, beyond those of a nest
+  // with so many bytes around it.
   struct Distant {
     double cache_us = 0, dram_us = 0;
   };
-  Distant distant(const NestTraffic& nest, const Schedule& task, int threads) const;
+  Distant distant(const NestTraffic& nest, double around_bytes, const Schedule& task, int threads) const;
 
  private:
-  struct Held {  // where a buffer's part of a task lies
-    MemoryLevel first, again;
-    double share_first = 1;  // of the tasks that are the first to read it
+  struct Held {                               // where a buffer's part of a task lies
+    double first_bytes = 0, again_bytes = 0;  // that lie with it when it is first read, and when again
+    double share_first = 1;                   // of the tasks that are the first to read it
   };
-  Held held(BufferId buffer, const Schedule& task, int threads) const;
+  Held held(BufferId buffer, const Schedule& task) const;
   double task_bytes(const Schedule& task) const;
   double length(AxisId axis, const Schedule& task) const;
   bool varies_along(BufferId buffer, AxisId axis) const;

@@ -229,7 +229,7 @@ std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>&
   const auto tiles = lower_to_tiles(graph_, groups_.region(parts), {options_.eager_numerics});
   if (!tiles) return std::nullopt;
   const Result<double> price = prices_.of(*tiles);
-  if (!price || *price > (1 - kLeastChainShare) * joint.apart_us) return std::nullopt;
+  if (!price || *price > (1 - kMarginShare) * joint.apart_us - kMarginUs) return std::nullopt;
   joint.fused_us = *price;
   return joint;
 }

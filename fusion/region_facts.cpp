@@ -107,6 +107,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
     access.is_shared = access.load && is_shared_by_rows(graph, facts.structure, *access.load);
   }
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
+  facts.home_bytes = facts.footprint_bytes;
   for (TileValueId reduction : facts.structure.reductions) {
     const TileOp& op = graph[reduction].op;
     facts.has_scan |= std::holds_alternative<TileScan>(op);

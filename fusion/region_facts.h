@@ -34,6 +34,7 @@ struct RegionFacts {
   std::vector<double> extent;    // by AxisId, at the hints
   std::vector<Access> accesses;  // loads in the order of the values, then stores
   double footprint_bytes = 0;    // of all buffers, each counted as far as it is touched
+  double home_bytes = 0;         // and of what is touched around the region: decides where operands lie
   bool has_scan = false;
   bool has_index_reduction = false;
   std::optional<OnlineWalk> online;

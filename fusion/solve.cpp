@@ -159,12 +159,13 @@ Result<std::string> constraints_text(const TileGraph& graph, const Target& targe
 
 Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins,
                        const SolveOptions& options, const SizeHints& hints) {
-  const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
+  Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
   if (!facts) {  // no single nest, but perhaps several
     const Result<ChainAxes> axes = find_chain_axes(graph);
     if (!axes) return facts.unsupported();
     return solve_chain(graph, *axes, target, pins, options, hints);
   }
+  facts->home_bytes = std::max(facts->footprint_bytes, options.around_bytes);
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
   ScheduleSystem preferred = limits;
   add_preferences(graph, target, *facts, estimate_us(graph, target, 1, hints), preferred);

@@ -27,8 +27,9 @@ struct SolveOptions {
   int candidates = 8;   // how many ranked schedules to return
   int short_list = 48;  // how many the search finds, to be ranked for the threads
   int64_t node_budget =
-      20000;           // search nodes; when spent the best found so far is returned and reported as such
-  bool rough = false;  // of a chain only the likeliest tiles are tried: for a price, not for a kernel
+      20000;                // search nodes; when spent the best found so far is returned and reported as such
+  double around_bytes = 0;  // what the caller touches besides: operands come from where all of it lies
+  bool rough = false;       // of a chain only the likeliest tiles are tried: for a price, not for a kernel
 };
 
 struct Solution {

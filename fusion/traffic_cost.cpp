@@ -15,11 +15,11 @@ constexpr double kPageRestartBytes = 4096;  // and to a page whose address is no
 constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
-MemoryLevel home_of(const Target& target, const RegionFacts& facts, int threads) {
+MemoryLevel home_of(const Target& target, double bytes, int threads) {
   const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
-  const double each = facts.footprint_bytes / threads;
+  const double each = bytes / threads;
   if (each <= usable_bytes(target, MemoryLevel::L2, 1)) return level_holding(target, each, 1);
-  return facts.footprint_bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram;
+  return bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram;
 }
 
 bool contains(const std::vector<TileValueId>& values, TileValueId value) {
@@ -55,7 +55,8 @@ bool look_at_the_same(const TileLoad& a, const Access& along_a, const TileLoad& 
 TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
     : graph_(graph),
       facts_(facts),
-      home_(home_of(target, facts, threads)),
+      home_(home_of(target, facts.home_bytes, threads)),
+      own_home_(home_of(target, facts.footprint_bytes, threads)),
       usable_{usable_bytes(target, MemoryLevel::L1, threads), usable_bytes(target, MemoryLevel::L2, threads),
               usable_bytes(target, MemoryLevel::L3, threads)},
       tables_(target, threads),
@@ -211,7 +212,8 @@ double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const 
 // anywhere.
 bool TrafficCost::moves(const Access& access, size_t level, const Schedule& schedule) const {
   if (is_streamed(access, schedule)) return level == 2;
-  return static_cast<MemoryLevel>(level) < home_;
+  const bool is_scratch = graph_[access.buffer].role == Buffer::Role::Scratch;
+  return static_cast<MemoryLevel>(level) < (is_scratch ? own_home_ : home_);
 }
 
 // A panel as the multiplications read it.
@@ -273,7 +275,7 @@ double TrafficCost::piece_factor(const Access& access, const MemoryWalk& walk) c
   const bool jumps_pages = std::any_of(
       access.along.begin(), access.along.end(),
       [&](const AxisAccess& along) { return double(along.stride * access.element_bytes) >= kPageBytes; });
-  const bool forgets = access.is_shared && jumps_pages && facts_.footprint_bytes > kRememberedBytes;
+  const bool forgets = access.is_shared && jumps_pages && facts_.home_bytes > kRememberedBytes;
   const double restart = forgets ? kPageRestartBytes : kRestartBytes;
   return 1 + restart / std::max(kLineBytes, walk.run_bytes);
 }
@@ -328,7 +330,7 @@ std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValue
 }
 
 double TrafficCost::lower_bound_ns() const {
-  return home_ == MemoryLevel::Dram ? facts_.footprint_bytes / kLineBytes * tables_.cheapest_ns() : 0;
+  return own_home_ == MemoryLevel::Dram ? facts_.footprint_bytes / kLineBytes * tables_.cheapest_ns() : 0;
 }
 
 }  // namespace tilefuse

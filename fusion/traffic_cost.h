@@ -54,7 +54,7 @@ class TrafficCost {
 
   const TileGraph& graph_;
   const RegionFacts& facts_;
-  MemoryLevel home_;
+  MemoryLevel home_, own_home_;     // of what lies in memory; of the tiles of a task
   std::array<double, 3> usable_{};  // of L1, L2, L3
   DramTables tables_;
   std::vector<const Access*> access_;                // by value: of a load
