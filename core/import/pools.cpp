@@ -53,9 +53,9 @@ Outputs average_pool(CapturedOp& op) {
   if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
   const std::vector<Window> windows = pool_windows(op, dims);
   const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
+  const bool counts_padding = op.flag("count_include_pad", true);
   if (op.has("divisor_override")) return {as_result(op, total / op.number("divisor_override"))};
   op.ignore("divisor_override");
-  const bool counts_padding = op.flag("count_include_pad", true);
   double size = 1;
   std::optional<Tensor> inside;  // taps, where that differs from position to position
   for (size_t w = 0; w < windows.size(); ++w) {
