@@ -146,7 +146,8 @@ double ChainCost::blocks_of_task(const Chain& chain, const Schedule& schedule) c
     for (const AxisTile& tile : schedule.grid) {
       const int64_t size = std::max<int64_t>(tile.tile, 1);
       const int64_t count = (hinted_size(graph_[tile.axis].extent, hints_) + size - 1) / size;
-      task[first_symbol(graph_[tile.axis])] = (2 * sample + 1) * count / (2 * kSampledTasks) * size;
+      task[first_symbol(graph_[tile.axis])] =
+          (int64_t{2} * sample + 1) * count / (int64_t{2} * kSampledTasks) * size;
     }
     const int64_t first = hinted_size(chain.live->first, task);
     const int64_t end = std::min(extent, hinted_size(chain.live->end, task));

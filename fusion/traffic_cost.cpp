@@ -216,6 +216,12 @@ bool TrafficCost::moves(const Access& access, size_t level, const Schedule& sche
   return static_cast<MemoryLevel>(level) < (is_scratch ? own_home_ : home_);
 }
 
+// A panel fits L2.
+bool TrafficCost::misses(const Access& access, size_t level, const Schedule& schedule) const {
+  const bool is_panel = access.load && is_staged(*access.load, schedule);
+  return moves(access, level, schedule) && !(is_panel && level > 0);
+}
+
 // A panel as the multiplications read it.
 Access TrafficCost::panel_access(const Access& access, const Schedule& schedule) const {
   Access panel = access;
@@ -227,6 +233,19 @@ Access TrafficCost::panel_access(const Access& access, const Schedule& schedule)
   }
   panel.along[schedule.lane_axis->index] = {AxisAccess::Kind::Unit, 1};
   return panel;
+}
+
+// Points what is staged at its panel, which lives as long as what is returned.
+std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& accesses,
+                                                  const Schedule& schedule) const {
+  std::vector<Access> panels;
+  panels.reserve(accesses.size());
+  for (const Access*& access : accesses) {
+    if (!access->load || !is_staged(*access->load, schedule)) continue;
+    panels.push_back(panel_access(*access, schedule));
+    access = &panels.back();
+  }
+  return panels;
 }
 
 Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
@@ -244,19 +263,11 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
     if (turned) add_turned(*access, schedule, traffic, moved);
     return turned;
   });
-  std::vector<Access> panels;
-  panels.reserve(accesses.size());
-  for (const Access*& access : accesses) {
-    if (!access->load || !is_staged(*access->load, schedule)) continue;
-    panels.push_back(panel_access(*access, schedule));
-    access = &panels.back();
-  }
+  const std::vector<Access> panels = read_from_panels(accesses, schedule);
   for (size_t level = 0; level < 3; ++level) {
     const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
     for (size_t i = 0; i < accesses.size(); ++i) {
-      if (!moves(*accesses[i], level, schedule)) continue;
-      const bool is_panel = accesses[i]->load && is_staged(*accesses[i]->load, schedule);
-      if (is_panel && level > 0) continue;  // it fits L2
+      if (!misses(*accesses[i], level, schedule)) continue;
       if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
       if (level == 0) traffic.l2_bytes += missed[i];
       if (level == 1)

@@ -44,6 +44,8 @@ class TrafficCost {
   double piece_factor(const Access& access, const MemoryWalk& walk) const;
   Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
+  bool misses(const Access& access, size_t level, const Schedule& schedule) const;
+  std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
   Traffic pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                        const std::vector<NestLoop>& nest, const Schedule& schedule, double window) const;
   double spilled_bytes(const Schedule& schedule) const;

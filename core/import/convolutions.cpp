@@ -77,6 +77,7 @@ Outputs convolution(CapturedOp& op) {
                           paddings = per_dim(op, "padding", dims, {0}),
                           dilations = per_dim(op, "dilation", dims, {1});
   std::vector<Window> windows;
+  windows.reserve(dims);
   for (size_t w = 0; w < dims; ++w) {
     windows.push_back({weight.size(int(w) + 2), strides[w], paddings[w], dilations[w]});
   }

@@ -33,6 +33,7 @@ std::vector<Window> pool_windows(CapturedOp& op, size_t dims) {
                           strides = per_dim(op, "stride", dims, sizes),
                           paddings = per_dim(op, "padding", dims, {0});
   std::vector<Window> windows;
+  windows.reserve(dims);
   for (size_t w = 0; w < dims; ++w) windows.push_back({sizes[w], strides[w], paddings[w]});
   return windows;
 }
