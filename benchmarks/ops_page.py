@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from op_cases import LIBRARY, OPS
+from operator_cases import LIBRARY, OPS
 from tilefuse import ops
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -30,7 +30,7 @@ import torch
 from conv_cases import FAMILIES as CONVOLUTION_FAMILIES
 from memory_cases import DTYPES, FAMILIES, SIZES, Family
 from model_cases import MODELS
-from op_cases import LIBRARY, OPS
+from operator_cases import LIBRARY, OPS
 from product_cases import FAMILIES as PRODUCT_FAMILIES
 from tilefuse import measure, ops
 

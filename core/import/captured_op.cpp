@@ -201,4 +201,6 @@ const TensorRecord& CapturedOp::result(size_t i) const {
   return *results_[i];
 }
 
+bool CapturedOp::is_used(size_t i) const { return has_result(i) && !is_unused_name(results_[i]->name); }
+
 }  // namespace tilefuse::aten

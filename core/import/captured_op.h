@@ -71,6 +71,7 @@ class CapturedOp {
   size_t result_count() const { return results_.size(); }
   bool has_result(size_t i) const { return i < results_.size() && results_[i].has_value(); }
   const TensorRecord& result(size_t i = 0) const;
+  bool is_used(size_t i) const;  // false: the capture says that nothing reads the result
   DType dtype(size_t i = 0) const { return result(i).type.dtype; }
   const Shape& shape(size_t i = 0) const { return result(i).type.shape; }
 

@@ -104,17 +104,18 @@ class Importer {
     std::map<std::string, std::string> base_of;
     const Field nodes = graph_["nodes"];
     for (size_t i = 0; i < nodes.size(); ++i) {
-      const std::string_view target = nodes.at(i)["target"].text();
+      const Field node = named_node(nodes.at(i), i);
+      const std::string_view target = node["target"].text();
       if (!target.starts_with(kOperatorPrefix)) continue;
       const std::string_view overload = target.substr(kOperatorPrefix.size());
-      const std::string* operand = first_tensor(nodes.at(i)["inputs"]);
+      const std::string* operand = first_tensor(node["inputs"]);
       if (operand == nullptr || overload.find('.') == overload.rfind('.')) continue;
       const auto found = base_of.find(*operand);
       const std::string base = found == base_of.end() ? *operand : found->second;
       const bool writes = functional_form(overload).has_value();
       if (writes) mutated_.insert(base);
       if (!writes && !makes_views(overload)) continue;
-      for (const ResultRecord& result : result_records(nodes.at(i))) {
+      for (const ResultRecord& result : result_records(node)) {
         if (result) base_of[result->name] = base;
       }
     }
@@ -184,11 +185,20 @@ class Importer {
   }
 
   // ------------------------------------------------------------ nodes
+  static std::string name_of(const Field& node, size_t position) {
+    const auto given = node.find("name");
+    return given ? given->text() : std::to_string(position);
+  }
+
+  // What is wrong inside of it is reported with its name.
+  static Field named_node(const Field& node, size_t position) {
+    return node.inside("node '" + name_of(node, position) + "' (" + node["target"].text() + ")");
+  }
+
   void import_node(const Field& unnamed, size_t position) {
-    const auto given_name = unnamed.find("name");
-    const std::string name = given_name ? given_name->text() : std::to_string(position);
-    const std::string& target = unnamed["target"].text();
-    const Field node = unnamed.inside("node '" + name + "' (" + target + ")");
+    const Field node = named_node(unnamed, position);
+    const std::string name = name_of(unnamed, position);
+    const std::string& target = node["target"].text();
     const std::vector<ResultRecord> results = result_records(node);
     const bool has_tensors =
         std::any_of(results.begin(), results.end(), [](const auto& r) { return r.has_value(); });
@@ -315,7 +325,7 @@ class Importer {
   // Results of one node among several are called after the node, not "getitem_7"; unused ones after what
   // makes them.
   static std::string shown_name(const std::string& node_name, const std::string& result_name, size_t i) {
-    if (result_name.find("_unused_") != std::string::npos) return "";
+    if (is_unused_name(result_name)) return "";
     if (result_name.rfind("getitem", 0) != 0) return result_name;
     return i == 0 ? node_name : node_name + "_" + std::to_string(i);
   }

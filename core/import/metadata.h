@@ -17,6 +17,9 @@ struct TensorRecord {
   std::vector<Expr> strides;
 };
 
+// A result that nothing reads has a name made up by the writer: "max_pool2d_with_indices_unused_1".
+inline bool is_unused_name(std::string_view name) { return name.find("_unused_") != std::string_view::npos; }
+
 // Names of the schema's numbers, as the framework spells them: "float32", "strided", "preserve_format".
 std::string_view dtype_name(const Field& number);
 std::string_view layout_name(const Field& number);

@@ -1,4 +1,6 @@
 // Pools: reductions over windows.
+#include <limits>
+
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
@@ -74,10 +76,27 @@ Outputs average_pool(CapturedOp& op) {
   return {as_result(op, average)};
 }
 
+// Positions that somebody reads are the framework's: which of several NaNs they name is its own affair.
+template <int dims>
+Outputs maximum_pool(CapturedOp& op) {
+  const Tensor x = op.tensor("self");
+  if (op.is_used(1)) decline("the positions of maxima");
+  if (!info(x.dtype()).is_float) decline("a maximum of integers");
+  if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
+  std::vector<Window> windows = pool_windows(op, dims);
+  const std::vector<Expr> dilations = per_dim(op, "dilation", dims, {1});
+  for (size_t w = 0; w < windows.size(); ++w) windows[w].dilation = dilations[w];
+  const double lowest = -std::numeric_limits<double>::infinity();
+  const Tensor largest = over_windows(ReduceKind::Max, windowed(x, windows, op.shape(), lowest), x.rank());
+  return {as_result(op, largest), constant(op.builder(), int64_t{0}, op.dtype(1), op.shape(1))};
+}
+
 constexpr OperatorRow kRows[] = {
     {"aten.avg_pool1d.default", average_pool<1>},
     {"aten.avg_pool2d.default", average_pool<2>},
     {"aten.avg_pool3d.default", average_pool<3>},
+    {"aten.max_pool2d_with_indices.default", maximum_pool<2>},
+    {"aten.max_pool3d_with_indices.default", maximum_pool<3>},
 };
 
 }  // namespace

@@ -269,6 +269,7 @@ DIRECT = {
     "fill": lambda x: aten.fill.Scalar(x, 3) + aten.fill.Tensor(x, torch.tensor(2.5)),
     "full": lambda x: torch.full_like(x, 0.1) + x.new_full((3, 1), 2) + torch.ones(3, 4) + x.new_ones(4),
     "gather": lambda x: torch.gather(x, 1, torch.tensor([[0, 3], [1, 1], [2, 0]])),
+    "maximum_pool": lambda x: (torch.max_pool2d(x[None], 2), torch.max_pool3d(x[None, None], 1)),
     "index_mixed": lambda x: x.expand(2, 3, 4)[:, torch.tensor([0, -1]), torch.tensor([[1], [2]])],
     "index_apart": lambda x: x.expand(2, 3, 4)[torch.tensor([0, 1]), :, torch.tensor([3, -2])],
     "linspace": lambda x: x + torch.linspace(-1, 2, 4),

@@ -147,6 +147,14 @@ POOLS = {
     "average_1d": (lambda x: F.avg_pool1d(x, 3, 1, 1), (2, 3, 40)),
     "average_3d": (lambda x: F.avg_pool3d(x, 2, 1), (2, 3, 4, 5, 20)),
     "average_ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 10, 20)),
+    "maximum_3x3": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 17, 23)),
+    "maximum_dilated": (lambda x: F.max_pool2d(x, (3, 2), 1, 1, dilation=2), (2, 3, 17, 23)),
+    "maximum_behind_a_map": (lambda x: F.max_pool2d(F.relu(x), 2), (2, 3, 16, 20)),
+    "maximum_channels_last": (lambda x: F.max_pool2d(x.to(memory_format=torch.channels_last), 3, 2, 1), (2, 16, 9, 20)),
+    "maximum_1d": (lambda x: F.max_pool1d(x, 4, 1, 2, 3), (2, 5, 40)),
+    "maximum_3d": (lambda x: F.max_pool3d(x, 2, 2), (2, 3, 6, 8, 10)),
+    "maximum_ceil": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 10, 20)),
+    "maximum_and_position": (lambda x: sum(F.max_pool2d(x, 2, return_indices=True)), (2, 3, 8, 20)),
 }
 
 
@@ -154,3 +162,19 @@ POOLS = {
 def test_pools_as_eager_computes_them(form):
     function, shape = POOLS[form]
     check(lambda x: function(x) - x.mean(), tensor(*shape))
+
+
+def test_maxima_of_nan_infinity_and_padding():
+    x = tensor(2, 3, 9, 20)
+    x[0, 0, 3, 3], x[0, 1], x[1, 2] = float("nan"), float("-inf"), -1.0
+    with torch.no_grad():
+        got = torch.compile(lambda x: F.max_pool2d(x, 3, 2, 1), backend="tilefuse", options={"strict": True})(x)
+    torch.testing.assert_close(got, F.max_pool2d(x, 3, 2, 1), rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_gradient_takes_the_frameworks_positions():
+    x = tensor(2, 3, 9, 20).requires_grad_()
+    torch.compile(lambda x: F.max_pool2d(x * 2, 3, 2, 1).square().sum(), backend="tilefuse")(x).backward()
+    got, x.grad = x.grad, None
+    F.max_pool2d(x * 2, 3, 2, 1).square().sum().backward()
+    torch.testing.assert_close(got, x.grad)
