@@ -22,10 +22,6 @@ MemoryLevel home_of(const Target& target, double bytes, int threads) {
   return bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram;
 }
 
-bool contains(const std::vector<TileValueId>& values, TileValueId value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
-}
-
 // Whether two loads of a buffer look at the same elements, some places apart along axes that both walk: what
 // one brings into a cache the other finds there.
 bool look_at_the_same(const TileLoad& a, const Access& along_a, const TileLoad& b, const Access& along_b,
@@ -82,12 +78,15 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
 std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
                                                          const std::vector<std::vector<TileValueId>>& passes,
                                                          const Structure& structure) const {
+  std::vector<bool> in_this_pass(graph_.values.size(), false), is_found(graph_.values.size(), false);
+  for (TileValueId value : passes[pass]) in_this_pass[value.index] = true;
   std::vector<const Access*> found;
   for (const Access& access : facts_.accesses) {
     bool here = false;
     if (access.load) {
       const bool varies = structure.varies_along_reduced(graph_, *access.load);
-      here = varies ? contains(passes[pass], *access.load) : pass == 0;
+      here = varies ? in_this_pass[access.load->index] : pass == 0;
+      is_found[access.load->index] = here;
     } else {
       const TileStore& store = graph_.stores[*access.store];
       const bool in_pass = structure.stores_in_pass(store);
@@ -96,13 +95,9 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
     }
     if (here) found.push_back(&access);
   }
-  const std::vector<const Access*> all = found;
-  const auto is_found = [&](TileValueId load) {
-    return std::any_of(all.begin(), all.end(), [&](const Access* other) { return other->load == load; });
-  };
   std::erase_if(found, [&](const Access* access) {
     const auto first = access->load ? looked_at_by_.find(*access->load) : looked_at_by_.end();
-    return first != looked_at_by_.end() && is_found(first->second);
+    return first != looked_at_by_.end() && is_found[first->second.index];
   });
   return found;
 }
