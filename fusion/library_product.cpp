@@ -54,9 +54,7 @@ bool is_single(const ProductSizes& sizes) { return sizes.m == 1 && sizes.batch >
 double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints) {
   double bytes = 0;
   for (const Buffer& buffer : graph.buffers) {
-    double elements = 1;
-    for (const Expr& extent : buffer.shape) elements *= double(hinted_size(extent, hints));
-    bytes += elements * size_in_bytes(buffer.dtype);
+    bytes += hinted_elements(buffer, hints) * size_in_bytes(buffer.dtype);
   }
   return bytes;
 }

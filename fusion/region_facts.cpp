@@ -57,9 +57,8 @@ double footprint(const TileGraph& graph, const std::vector<Access>& accesses,
   }
   double bytes = 0;
   for (size_t b = 0; b < touched.size(); ++b) {
-    double elements = 1;
-    for (const Expr& size : graph.buffers[b].shape) elements *= double(hinted_size(size, hints));
-    bytes += std::min(touched[b], elements) * size_in_bytes(graph.buffers[b].dtype);
+    const Buffer& buffer = graph.buffers[b];
+    bytes += std::min(touched[b], hinted_elements(buffer, hints)) * size_in_bytes(buffer.dtype);
   }
   return bytes;
 }
@@ -90,6 +89,12 @@ int64_t hinted_size(const Expr& size, const SizeHints& hints) {
     const auto found = hints.find(symbol);
     return found == hints.end() ? kAssumedSize : found->second;
   });
+}
+
+double hinted_elements(const Buffer& buffer, const SizeHints& hints) {
+  double elements = 1;
+  for (const Expr& size : buffer.shape) elements *= double(hinted_size(size, hints));
+  return elements;
 }
 
 int held_bytes(DType dtype) { return std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute)); }
