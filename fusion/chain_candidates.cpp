@@ -27,6 +27,10 @@ std::vector<GroupId> read_by(const Graph& graph, const FusionGroups& groups, Gro
 struct Walk {
   std::vector<GroupId> groups;              // as they were met
   std::vector<std::vector<GroupId>> reads;  // of each; empty where the walk ended
+
+  size_t place(GroupId group) const {
+    return static_cast<size_t>(std::find(groups.begin(), groups.end(), group) - groups.begin());
+  }
 };
 
 Walk walk_back(const Graph& graph, const FusionGroups& groups, GroupId last,
@@ -57,10 +61,7 @@ std::vector<GroupId> between(const Walk& walk, const std::vector<GroupId>& first
     grows = false;
     for (size_t i = 0; i < walk.groups.size(); ++i) {
       if (inside[i]) continue;
-      const auto is_inside = [&](GroupId read) {
-        const auto at = std::find(walk.groups.begin(), walk.groups.end(), read) - walk.groups.begin();
-        return inside[static_cast<size_t>(at)];
-      };
+      const auto is_inside = [&](GroupId read) { return inside[walk.place(read)]; };
       inside[i] = contains(first, walk.groups[i]) ||
                   std::any_of(walk.reads[i].begin(), walk.reads[i].end(), is_inside);
       grows = grows || inside[i];
@@ -77,8 +78,7 @@ std::vector<GroupId> between(const Walk& walk, const std::vector<GroupId>& first
 std::vector<GroupId> with_maps(const Walk& walk, std::vector<GroupId> groups,
                                const std::function<GroupKind(GroupId)>& kind_of) {
   for (size_t i = 0; i < groups.size(); ++i) {
-    const auto at = std::find(walk.groups.begin(), walk.groups.end(), groups[i]) - walk.groups.begin();
-    for (const GroupId read : walk.reads[static_cast<size_t>(at)]) {
+    for (const GroupId read : walk.reads[walk.place(groups[i])]) {
       if (kind_of(read) == GroupKind::Maps && !contains(groups, read)) groups.push_back(read);
     }
   }

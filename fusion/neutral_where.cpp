@@ -43,6 +43,8 @@ class Finder {
   Known holds(TileValueId id, bool wanted);
 
  private:
+  template <class Wanted>
+  Known chosen(const TileValue& value, const Wanted& known_of);
   Known map_equals(const TileValue& value, MapFn fn, double wanted);
   Known sum_equals(TileValueId a, TileValueId b, double of_a, double of_b);
   Known product_equals(TileValueId a, TileValueId b, double wanted);
@@ -83,6 +85,15 @@ std::optional<Expr> Finder::integer(TileValueId id) const {
   if (map->fn == MapFn::Sub) return *left - *right;
   if (map->fn == MapFn::Mul) return *left * *right;
   return map->fn == MapFn::Neg ? -*left : *left;
+}
+
+// where(condition, a, b) is as wanted where the one that is taken is, or both are.
+template <class Wanted>
+Known Finder::chosen(const TileValue& value, const Wanted& known_of) {
+  const TileValueId condition = value.operands[0];
+  const Known then = known_of(value.operands[1]), otherwise = known_of(value.operands[2]);
+  const Known taken = either(both(holds(condition, true), then), both(holds(condition, false), otherwise));
+  return either(taken, both(then, otherwise));
 }
 
 // ---------------------------------------------------------------- numbers
@@ -126,12 +137,8 @@ Known Finder::map_equals(const TileValue& value, MapFn fn, double wanted) {
       return extreme_equals(value, -kInfinity, wanted);
     case MapFn::Min:
       return extreme_equals(value, kInfinity, wanted);
-    case MapFn::Where: {
-      const TileValueId then = value.operands[1], otherwise = value.operands[2];
-      const Known first = both(holds(a, true), equals(then, wanted));
-      const Known second = both(holds(a, false), equals(otherwise, wanted));
-      return either(either(first, second), both(equals(then, wanted), equals(otherwise, wanted)));
-    }
+    case MapFn::Where:
+      return chosen(value, [&](TileValueId choice) { return equals(choice, wanted); });
     default:
       return {};
   }
@@ -201,12 +208,8 @@ Known Finder::map_holds(const TileValue& value, MapFn fn, bool wanted) {
       if (!is_logic) return {};
       return wanted == (fn == MapFn::And) ? both(holds(a, wanted), holds(b, wanted))
                                           : either(holds(a, wanted), holds(b, wanted));
-    case MapFn::Where: {
-      const TileValueId then = value.operands[1], otherwise = value.operands[2];
-      const Known first = both(holds(a, true), holds(then, wanted));
-      const Known second = both(holds(a, false), holds(otherwise, wanted));
-      return either(either(first, second), both(holds(then, wanted), holds(otherwise, wanted)));
-    }
+    case MapFn::Where:
+      return chosen(value, [&](TileValueId choice) { return holds(choice, wanted); });
     case MapFn::Eq:
       return same_holds(a, b, wanted);
     case MapFn::Ne:

@@ -44,6 +44,7 @@ class PackFinder {
   std::vector<PackedOperand> run();
 
  private:
+  const Source& source(TileValueId value);
   bool is_contiguous(TileValueId load, AxisId axis) const;
   bool has_vectors(const Source& source, const std::vector<AxisId>& result) const;
   bool stays_through_task(TileValueId operand, TileValueId sum) const;
@@ -58,7 +59,14 @@ class PackFinder {
   const std::vector<AxisId>& shared_;
   std::optional<AxisId> lanes_;
   std::map<TileValueId, AxisId> packed_;
+  std::map<TileValueId, Source> sources_;
 };
+
+const Source& PackFinder::source(TileValueId value) {
+  const auto known = sources_.find(value);
+  return known != sources_.end() ? known->second
+                                 : sources_.emplace(value, source_of(graph_, value)).first->second;
+}
 
 bool PackFinder::is_contiguous(TileValueId load, AxisId axis) const {
   const auto stride = stride_along(graph_, std::get<TileLoad>(graph_[load].op), axis);
@@ -114,7 +122,7 @@ std::optional<AxisId> PackFinder::contiguous_axis(const Source& source) const {
 void PackFinder::turn(TileValueId sum, const std::vector<TileValueId>& factors) {
   const std::vector<AxisId>& result = graph_[sum].axes;
   for (const TileValueId factor : factors) {
-    if (has_vectors(source_of(graph_, factor), result) || packed_.contains(factor)) return;
+    if (has_vectors(source(factor), result) || packed_.contains(factor)) return;
   }
   for (const TileValueId factor : factors) {
     if (!stays_through_task(factor, sum)) continue;
@@ -129,10 +137,10 @@ void PackFinder::turn(TileValueId sum, const std::vector<TileValueId>& factors) 
 
 void PackFinder::compute_once(TileValueId sum, const std::vector<TileValueId>& factors) {
   for (const TileValueId factor : factors) {
-    const Source source = source_of(graph_, factor);
-    if (!source.reads_inputs_only || packed_.contains(factor) || is_plain(factor)) continue;
-    if (has_vectors(source, graph_[sum].axes) || !is_reused(factor, sum)) continue;
-    if (const auto last = contiguous_axis(source)) packed_.emplace(factor, *last);
+    const Source& made_of = source(factor);
+    if (!made_of.reads_inputs_only || packed_.contains(factor) || is_plain(factor)) continue;
+    if (has_vectors(made_of, graph_[sum].axes) || !is_reused(factor, sum)) continue;
+    if (const auto last = contiguous_axis(made_of)) packed_.emplace(factor, *last);
   }
 }
 
@@ -141,9 +149,9 @@ void PackFinder::align(TileValueId operand, TileValueId with) {
   const AxisId lanes = *lanes_;
   const std::vector<AxisId>& axes = graph_[operand].axes;
   if (!contains(axes, lanes) || !contains(graph_[with].axes, lanes) || packed_.contains(operand)) return;
-  const Source source = source_of(graph_, operand);
-  if (!source.reads_inputs_only || source_of(graph_, with).reads_inputs_only) return;
-  const bool is_across = std::any_of(source.loads.begin(), source.loads.end(), [&](TileValueId load) {
+  const Source& made_of = source(operand);
+  if (!made_of.reads_inputs_only || source(with).reads_inputs_only) return;
+  const bool is_across = std::any_of(made_of.loads.begin(), made_of.loads.end(), [&](TileValueId load) {
     const std::vector<AxisId>& own = graph_[load].axes;
     return contains(own, lanes) && std::any_of(own.begin(), own.end(), [&](AxisId axis) {
              return !contains(shared_, axis) && contains(graph_[with].axes, axis) &&
