@@ -92,11 +92,15 @@ std::string key_of(const std::string& source, const Toolchain& toolchain,
   return key + "\n" + source;
 }
 
+struct Compiled {
+  std::shared_ptr<void> library;
+  std::string bytes;
+};
+
 // Compiles, loads from where the compiler wrote, and only then puts it into the cache: a cache that cannot be
 // written, or lies where nothing may be executed, costs time and nothing else.
-Result<std::shared_ptr<void>> compile(const std::string& source, const Toolchain& toolchain,
-                                      const std::vector<std::string>& flags, std::chrono::milliseconds limit,
-                                      std::string* bytes) {
+Result<Compiled> compile(const std::string& source, const Toolchain& toolchain,
+                         const std::vector<std::string>& flags, std::chrono::milliseconds limit) {
   const Workspace workspace;
   const std::string input = workspace.path() + "/kernel.cpp";
   const std::string output = workspace.path() + "/kernel.so";
@@ -119,8 +123,16 @@ Result<std::shared_ptr<void>> compile(const std::string& source, const Toolchain
                        (run.output.empty() ? "" : ": " + first_error(run.output))};
   }
   Result<std::shared_ptr<void>> library = open_library(output);
-  if (library) *bytes = read_file(output);
-  return library;
+  if (!library) return library.unsupported();
+  return Compiled{*std::move(library), read_file(output)};
+}
+
+Result<Compiled> compile_into(KernelCache& cache, const std::string& key, const std::string& source,
+                              const Toolchain& toolchain, const std::vector<std::string>& flags,
+                              std::chrono::milliseconds limit) {
+  Result<Compiled> compiled = compile(complete_source(source), toolchain, flags, limit);
+  if (compiled) cache.store(key, compiled->bytes);
+  return compiled;
 }
 
 }  // namespace
@@ -146,12 +158,9 @@ Result<Module> build(const std::string& source, const Toolchain& toolchain, cons
     Result<std::shared_ptr<void>> library = open_library(*path);
     if (library) return Module(*library, true, ms_since(start));
   }
-  std::string bytes;
-  Result<std::shared_ptr<void>> library =
-      compile(complete_source(source), toolchain, flags, options.limit, &bytes);
-  if (!library) return library.unsupported();
-  cache.store(key, bytes);
-  return Module(*library, false, ms_since(start));
+  const auto compiled = compile_into(cache, key, source, toolchain, flags, options.limit);
+  if (!compiled) return compiled.unsupported();
+  return Module(compiled->library, false, ms_since(start));
 }
 
 Result<std::string> build_object(const std::string& source, const Toolchain& toolchain,
@@ -159,11 +168,9 @@ Result<std::string> build_object(const std::string& source, const Toolchain& too
   const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
   const std::string key = key_of(source, toolchain, flags);
   if (auto known = cache.load(key)) return *std::move(known);
-  std::string bytes;
-  const auto library = compile(complete_source(source), toolchain, flags, options.limit, &bytes);
-  if (!library) return library.unsupported();
-  cache.store(key, bytes);
-  return bytes;
+  auto compiled = compile_into(cache, key, source, toolchain, flags, options.limit);
+  if (!compiled) return compiled.unsupported();
+  return std::move(compiled->bytes);
 }
 
 Result<Module> load_object(std::string_view bytes) {

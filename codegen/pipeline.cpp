@@ -127,6 +127,15 @@ bool is_any_refused(const Planned& planned) {
                      [](const LoweredRegion& region) { return !region.compiled.refusal.empty(); });
 }
 
+// What to plan with instead where a region with products is refused: elementwise operators of the framework
+// would make a product with all its terms in memory.
+std::optional<CompileOptions> without_products(const Planned& planned, const CompileOptions& options) {
+  if (planned.products == 0 || !is_any_refused(planned)) return std::nullopt;
+  CompileOptions library = options;
+  library.products = ProductChoice::Library;
+  return library;
+}
+
 Executable plan_executable(Planned& planned, const Framework& framework) {
   std::vector<CompiledRegion> regions;
   regions.reserve(planned.regions.size());
@@ -195,11 +204,8 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
   Planned planned = plan_regions(graph, options, choose, std::move(times));
   CompiledGraph compiled;
   compiled.modules = build_regions(planned, options, toolchain, cache, progress);
-  if (planned.products > 0 && is_any_refused(planned)) {
-    // Elementwise operators of the framework would make a product with all its terms in memory.
-    CompileOptions library = options;
-    library.products = ProductChoice::Library;
-    return compile_graph(graph, library, framework, toolchain, cache, progress, std::move(planned.times));
+  if (const auto library = without_products(planned, options)) {
+    return compile_graph(graph, *library, framework, toolchain, cache, progress, std::move(planned.times));
   }
   compiled.executable = plan_executable(planned, framework);
   compiled.report = report_of(planned, compiled.executable, options);
@@ -232,10 +238,8 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
 
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework) {
   Planned planned = plan_regions(graph, options, {}, {});
-  if (planned.products > 0 && is_any_refused(planned)) {
-    CompileOptions library = options;
-    library.products = ProductChoice::Library;
-    planned = plan_regions(graph, library, {}, {});
+  if (const auto library = without_products(planned, options)) {
+    planned = plan_regions(graph, *library, {}, {});
   }
   PlannedGraph result;
   result.executable = plan_executable(planned, framework);
