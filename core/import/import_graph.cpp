@@ -109,7 +109,7 @@ class Importer {
       if (!target.starts_with(kOperatorPrefix)) continue;
       const std::string_view overload = target.substr(kOperatorPrefix.size());
       const std::string* operand = first_tensor(node["inputs"]);
-      if (operand == nullptr || overload.find('.') == overload.rfind('.')) continue;
+      if (operand == nullptr) continue;
       const auto found = base_of.find(*operand);
       const std::string base = found == base_of.end() ? *operand : found->second;
       const bool writes = functional_form(overload).has_value();
@@ -220,8 +220,7 @@ class Importer {
     builder_.set_source(source_of(node), overload);
     const std::vector<Argument> arguments = reader_.arguments(node["inputs"]);
     if (overload == kMutation) return import_copy(node, results);
-    const auto functional =
-        overload.find('.') == overload.rfind('.') ? std::nullopt : functional_form(overload);
+    const auto functional = functional_form(overload);
     compute(node, name, functional.value_or(overload), arguments, results);
     const std::string* operand = first_tensor(node["inputs"]);
     if (functional) {

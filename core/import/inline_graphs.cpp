@@ -99,17 +99,16 @@ class Inliner {
 
 void inline_graphs(Json& document) {
   if (!document.is_object()) return;
-  Json inlined = document;
   try {
-    Json& graph = inlined.at("graph_module").at("graph");
-    const Json& nodes = graph.at("nodes");
+    const Json& nodes = document.at("graph_module").at("graph").at("nodes");
     const bool has_any = std::any_of(nodes.begin(), nodes.end(),
                                      [](const Json& node) { return node.at("target") == kWrapper; });
-    if (has_any) Inliner(graph).run();
-  } catch (const std::exception&) {
-    inlined = document;  // what is wrong with it, import says
+    if (!has_any) return;
+    Json inlined = document;
+    Inliner(inlined["graph_module"]["graph"]).run();
+    document = std::move(inlined);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): what is wrong with it, import says
   }
-  document = std::move(inlined);
 }
 
 }  // namespace tilefuse

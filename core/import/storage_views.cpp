@@ -9,13 +9,13 @@ namespace tilefuse::aten {
 namespace {
 
 // Without namespace and overload.
-constexpr std::array<std::string_view, 34> kViewOperators = {
+constexpr std::array<std::string_view, 37> kViewOperators = {
     "alias",    "as_strided",       "atleast_1d", "broadcast_to", "chunk",      "contiguous", "detach",
-    "diagonal", "expand",           "expand_as",  "flatten",      "lift_fresh", "mT",         "movedim",
+    "diagonal", "expand",           "expand_as",  "flatten",      "lift_fresh", "movedim",    "mT",
     "narrow",   "permute",          "ravel",      "reshape",      "reshape_as", "select",     "slice",
     "split",    "split_with_sizes", "squeeze",    "swapaxes",     "swapdims",   "t",          "tensor_split",
-    "to",       "transpose",        "unbind",     "unflatten",    "unfold",     "unsqueeze"};
-constexpr std::array<std::string_view, 3> kMoreViewOperators = {"view", "view_as", "type_as"};
+    "to",       "transpose",        "type_as",    "unbind",       "unflatten",  "unfold",     "unsqueeze",
+    "view",     "view_as"};
 
 std::string_view operator_name(std::string_view overload) {
   const size_t first = overload.find('.') + 1;
@@ -58,6 +58,7 @@ std::optional<Inverse> inverse_of(const IndexMap& map) {
 }  // namespace
 
 std::optional<std::string> functional_form(std::string_view overload) {
+  if (overload.find('.') == overload.rfind('.')) return std::nullopt;
   const std::string_view name = operator_name(overload);
   const size_t start = size_t(name.data() - overload.data());
   std::string result(overload);
@@ -70,10 +71,8 @@ std::optional<std::string> functional_form(std::string_view overload) {
 
 bool makes_views(std::string_view overload) {
   const std::string_view name = operator_name(overload);
-  const auto holds = [&](const auto& names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  return overload.starts_with("aten.") && (holds(kViewOperators) || holds(kMoreViewOperators));
+  return overload.starts_with("aten.") &&
+         std::find(kViewOperators.begin(), kViewOperators.end(), name) != kViewOperators.end();
 }
 
 void StorageViews::add(const std::string& name, const std::string& base) {

@@ -19,7 +19,8 @@
 
 namespace tilefuse::aten {
 
-// "aten.add_.Tensor" -> "aten.add.Tensor"; nullopt: the operator writes into nothing, or has no such form.
+// "aten.add_.Tensor" -> "aten.add.Tensor"; nullopt: the operator writes into nothing, has no such
+// form, or the name is not of the form namespace.name.overload.
 std::optional<std::string> functional_form(std::string_view overload);
 // Whether the operator's result shares memory with its operand, where strides can express it.
 bool makes_views(std::string_view overload);
