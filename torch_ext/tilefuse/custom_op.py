@@ -31,7 +31,7 @@ from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
 from tilefuse.saved_ops import saved_call, write
-from tilefuse.specialise import NotSymbolic, Sizes, scalars_of, tensors_of, trace_backward, trace_forward
+from tilefuse.specialise import NotSymbolic, Sizes, scalars_of, tensors_of, trace_backward, trace_forward, with_tensors
 
 __all__ = ["CustomOp", "decompositions", "op", "save_ops"]
 
@@ -163,7 +163,7 @@ class CustomOp:
         *arguments, grads, wanted = args
         with torch.enable_grad():
             leaves = [t.detach().requires_grad_(bool(wanted >> i & 1)) for i, t in enumerate(tensors_of(arguments))]
-            outputs = self._outputs(*_substituted(arguments, leaves))
+            outputs = self._outputs(*with_tensors(arguments, leaves))
             pairs = [(o, g) for o, g in zip((o for o in outputs if o.is_floating_point()), grads) if o.requires_grad]
             inputs = [leaf for leaf in leaves if leaf.requires_grad]
             made = torch.autograd.grad(
@@ -233,25 +233,12 @@ class CustomOp:
         if suffix:
             return self.backward(*args)
         with torch.no_grad():
-            return self.plain(*_substituted(args, [t.detach() for t in tensors_of(args)]))
+            return self.plain(*with_tensors(args, [t.detach() for t in tensors_of(args)]))
 
 
 def _cast(value: Any, to: torch.dtype) -> Any:
     is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
     return value.to(to) if is_cast else value
-
-
-def _substituted(arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
-    rest = iter(tensors)
-
-    def put(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return next(rest)
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
-            return [next(rest) for _ in value]
-        return value
-
-    return [put(value) for value in arguments]
 
 
 # ---------------------------------------------------------------- schemas and registration

@@ -11,7 +11,7 @@ import torch
 
 from tilefuse.errors import UserError
 from tilefuse.options import Options
-from tilefuse.specialise import tensors_of
+from tilefuse.specialise import is_tensors, tensors_of
 
 __all__ = ["saved_call", "write"]
 
@@ -30,7 +30,7 @@ class _Definition(Protocol):
 def _argument(value: Any) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
         return {"tensor": True}
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+    if is_tensors(value):
         return {"list": len(value)}
     return {"value": list(value) if isinstance(value, tuple) else value}
 

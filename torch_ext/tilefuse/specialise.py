@@ -21,7 +21,9 @@ from torch.utils import _pytree as pytree
 
 from tilefuse.errors import UserError
 
-__all__ = ["NotSymbolic", "Sizes", "Traced", "scalars_of", "tensors_of", "trace_backward", "trace_forward"]
+__all__ = [
+    "NotSymbolic", "Sizes", "Traced", "is_tensors", "scalars_of", "tensors_of", "trace_backward", "trace_forward", "with_tensors",
+]  # fmt: skip
 
 _RELATIONS = {
     sympy.Eq: ("eq", False), sympy.Ne: ("ne", False), sympy.StrictLessThan: ("lt", False), sympy.LessThan: ("le", False),
@@ -42,7 +44,8 @@ class Traced:
     guards: list[tuple[str, str, str]]  # relation, left, right
 
 
-def _is_tensors(value: Any) -> bool:
+def is_tensors(value: Any) -> bool:
+    """Whether it is a list of tensors; an empty list is a list of something else."""
     return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], torch.Tensor)
 
 
@@ -52,14 +55,22 @@ def tensors_of(arguments: Sequence[Any]) -> list[torch.Tensor]:
     for value in arguments:
         if isinstance(value, torch.Tensor):
             found.append(value)
-        elif _is_tensors(value):
+        elif is_tensors(value):
             found.extend(value)
     return found
 
 
 def scalars_of(arguments: Sequence[Any]) -> str:
     """The other arguments, as text."""
-    return ", ".join(repr(v) for v in arguments if not isinstance(v, torch.Tensor) and not _is_tensors(v))
+    return ", ".join(repr(v) for v in arguments if not isinstance(v, torch.Tensor) and not is_tensors(v))
+
+
+def with_tensors(arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
+    """The arguments with other tensors in place of theirs, in the order of ``tensors_of``."""
+    rest = iter(tensors)
+    return [
+        next(rest) if isinstance(v, torch.Tensor) else [next(rest) for _ in v] if is_tensors(v) else v for v in arguments
+    ]
 
 
 # ---------------------------------------------------------------- what may vary
@@ -165,18 +176,11 @@ def _guards(condition: sympy.Basic) -> Iterator[tuple[str, str, str]]:
 
 
 # ---------------------------------------------------------------- tracing
-def _rebuilt(arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> list[Any]:
-    rest = iter(tensors)
-    return [
-        next(rest) if isinstance(v, torch.Tensor) else [next(rest) for _ in v] if _is_tensors(v) else v for v in arguments
-    ]
-
-
 def _exported(name: str, plain: Callable[..., Any], arguments: Sequence[Any], fakes: _Fakes, joint: bool) -> Any:
     count = len(fakes.sizes)
 
     def flat(*values: Any) -> list[torch.Tensor]:
-        result = plain(*_rebuilt(arguments, values[count:]))
+        result = plain(*with_tensors(arguments, values[count:]))
         results = list(result) if isinstance(result, tuple) else [result]
         # Joint graphs may not return views of what they made, and nobody will read these results.
         return [r.clone() if joint and r._is_view() else r for r in results]
@@ -215,7 +219,7 @@ def trace_backward(name: str, plain: Callable[..., Any], args: Sequence[Any], pa
     given = tensors_of(arguments)
     fakes = _Fakes(given, patterns[: len(given)], wanted)
     with tracing(TracingContext(fakes.mode)), fakes.mode, torch.enable_grad():
-        outputs = plain(*_rebuilt(arguments, fakes.tensors))
+        outputs = plain(*with_tensors(arguments, fakes.tensors))
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     module = _exported(name, plain, arguments, fakes, joint=True)
     _complete_inputs(module.graph, len(fakes.sizes) + len(given), [o for o in outputs if o.is_floating_point()])
