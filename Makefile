@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON := $(VENV)/bin/python
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
-SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml')
+SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 
 .PHONY: help demo demo-offline test test-full bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:

@@ -5,21 +5,12 @@
 #include <set>
 
 #include "codegen/plan.h"
+#include "codegen/report_graph.h"
 
 namespace tilefuse {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int64_t kUnknownSize = 2048;
-
-double bytes_of(const TensorSpec& spec, const SizeHints& hints) {
-  const Expr bytes = storage_elements(spec) * int64_t(size_in_bytes(spec.dtype));
-  return double(evaluate(bytes, {}, [&](const std::string& symbol) {
-    const auto found = hints.find(symbol);
-    return found == hints.end() ? kUnknownSize : found->second;
-  }));
-}
 
 double bytes_of(const std::vector<TensorSpec>& specs, const SizeHints& hints) {
   double sum = 0;
@@ -125,6 +116,7 @@ std::string report_json(const ReportFacts& facts) {
               {"target", facts.target},
               {"threads", facts.threads},
               {"regions", regions},
+              {"graph", graph_of_report(facts)},
               {"unfused_edges", edges_json(facts)},
               {"executable", to_text(facts.executable)},
               {"stages", stages}}

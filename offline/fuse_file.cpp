@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <thread>
 
-#include "codegen/pipeline.h"
 #include "core/import/document.h"
 #include "core/import/inline_graphs.h"
-#include "core/import/size_hints.h"
-#include "core/import/storage_views.h"
+#include "offline/explain_file.h"
 #include "offline/fused_program.h"
-#include "offline/program_file.h"
+#include "offline/plan_file.h"
 #include "offline/region_files.h"
 #include "offline/write_archive.h"
 
@@ -22,15 +20,6 @@ constexpr const char* kExtra = "extra/tilefuse/";
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-// What can be said of an operator by its name alone; where it is a guess, on the side of caution.
-CallFacts guessed_facts(const Call& call) {
-  const std::string name = call.op.substr(call.op.find("::") + 2);
-  const bool is_aten = call.op.starts_with("aten::");
-  return {.results_may_alias = !is_aten || aten::makes_views("aten." + name + ".default"),
-          .writes_results = false,
-          .is_ordered = true};
 }
 
 // In the order of the input file, with what is new in front: torch takes the first entry's folder for the
@@ -107,24 +96,24 @@ FuseResult counted(const PlannedGraph& planned) {
 FuseResult fuse_file(const std::string& input, const std::string& output, const FuseOptions& options) {
   const ProgramFile file = ProgramFile::open(input);
   FuseResult result;
-  if (file.archive().has(std::string(kExtra) + "tilefuse.json")) {
+  if (is_fused(file)) {
     result.refusal = "it is fused already";
     copy_archive(file, output, {});
     return result;
   }
-  const Result<Graph> graph = import_program(file);
-  if (!graph) {
-    result.refusal = graph.unsupported().reason;
+  const CompileOptions& compile = options.compile;
+  const Result<PlannedGraph> planned_or = plan_file(file, compile);
+  if (!planned_or) {
+    result.refusal = planned_or.unsupported().reason;
     copy_archive(file, output, {});
     return result;
   }
-  CompileOptions compile = options.compile;
-  compile.hints = captured_size_hints(file.program());
-  const PlannedGraph planned = plan_graph(*graph, compile, {guessed_facts, "none"});
+  const PlannedGraph& planned = *planned_or;
   result = counted(planned);
   std::map<std::string, std::string> replaced;
   const std::vector<std::string> objects = compiled_objects(planned, options, result.warnings);
   for (auto& [name, text] : region_files(planned, compile, objects)) replaced[kExtra + name] = text;
+  replaced[kReportEntry] = stored_report(planned.report);
   std::vector<std::string> operators;
   operators.reserve(planned.regions.size());
   for (size_t r = 0; r < planned.regions.size(); ++r) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "core/canonicalize.h"
 #include "core/result.h"
 #include "offline/base64.h"
+#include "offline/explain_file.h"
 #include "offline/fuse_file.h"
 #include "offline/program_file.h"
 #include "offline/region_files.h"
@@ -146,6 +148,41 @@ TEST_F(OfflineTest, a_fused_program_reads_as_one_and_fusing_it_again_changes_not
   EXPECT_EQ(error_of(once), "");
   EXPECT_EQ(fuse_file(once, twice, {.compile = {}, .embed = false}).refusal, "it is fused already");
   EXPECT_EQ(contents_of(once), contents_of(twice));
+}
+
+TEST_F(OfflineTest, a_fused_file_explains_itself_as_its_program_does) {
+  const std::string fused = path("fused.pt2");
+  fuse_file(kExample, fused, {.compile = {}, .embed = false});
+  const auto report_of = [](const std::string& file) {
+    Json graph = Json::parse(explain_file(file, {}))["graphs"][0];
+    graph["stages"] = graph["milliseconds"] = nullptr;
+    return graph;
+  };
+  const Json report = report_of(fused);
+  EXPECT_EQ(report, report_of(kExample));
+  EXPECT_GE(report["regions"].size(), 1U);
+  EXPECT_GE(report["graph"]["nodes"].size(), report["regions"].size());
+
+  const auto error = [&](const std::function<void(Contents&)>& change) -> std::string {
+    Contents contents = contents_of(fused);
+    change(contents);
+    try {
+      explain_file(pack("tampered.pt2", contents), {});
+    } catch (const UserError& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  const std::string entry = "extra/tilefuse/report.json";
+  EXPECT_THAT(error([&](Contents& c) { c.erase(entry); }), AllOf(HasSubstr(entry), HasSubstr("is missing")));
+  EXPECT_THAT(error([&](Contents& c) { c[entry] = "{"; }), HasSubstr(entry));
+  EXPECT_THAT(error([&](Contents& c) { c[entry] = "[]"; }), AllOf(HasSubstr(entry), HasSubstr("object")));
+  EXPECT_THAT(error([&](Contents& c) {
+                Json document = Json::parse(c[entry]);
+                document["graphs"][0]["regions"][0]["name"] = 7;
+                c[entry] = document.dump();
+              }),
+              AllOf(HasSubstr(entry), HasSubstr("regions[0].name: must be a string")));
 }
 
 TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {

@@ -11,7 +11,7 @@ import sys
 
 BUILD = pathlib.Path("build/release")
 CLEAN = pathlib.Path("build/tidy")
-FOLDERS = ("core", "fusion", "codegen", "offline", "tools", "torch_ext")
+FOLDERS = ("core", "fusion", "codegen", "offline", "page", "tools", "torch_ext")
 
 
 def tracked(*patterns: str) -> list[str]:

@@ -5,7 +5,7 @@ import subprocess
 
 def main() -> None:
     names = subprocess.run(
-        ["git", "ls-files", "--", "*.cpp", "*.h", "*.py"], check=True, capture_output=True, text=True
+        ["git", "ls-files", "--", "*.cpp", "*.h", "*.py", "*.js", "*.css", "*.html"], check=True, capture_output=True, text=True
     ).stdout.split()
     lines = {name: pathlib.Path(name).read_text().count("\n") for name in names}
     folders: dict[str, list[int]] = {}

@@ -3,16 +3,22 @@
 //   tilefuse show model.pt2                      what is in it: state, and the graph as the compiler takes it
 //   tilefuse fuse model.pt2 -o fused.pt2         the same program with fused regions, their kernels embedded
 //   tilefuse fuse model.pt2 -o fused.pt2 --explain --target x86-zen4 --pin layer_norm:lanes=8
+//   tilefuse explain model.pt2 --html out.html   what fusing does, and why not more, as a page; also of a
+//   fused file
 //
 // Exit status: 0, or 2 with the error on standard error.
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/result.h"
+#include "offline/explain_file.h"
 #include "offline/fuse_file.h"
 #include "offline/program_file.h"
+#include "page/report_page.h"
+#include "tools/print_report.h"
 
 namespace {
 
@@ -20,6 +26,7 @@ using Json = nlohmann::json;
 
 struct Arguments {
   std::string input, output, target, numerics = "fast", cxx;
+  std::string json, html, source;
   std::vector<std::string> pins;
   int threads = int(std::max(1U, std::thread::hardware_concurrency()));
   bool explain = false, no_embed = false;
@@ -51,26 +58,36 @@ void add_pin(Json& pins, const std::string& text) {
   pins[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] = text.substr(equals + 1);
 }
 
-void print_report(const Json& report) {
-  for (const Json& region : report.at("regions")) {
-    std::cout << "region " << region.at("name").get<std::string>() << "\n  ops       ";
-    for (const Json& op : region.at("ops")) std::cout << " " << op.get<std::string>();
-    std::cout << "\n  predicted  " << region.at("predicted_us") << " us\n"
-              << region.at("schedule").get<std::string>();
-  }
-  for (const Json& edge : report.at("unfused_edges")) {
-    std::cout << "not fused: %" << edge.at("value").get<std::string>() << " -> %"
-              << edge.at("consumer").get<std::string>() << ": " << edge.at("text").get<std::string>() << "\n";
-  }
-}
-
-void fuse(const Arguments& arguments) {
+tilefuse::CompileOptions compile_options(const Arguments& arguments) {
   Json options = {{"threads", arguments.threads}, {"numerics", arguments.numerics}};
   if (!arguments.target.empty()) options["target"] = arguments.target;
   if (!arguments.cxx.empty()) options["cxx"] = arguments.cxx;
   for (const std::string& pin : arguments.pins) add_pin(options["pins"], pin);
+  return tilefuse::parse_compile_options(options.dump(), tilefuse::read_environment());
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush()) throw tilefuse::UserError(path + ": cannot be written");
+}
+
+void explain(const Arguments& arguments) {
+  const std::string report = tilefuse::explain_file(arguments.input, compile_options(arguments));
+  if (arguments.json == "-")
+    std::cout << report << "\n";
+  else if (!arguments.json.empty())
+    write_file(arguments.json, report + "\n");
+  if (!arguments.html.empty()) write_file(arguments.html, tilefuse::report_page(report, arguments.input));
+  if (!arguments.source.empty()) std::cout << tilefuse::source_of(Json::parse(report), arguments.source);
+  if (arguments.json.empty() && arguments.html.empty() && arguments.source.empty()) {
+    std::cout << tilefuse::report_text(Json::parse(report));
+  }
+}
+
+void fuse(const Arguments& arguments) {
   tilefuse::FuseOptions fusing;
-  fusing.compile = tilefuse::parse_compile_options(options.dump(), tilefuse::read_environment());
+  fusing.compile = compile_options(arguments);
   fusing.embed = !arguments.no_embed;
   const tilefuse::FuseResult result = tilefuse::fuse_file(arguments.input, arguments.output, fusing);
   for (const std::string& warning : result.warnings) std::cerr << "tilefuse: " << warning << "\n";
@@ -78,7 +95,7 @@ void fuse(const Arguments& arguments) {
     std::cout << arguments.output << ": copied as it is: " << result.refusal << "\n";
     return;
   }
-  if (arguments.explain) print_report(Json::parse(result.report));
+  if (arguments.explain) std::cout << tilefuse::report_text(Json{{"graphs", {Json::parse(result.report)}}});
   std::cout << arguments.output << ": " << result.launches << " fused regions (" << result.regions
             << " distinct), " << result.calls << " operators stay with torch\n";
 }
@@ -94,19 +111,29 @@ int main(int argc, char** argv) {
   CLI::App* fusing = app.add_subcommand("fuse", "Fuse a program: .pt2 in, .pt2 out.");
   fusing->add_option("model", arguments.input, "a .pt2 file of torch.export.save")->required();
   fusing->add_option("-o,--output", arguments.output, "the fused .pt2 file")->required();
-  fusing->add_option("--target", arguments.target,
-                     "hardware profile: a name or a file; this machine's unless given");
-  fusing->add_option("--numerics", arguments.numerics, "fast, or eager: round where eager rounds");
-  fusing->add_option("--pin", arguments.pins, "region:decision=value, any number of times");
-  fusing->add_option("--threads", arguments.threads,
-                     "to plan for; the processors of this machine unless given");
+  CLI::App* explaining = app.add_subcommand(
+      "explain", "Show what is fused in a program, with which schedules, and why not the rest.");
+  explaining->add_option("model", arguments.input, "a .pt2 file, exported or fused")->required();
+  explaining->add_option("--html", arguments.html, "write the report as a page, one file");
+  explaining->add_option("--json", arguments.json, "write the report as JSON; - for standard output");
+  explaining->add_option("--source", arguments.source, "print the generated source of one region");
+  for (CLI::App* planning : {fusing, explaining}) {
+    planning->add_option("--target", arguments.target,
+                         "hardware profile: a name or a file; this machine's unless given");
+    planning->add_option("--numerics", arguments.numerics, "fast, or eager: round where eager rounds");
+    planning->add_option("--pin", arguments.pins, "region:decision=value, any number of times");
+    planning->add_option("--threads", arguments.threads,
+                         "to plan for; the processors of this machine unless given");
+  }
   fusing->add_option("--cxx", arguments.cxx, "the C++ compiler for kernels");
   fusing->add_flag("--explain", arguments.explain, "print the regions, and why the rest is not fused");
   fusing->add_flag("--no-embed", arguments.no_embed,
                    "leave the machine code out: who loads the file compiles");
   try {
     app.parse(argc, argv);
-    showing->parsed() ? show(arguments) : fuse(arguments);
+    if (showing->parsed()) show(arguments);
+    if (fusing->parsed()) fuse(arguments);
+    if (explaining->parsed()) explain(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {

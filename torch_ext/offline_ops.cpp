@@ -1,4 +1,5 @@
-// The operators behind tilefuse.fuse and behind loading a fused program with torch.export.load.
+// The operators behind tilefuse.fuse, behind loading a fused program with torch.export.load, and behind
+// pages.
 //
 //   fuse_file(str input, str output, str options_json) -> str
 //     options_json: as for compile, and {"embed": false}. The answer:
@@ -6,6 +7,8 @@
 //   register_regions(str files_json, str origin, bool trusted, str options_json) -> str
 //     files_json: {"tilefuse.json": "...", ...}, the files below extra/tilefuse/. The answer:
 //       {"layer_norm_gelu_0f3a...": "embedded", ...}
+//   report_page(str report_json, str title) -> str
+//     The report as one HTML file.
 #include <torch/library.h>
 
 #include <mutex>
@@ -13,6 +16,7 @@
 
 #include "core/import/document.h"
 #include "offline/fuse_file.h"
+#include "page/report_page.h"
 #include "torch_ext/region_operators.h"
 #include "torch_ext/translate_errors.h"
 
@@ -59,10 +63,15 @@ std::string register_from(const std::string& files_json, const std::string& orig
   });
 }
 
+std::string page_of(const std::string& report_json, const std::string& title) {
+  return translated([&] { return report_page(report_json, title); });
+}
+
 TORCH_LIBRARY_FRAGMENT(tilefuse, library) {
   library.def("fuse_file(str input, str output, str options_json) -> str", &fuse_program);
   library.def("register_regions(str files_json, str origin, bool trusted, str options_json) -> str",
               &register_from);
+  library.def("report_page(str report_json, str title) -> str", &page_of);
 }
 
 }  // namespace

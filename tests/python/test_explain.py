@@ -47,6 +47,28 @@ def test_regions_show_operators_source_schedule_and_cost(report):
     assert any("test_explain.py" in line for region in regions for line in region["user_source"])
 
 
+def test_the_graph_of_the_report_holds_every_region_and_every_edge(report):
+    for graph in report.json()["graphs"]:
+        nodes, edges, launches = (graph["graph"][key] for key in ("nodes", "edges", "launches"))
+        uses = [launches.count(region) for region in range(len(graph["regions"]))]
+        assert uses == [region["uses"] for region in graph["regions"]]
+        assert {node["launch"] for node in nodes} == {None, *range(len(launches))}
+        for node in nodes:
+            assert (node["launch"] is None) == (node["kind"] != "operator")
+            if node["launch"] is not None:
+                assert node["origin"] in graph["regions"][launches[node["launch"]]]["ops"]
+        assert all(edge["from"] < edge["to"] and edge["bytes"] > 0 for edge in edges)
+        # An edge between two computing nodes or calls is inside of one launch, or has a reason.
+        reasons = {(edge["value"], edge["consumer"]) for edge in graph["unfused_edges"]}
+        computing = [edge for edge in edges if nodes[edge["from"]]["kind"] in ("operator", "call")]
+        assert computing
+        for edge in computing:
+            first, second = nodes[edge["from"]], nodes[edge["to"]]
+            inside = first["launch"] is not None and first["launch"] == second["launch"]
+            assert inside != ((edge["value"], second["name"]) in reasons)
+        assert len(reasons) == len(graph["unfused_edges"])
+
+
 def test_text_names_regions_and_reasons(report):
     text = str(report)
     reasons = {edge["reason"] for graph in report.json()["graphs"] for edge in graph["unfused_edges"]}

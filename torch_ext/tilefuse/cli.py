@@ -25,7 +25,8 @@ _PROGRAM = pathlib.Path(__file__).parent / "bin" / "tilefuse"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, or 2 after an error that the user can mend."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] in (["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
+    explains_file = given[:1] == ["explain"] and any(argument.endswith(".pt2") for argument in given)
+    if explains_file or given[:1] in (["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
         return subprocess.run([_PROGRAM, *given], check=False).returncode
     options = _parser().parse_args(given)
     console = Console(highlight=False, soft_wrap=True)
@@ -55,8 +56,10 @@ def _parser() -> argparse.ArgumentParser:
         "model",
         nargs="?",
         default="tilefuse.demo:model_and_inputs",
-        help="package.module:function; the function returns (model, inputs). Default: the model of the demo",
+        help="package.module:function; the function returns (model, inputs). Default: the model of the demo. "
+        "Or a .pt2 file, exported or fused",
     )
+    explain.add_argument("--html", metavar="FILE", help="write the report as a page, one file")
     explain.add_argument("--json", metavar="FILE", help="write the report as JSON; - for standard output")
     explain.add_argument("--source", metavar="REGION", help="print the generated source of one region")
 
@@ -110,6 +113,8 @@ def _explain(options: argparse.Namespace, console: Console) -> int:
     model, inputs = _load(options.model)
     with torch.no_grad():
         report = explain(model, *inputs)
+    if options.html:
+        report.html(options.html, title=options.model)
     if options.json == "-":
         print(json.dumps(report.json(), indent=2))
     elif options.json:
@@ -120,7 +125,7 @@ def _explain(options: argparse.Namespace, console: Console) -> int:
         except KeyError:
             names = ", ".join(str(region["name"]) for region in report.regions())
             raise UserError(f"no region {options.source!r}; there are: {names}") from None
-    else:
+    elif not options.html:
         console.print(str(report), markup=False)
     return 0
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from tilefuse.backend import CompiledGraph, backend, collect_graphs
+from tilefuse.errors import UserError
 from tilefuse.library import operators
 
 __all__ = ["Report", "explain"]
 
+_NO_GRAPH: dict[str, list[Any]] = {"launches": [], "nodes": [], "edges": []}
+
 
 class Report:
-    """The answer of ``explain``. ``print`` it, or take ``json()`` (schema: configs/explain.schema.json)."""
+    """The answer of ``explain``. ``print`` it, take ``json()`` (schema: configs/explain.schema.json), or look at ``html``."""
 
     def __init__(self, graphs: Sequence[CompiledGraph]) -> None:
         self._graphs = [_graph_report(graph) for graph in graphs]
@@ -34,6 +39,14 @@ class Report:
             if candidate["name"] == region:
                 return candidate["source"]
         raise KeyError(region)
+
+    def html(self, path: str | os.PathLike[str], title: str = "TileFuse") -> None:
+        """Writes the report as one HTML file that needs nothing else: the graph as a picture, and all about what is clicked."""
+        try:
+            page = operators().report_page(json.dumps(self.json()), title)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        pathlib.Path(path).write_text(page, encoding="utf-8")
 
     def __str__(self) -> str:
         return "\n".join(line for graph in self._graphs for line in _lines(graph))
@@ -55,7 +68,7 @@ def explain(model: Callable[..., Any], *inputs: Any, options: Mapping[str, Any] 
 def _graph_report(graph: CompiledGraph) -> dict[str, Any]:
     base: dict[str, Any] = {"role": graph.role, "milliseconds": graph.milliseconds}
     if graph.answer["op"] is None:
-        return base | {"fallback_reason": graph.answer["fallback_reason"], "regions": [], "unfused_edges": []}
+        return base | {"fallback_reason": graph.answer["fallback_reason"], "regions": [], "graph": _NO_GRAPH, "unfused_edges": []}
     return base | json.loads(operators().report(graph.answer["report_id"]))
 
 

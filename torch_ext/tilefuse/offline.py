@@ -27,6 +27,7 @@ from tilefuse.options import Options
 __all__ = ["fuse", "fuse_file", "know_fused_files", "trusted_files"]
 
 _EXTRA = "extra/tilefuse/"
+_REPORT = "extra/tilefuse/report.json"  # for explain
 _trusting = False
 
 
@@ -67,7 +68,8 @@ def trusted_files() -> Iterator[None]:
 
 
 def _register(reader: Any, names: list[str]) -> None:
-    files = {n.removeprefix(_EXTRA): reader.read_string(n) for n in names if n.startswith(_EXTRA)}
+    wanted = (name for name in names if name.startswith(_EXTRA) and name != _REPORT)
+    files = {name.removeprefix(_EXTRA): reader.read_string(name) for name in wanted}
     if not files:
         return
     settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})

@@ -1,0 +1,13 @@
+// The stages up to source for the program of a .pt2 file, with no torch: what fusing and explaining it share.
+#pragma once
+#include "codegen/pipeline.h"
+#include "offline/program_file.h"
+
+namespace tilefuse {
+
+bool is_fused(const ProgramFile& file);
+
+// Unsupported: the program as a whole stays with the framework, for this reason.
+Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options);
+
+}  // namespace tilefuse

@@ -1,0 +1,16 @@
+// A report of explain as text for a terminal.
+//
+//   region native_layer_norm_gelu
+//     ops        aten.native_layer_norm.default, aten.gelu.default
+//     predicted  0.9 us
+//     schedule ...
+//   not fused: %x -> %y: cannot fuse: aten::sort runs with the framework
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tilefuse {
+std::string report_text(const nlohmann::json& report);
+// The generated source of a region. UserError: there is none of that name.
+std::string source_of(const nlohmann::json& report, const std::string& region);
+}  // namespace tilefuse
