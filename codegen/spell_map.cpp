@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "core/result.h"
@@ -100,6 +101,24 @@ Code spell_cast(const MapOperand& operand, DType to) {
   return call("convert", {operand.code}, {to});
 }
 
+// Splat or not.
+bool is_literal_number(const Code& code) {
+  const auto* splat = std::get_if<FunctionCall>(&code.kind);
+  if (splat != nullptr && splat->function == "splat") return is_literal_number(splat->arguments[0]);
+  const auto* literal = std::get_if<Literal>(&code.kind);
+  return literal != nullptr && !std::isnan(to_double(literal->value));
+}
+
+// Where only one side can be NaN, one instruction takes it along: max_num keeps what is not a number in its
+// second argument.
+std::optional<Code> spell_extreme(MapFn fn, const std::vector<Code>& codes, DType result) {
+  if ((fn != MapFn::Max && fn != MapFn::Min) || !is_float(result)) return std::nullopt;
+  const char* function = fn == MapFn::Max ? "max_num" : "min_num";
+  if (is_literal_number(codes[0])) return call(function, {codes[0], codes[1]});
+  if (is_literal_number(codes[1])) return call(function, {codes[1], codes[0]});
+  return std::nullopt;
+}
+
 // Scalars narrower than int are promoted by the language; the result is brought back.
 Code narrowed(Code code, DType dtype, bool is_vector) {
   const bool promoted = dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16;
@@ -126,6 +145,7 @@ Code spell_map(MapFn fn, const std::vector<MapOperand>& operands, DType result) 
     return call(mask_function(fn), std::move(codes));
   }
   if (const auto op = operator_of(fn)) return narrowed(operate(*op, std::move(codes)), result, is_vector);
+  if (auto extreme = spell_extreme(fn, codes, result)) return *std::move(extreme);
   return call(runtime_name(fn), std::move(codes));
 }
 
