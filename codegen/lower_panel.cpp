@@ -16,7 +16,7 @@ std::vector<AxisId> LaunchLowering::loop_order() const {
       panel_axes.insert(panel_axes.end(), axes.begin(), axes.end());
     }
   }
-  std::vector<AxisId> order = parallel_loop_order(schedule_, panel_axes);
+  std::vector<AxisId> order = parallel_loop_order(structure_, schedule_, panel_axes);
   if (!facts_.lanes_are_parallel) std::erase(order, schedule_.lane_axis.value_or(AxisId{~0U}));
   return order;
 }

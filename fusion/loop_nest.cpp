@@ -21,7 +21,7 @@ bool varies(const Access& access, AxisId axis) { return access.varies_along(axis
 
 // Lines at a distance that divides a page share the sets of a cache: as many times more of it are taken.
 double crowding(const AxisAccess& along, double trips, double run_bytes, const Access& access) {
-  if (!access.is_shared || along.kind != AxisAccess::Kind::Strided) return 1;
+  if (along.kind != AxisAccess::Kind::Strided) return 1;
   const auto distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
   return std::clamp(double(distance) / run_bytes, 1.0, std::max(1.0, trips));
 }
@@ -77,7 +77,7 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
                               column = column_axis(schedule);
   std::vector<NestLoop> outside, inside;  // of the loop over lanes
   const std::vector<AxisId> packed = panel_axes(facts, schedule);
-  const std::vector<AxisId> order = parallel_loop_order(schedule, packed);
+  const std::vector<AxisId> order = parallel_loop_order(facts.structure, schedule, packed);
   const auto lane_place = std::find(order.begin(), order.end(), lane);
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis == lane) continue;

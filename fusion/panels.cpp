@@ -20,11 +20,15 @@ bool packs_panels(const Structure& structure, const Schedule& schedule) {
   return !structure.reductions.empty() && !schedule.staged.empty();
 }
 
-std::vector<AxisId> parallel_loop_order(const Schedule& schedule, const std::vector<AxisId>& panel_axes) {
+std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
+                                        const std::vector<AxisId>& panel_axes) {
+  const auto contains = [](const std::vector<AxisId>& axes, AxisId axis) {
+    return std::find(axes.begin(), axes.end(), axis) != axes.end();
+  };
   std::vector<AxisId> outside, inside, lane;
   for (const AxisTile& tile : schedule.grid) {
-    const bool varies = std::find(panel_axes.begin(), panel_axes.end(), tile.axis) != panel_axes.end();
-    const bool is_inside = !panel_axes.empty() && !varies;
+    const bool is_panel = !panel_axes.empty() && !contains(panel_axes, tile.axis);
+    const bool is_inside = is_panel || (schedule.staged.empty() && contains(structure.copied, tile.axis));
     (tile.axis == schedule.lane_axis ? lane : is_inside ? inside : outside).push_back(tile.axis);
   }
   std::vector<AxisId> order = std::move(outside);

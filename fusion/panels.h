@@ -24,6 +24,8 @@ bool packs_panels(const Structure& structure, const Schedule& schedule);
 
 // The parallel axes, the lane axis among them, as their loops stand in a task, outermost first. `panel_axes`:
 // those along which a packed load varies; empty: there is none, and a parallel lane axis goes last.
-std::vector<AxisId> parallel_loop_order(const Schedule& schedule, const std::vector<AxisId>& panel_axes);
+// Where nothing is staged, copied axes go inside.
+std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
+                                        const std::vector<AxisId>& panel_axes);
 
 }  // namespace tilefuse

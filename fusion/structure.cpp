@@ -8,6 +8,8 @@
 namespace tilefuse {
 namespace {
 
+constexpr int64_t kMostCopies = 8;  // each is a stream of stores of its own
+
 std::vector<AxisId> walked_axes(const TileValue& value) {
   if (const TileReduce* reduce = std::get_if<TileReduce>(&value.op)) return reduce->axes;
   if (const TileScan* scan = std::get_if<TileScan>(&value.op)) return {scan->axis};
@@ -78,6 +80,22 @@ void assign_levels(const TileGraph& graph, Structure& structure) {
   }
 }
 
+void find_copied_axes(const TileGraph& graph, Structure& structure) {
+  const bool computes = std::any_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
+    return std::holds_alternative<TileMap>(value.op) && !value.axes.empty();
+  });
+  if (!computes || !structure.reductions.empty()) return;
+  int64_t copies = 1;
+  for (const AxisId axis : structure.parallel) {
+    const bool varies = std::any_of(graph.values.begin(), graph.values.end(),
+                                    [&](const TileValue& value) { return contains(value.axes, axis); });
+    const auto extent = graph[axis].extent.constant();
+    if (varies || !extent || copies * *extent > kMostCopies) continue;
+    copies *= *extent;
+    structure.copied.push_back(axis);
+  }
+}
+
 std::optional<Expr> coefficient_along(const Expr& offset, AxisId axis) {
   const int index = static_cast<int>(axis.index);
   if (!uses_index(offset, index)) return Expr(0);
@@ -120,6 +138,7 @@ Result<Structure> analyze_structure(const TileGraph& graph) {
   }
   if (auto refusal = check_coverage(graph, structure)) return *std::move(refusal);
   assign_levels(graph, structure);
+  find_copied_axes(graph, structure);
   return structure;
 }
 

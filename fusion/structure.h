@@ -13,6 +13,9 @@ namespace tilefuse {
 struct Structure {
   std::vector<AxisId> parallel;         // outermost first
   std::vector<AxisId> reduced;          // outermost first; the axis of scans, too
+  // Parallel axes of a few elements that nothing varies along but stores: what is computed once is stored for
+  // each of them. None in a region that reduces.
+  std::vector<AxisId> copied;
   std::vector<TileValueId> reductions;  // reduces and scans, in dependence order
   // level[v]: how many reductions lie one behind the other before v can be computed. Reductions of level n
   // run in pass n (their element has level n); a store or map of level n that varies along a reduced axis,

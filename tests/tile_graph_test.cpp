@@ -241,6 +241,20 @@ TEST(TileGraph, parse_errors_name_their_place) {
               HasSubstr("there is no axis k"));
 }
 
+TEST(Structure, an_axis_of_a_few_copies_is_copied) {
+  const auto copied = [](const std::string& batch) {
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph mask {\n  axes b: " + batch + ", j: 64, k: 64\n  buffers %y: f32[" + batch +
+        ", 64, 64] out\n  %0 = index k : i64[k]\n  %1 = index j : i64[j]\n  %2 = le(%0, "
+        "%1) : bool[j, k]\n  %3 = constant 0 : f32[]\n  %4 = constant -1 : f32[]\n  %5 = "
+        "where(%2, %3, %4) : f32[j, k]\n  store %5 -> %y[b*4096 + j*64 + k]\n}\n");
+    return analyze_structure(graph)->copied;
+  };
+  EXPECT_EQ(copied("4"), std::vector<AxisId>{AxisId{0}});
+  EXPECT_TRUE(copied("64").empty());  // streams enough to get in each other's way
+  EXPECT_TRUE(copied("B").empty());
+}
+
 TEST(Structure, strides_and_breakpoints) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph g {
   axes i: 8, j: 64
