@@ -264,6 +264,7 @@ std::string Calibration::run() {
   }
   Json profile = {{"name", "host"}, {"kind", "cpu"}};
   profile["vector_bytes"] = quantity(base_.vector_bytes, "bytes", taken);
+  profile["datapath_bytes"] = quantity(base_.datapath_bytes, "bytes", taken);
   profile["vector_registers"] = quantity(base_.vector_registers, "registers", taken);
   profile["cores"] = quantity(cores, "cores", "operating system");
   profile["clock_ghz"] = quantity(clock_ghz_, "GHz", "measured");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
@@ -12,9 +13,17 @@ namespace {
 
 // Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
 constexpr double kExposedLatency = 0.5;
+constexpr double kWrittenOutShare = 0.1;
+constexpr int64_t kFewElements = 8;
 constexpr double kScalarShare = 0.5;  // of a vector's cycles: more of the narrow instructions go side by side
 // Of counting and branching, once an iteration: what unrolling saves beside the chains.
 constexpr double kIterationCycles = 0.5;
+// What a polynomial or a division waits for itself where an iteration has no other.
+constexpr double kAloneFactor = 1.15;
+// Of an element whose line lies in L2, because the lines of one iteration are more than their sets of L1
+// hold.
+constexpr double kCrowdedLoadCycles = 1.7, kCrowdedStoreCycles = 5;
+constexpr int64_t kLineBytes = 64, kPageBytes = 4096;  // L1 tells lines apart by their place in a page
 
 std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
   std::vector<bool> mask(count, false);
@@ -51,9 +60,14 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     : graph_(graph),
       target_(target),
       facts_(facts),
-      rates_{target.rate("rate.load"),      target.rate("rate.store"),
-             target.rate("rate.permute"),   target.rate("chain.add_f32"),
-             target.rate("latency.reduce"), target.rate("clk_per_element.gather")},
+      rates_{target.rate("rate.load"),
+             target.rate("rate.store"),
+             target.rate("rate.permute"),
+             target.rate("chain.add_f32"),
+             target.rate("latency.reduce"),
+             target.rate("clk_per_element.gather"),
+             target.rate("clk_per_element.strided_load"),
+             target.rate("clk_per_element.strided_store")},
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
   for (const TileValue& value : graph.values) {
@@ -87,11 +101,39 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     store_axes_.push_back(std::move(walked));
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
+  is_written_out_ = is_written_out();
+}
+
+// Without lanes, a compiler writes out a last axis of a few elements, and finds vectors along the next one:
+// where all is 4 bytes wide, in straight lines, and without calls.
+bool ComputeCost::is_written_out() const {
+  const auto few = [&](AxisId axis) {
+    const auto extent = graph_[axis].extent.constant();
+    return extent && *extent <= kFewElements;
+  };
+  const auto is_plain = [&](const TileValue& value) {
+    const bool fits = size_in_bytes(value.dtype) == 4 && info(value.dtype).compute == value.dtype;
+    return fits && cycles_per_register(graph_, value, target_).whole == 0;
+  };
+  const auto is_straight = [&](const Access& access) {
+    return std::none_of(access.along.begin(), access.along.end(),
+                        [](const AxisAccess& along) { return along.kind == AxisAccess::Kind::Irregular; });
+  };
+  const std::vector<AxisId>& reduced = facts_.structure.reduced;
+  const AxisId last{uint32_t(graph_.axes.size()) - 1};
+  return graph_.axes.size() > 1 && few(last) && std::all_of(reduced.begin(), reduced.end(), few) &&
+         std::all_of(graph_.values.begin(), graph_.values.end(), is_plain) &&
+         std::all_of(facts_.accesses.begin(), facts_.accesses.end(), is_straight);
+}
+
+double ComputeCost::scalar_share(const Lanes& lanes) const {
+  return !lanes.axis && is_written_out_ ? kWrittenOutShare : kScalarShare;
 }
 
 // As lanes_stand_in_pairs has it.
 ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
-  Lanes lanes{schedule.lanes, schedule.lane_axis, false};
+  Lanes lanes{schedule.lanes, schedule.lane_axis, false, schedule.lanes * schedule.unroll,
+              schedule.unroll * schedule.rows * schedule.columns == 1};
   if (!lanes.axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return lanes;
   const bool meets_parts = schedule.split > 1 && !facts_.structure.is_reduced(*lanes.axis);
   lanes.in_pairs = !meets_parts && pairs_along_[lanes.axis->index];
@@ -108,8 +150,11 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   const bool vector = lanes.axis && axes_[value.index][lanes.axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
-  cycles.add(vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index],
-             vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : kScalarShare);
+  PortCycles each = vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index];
+  const double registers =
+      vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : scalar_share(lanes);
+  if (vector) each.whole *= std::max(1.0, registers) / registers * (lanes.is_alone ? kAloneFactor : 1);
+  cycles.add(each, registers);
   if (staged && shared_[value.index]) {  // from the panel, as it is computed with
     return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
   }
@@ -122,19 +167,36 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     cycles.load *= 2;
     cycles.shuffle += 1 / rates_.permute;
   } else {
-    cycles.whole += lanes.count * rates_.gather;
+    const bool has_stride = access->along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
+    const double crowded = crowds_sets(*access, lanes) ? kCrowdedLoadCycles : 0;
+    cycles.whole += lanes.count * ((has_stride ? rates_.strided_load : rates_.gather) + crowded);
   }
   return cycles;
 }
 
+// Whether lines that are walked side by side push each other out of L1 before their other elements are
+// wanted.
+bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
+  const AxisAccess& along = access.along[lanes.axis->index];
+  if (along.kind != AxisAccess::Kind::Strided) return false;
+  const int64_t distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
+  const double places = double(kPageBytes) / double(std::max(distance, kLineBytes));
+  return lanes.at_once > places * double(target_.l1_bytes) / double(kPageBytes);
+}
+
 PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   const bool vector = lanes.axis && store_axes_[store][lanes.axis->index];
-  if (!vector) return store_cycles_[store];
+  PortCycles one;
+  one.add(store_cycles_[store], !lanes.axis && is_written_out_ ? kWrittenOutShare : 1);
+  if (!vector) return one;
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
   PortCycles cycles;
   cycles.add(lanes.in_pairs ? paired_store_cycles_[store] : store_cycles_[store],
              registers_of_vector(dtype, lanes.count, target_));
-  if (scattered(*store_access_[store], lanes.axis)) cycles.whole += lanes.count * rates_.gather;
+  const Access& access = *store_access_[store];
+  if (!scattered(access, lanes.axis)) return cycles;
+  const double crowded = crowds_sets(access, lanes) ? kCrowdedStoreCycles : 0;
+  cycles.whole += lanes.count * (rates_.strided_store + crowded);
   return cycles;
 }
 
@@ -176,12 +238,16 @@ double ComputeCost::chain_cycles(TileValueId reduction, double times, const Sche
   return times / rates_.chain / vectors / schedule.rows / schedule.columns;
 }
 
-double ComputeCost::horizontal_cycles(TileValueId reduction, const Schedule& schedule) const {
+double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
-  double points = 1;
-  for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
+  double all_points = 0;
+  for (const TileValueId reduction : facts_.structure.reductions) {
+    double points = 1;
+    for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
+    all_points += points;
+  }
   const double accumulators = std::log2(schedule.unroll) / rates_.chain;  // added up before
-  return points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows / schedule.columns;
+  return all_points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows / schedule.columns;
 }
 
 // How often accumulators in scratch are read and written: once for the rows added side by side, once to
@@ -222,14 +288,13 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
                                 const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   PortCycles cycles = keep_cycles(pass, passes, nest, schedule);
   cycles.add(stores_of_pass(pass, nest, schedule), 1);
-  double chain = 0, horizontal = 0;
+  double chain = 0;
   for (TileValueId value : passes[pass]) {
     const double times = executions(nest, schedule, axes_[value.index]);
     cycles.add(value_cycles(value, lanes_of(schedule), is_staged(value, schedule)), times);
     const TileOp& op = graph_[value].op;
     if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
     chain = std::max(chain, chain_cycles(value, times, schedule));
-    horizontal += horizontal_cycles(value, schedule);
     const double visits = scratch_visits(value, times, nest, schedule);
     cycles.load += visits / rates_.load;
     cycles.store += visits / rates_.store;
@@ -238,7 +303,8 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
   const double rows =
       schedule.accumulate_in_scratch ? scratch_rows(facts_) : schedule.rows * schedule.columns;
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
-  return std::max(cycles.total(), chain) + horizontal + iterations * kIterationCycles;
+  const double share = scalar_share(lanes_of(schedule)) / kScalarShare;  // of iterations that are left
+  return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
 }
 
 double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {

@@ -19,6 +19,8 @@ class ComputeCost {
                      const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // Values that vary along no reduced axis, with their stores: once for an element of the parallel axes.
   double outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  // Of lanes that come together at the end of a row: nothing else is done meanwhile.
+  double horizontal_cycles(const Schedule& schedule) const;
   double packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // At most the cycles of all passes and of what is outside, for any schedule with these lanes.
   double lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
@@ -29,22 +31,26 @@ class ComputeCost {
     int count = 1;
     std::optional<AxisId> axis;
     bool in_pairs = false;
+    int at_once = 0;        // elements of an iteration; 0: not settled
+    bool is_alone = false;  // one vector an iteration
   };
   Lanes lanes_of(const Schedule& schedule) const;
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
+  bool crowds_sets(const Access& access, const Lanes& lanes) const;
   PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                          const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
   double scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
                         const Schedule& schedule) const;
-  double horizontal_cycles(TileValueId reduction, const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
   bool in_a_pass(TileValueId value) const;
+  bool is_written_out() const;
+  double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
 
   struct Rates {  // of the profile, looked up once
-    double load, store, permute, chain, horizontal, gather;
+    double load, store, permute, chain, horizontal, gather, strided_load, strided_store;
   };
 
   const TileGraph& graph_;
@@ -53,8 +59,9 @@ class ComputeCost {
   Rates rates_;
   std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
-  std::vector<bool> pairs_along_;                                // by axis
-  std::vector<std::vector<bool>> axes_;                          // by value: the axes its work is done along
+  bool is_written_out_ = false;
+  std::vector<bool> pairs_along_;        // by axis
+  std::vector<std::vector<bool>> axes_;  // by value: the axes its work is done along
   std::vector<std::vector<bool>> store_axes_;
   std::vector<const Access*> access_;        // by value: of a load
   std::vector<bool> shared_;                 // by value: a load that may be packed

@@ -152,7 +152,7 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
     parts.dram += std::exchange(dram, 0);
   }
   parts.starts = (loop_starts(nest, schedule) * double(passes.size()) + rates_.tile_start * tasks +
-                  correction_cycles(schedule)) *
+                  correction_cycles(schedule) + compute_.horizontal_cycles(schedule)) *
                  us_per_cycle * busiest;
   parts.combine = combine_us(schedule, threads);
   parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);

@@ -63,7 +63,7 @@ bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; 
 
 double registers_of_vector(DType dtype, int lanes, const Target& target) {
   const int held = std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute));
-  return std::max(1.0, double(lanes) * held / target.vector_bytes);
+  return std::max(double(target.datapath_bytes), double(lanes) * held) / target.vector_bytes;
 }
 
 void PortCycles::add(const PortCycles& other, double times) {

@@ -5,7 +5,8 @@
 
 namespace tilefuse {
 
-// Registers that a vector of so many lanes of a type takes; at least one.
+// Registers that a vector of so many lanes of a type takes: the share of one that the data path does at a
+// time at least.
 double registers_of_vector(DType dtype, int lanes, const Target& target);
 
 // Cycles by where instructions wait: ports work side by side, so the busiest one counts; divisions and

@@ -53,6 +53,7 @@ class PreferenceWriter : private RuleWriter {
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool moves_small_elements() const;
+  bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
   double walked_bytes() const;
   double most_in_a_pass() const;  // reductions
@@ -102,7 +103,14 @@ void PreferenceWriter::prefer_lanes() {
   }
 }
 
-// Unrolled accumulators hide the latency of a reduction; small elements are loaded and stored in pairs.
+bool PreferenceWriter::computes_dear_values() const {
+  return std::any_of(graph_.values.begin(), graph_.values.end(), [&](const TileValue& value) {
+    return cycles_per_register(graph_, value, target_).whole >= kDearCycles;
+  });
+}
+
+// Unrolled accumulators hide the latency of a reduction, and so do the vectors of dear functions; small
+// elements are loaded and stored in pairs.
 void PreferenceWriter::prefer_unroll() {
   for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
     for (const DecisionValue& lanes : domain(system_.lanes)) {
@@ -114,7 +122,7 @@ void PreferenceWriter::prefer_unroll() {
     }
   }
   if (structure_.reductions.empty() || facts_.has_scan) {
-    const int most = !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
+    const int most = computes_dear_values() ? 4 : !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
     require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
     return;
   }

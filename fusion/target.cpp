@@ -64,6 +64,7 @@ void read_sizes(const Profile& profile, Target& target) {
   if ((target.vector_bytes & (target.vector_bytes - 1)) != 0) {
     profile.fail("vector_bytes", "must be a power of two, got " + std::to_string(target.vector_bytes));
   }
+  target.datapath_bytes = static_cast<int>(profile.integer("datapath_bytes", 4, target.vector_bytes));
   target.vector_registers = static_cast<int>(profile.integer("vector_registers", 8, 256));
   target.cores = static_cast<int>(profile.integer("cores", 1, 4096));
   target.clock_ghz = profile.quantity("clock_ghz", profile.field("clock_ghz"));

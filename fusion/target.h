@@ -12,6 +12,7 @@ struct Target {
   std::string name;  // "x86-zen4"
   std::string kind;  // "cpu"
   int vector_bytes = 32;
+  int datapath_bytes = 32;  // of a vector done at a time; narrower vectors take as long
   int vector_registers = 16;
   int cores = 1;
   double clock_ghz = 3.0;

@@ -9,8 +9,9 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
-constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
-constexpr double kRestartBytes = 256;       // what a jump costs from L3: as much as so many bytes more
+constexpr double kSequentialBytes = 4096;  // a piece this long costs what a straight walk costs
+constexpr double kRestartBytes = 256;      // what a jump to another page costs from L3: as so many bytes more
+constexpr double kNearRestartBytes = 16;   // and one within it
 constexpr double kPageRestartBytes = 4096;  // and to a page whose address is not remembered
 constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
@@ -282,7 +283,7 @@ double TrafficCost::piece_factor(const Access& access, const MemoryWalk& walk) c
       access.along.begin(), access.along.end(),
       [&](const AxisAccess& along) { return double(along.stride * access.element_bytes) >= kPageBytes; });
   const bool forgets = access.is_shared && jumps_pages && facts_.home_bytes > kRememberedBytes;
-  const double restart = forgets ? kPageRestartBytes : kRestartBytes;
+  const double restart = forgets ? kPageRestartBytes : jumps_pages ? kRestartBytes : kNearRestartBytes;
   return 1 + restart / std::max(kLineBytes, walk.run_bytes);
 }
 

@@ -112,11 +112,48 @@ TEST(CostModel, counts_the_instructions_of_a_sum) {
   };
   const double counting = 0.5 * vectors;  // half a cycle an iteration
   const auto cycles = [&] { return compute.pass_cycles(0, passes, loop_nest(facts, schedule), schedule); };
-  EXPECT_NEAR(cycles(), vectors / target.rate("chain.add_f32") + horizontal(0) + counting,
-              1e-6);  // one chain
+  EXPECT_NEAR(cycles(), vectors / target.rate("chain.add_f32") + counting, 1e-6);  // one chain
+  EXPECT_NEAR(compute.horizontal_cycles(schedule), horizontal(0), 1e-6);
   schedule.unroll = 4;
-  EXPECT_NEAR(cycles(), vectors / target.rate("rate.load") + horizontal(2) + counting / 4,
-              1e-6);  // the load port
+  EXPECT_NEAR(cycles(), vectors / target.rate("rate.load") + counting / 4, 1e-6);  // the load port
+  EXPECT_NEAR(compute.horizontal_cycles(schedule), horizontal(2), 1e-6);
+}
+
+// Of a column of 16 lanes: as elements, and dearer where more lines fall into a set of L1 than it has ways.
+TEST(CostModel, counts_elements_that_lie_apart) {
+  const Target target = load_target("x86-zen4");
+  const auto cycles_of = [&](const std::string& stride, int unroll) {
+    const TileGraph graph =
+        parse_tile_graph("tile_graph turned {\n  axes i: 64, j: 64\n  buffers %x: f32[64, " + stride +
+                         "] in, %y: f32[64, 64] out\n  %0 = load %x[j*" + stride +
+                         " + i] : f32[i, j]\n  store %0 -> %y[i*64 + j]\n}\n");
+    const RegionFacts facts = facts_of(graph);
+    Schedule schedule;
+    schedule.lanes = 16;
+    schedule.unroll = unroll;
+    schedule.lane_axis = AxisId{1};
+    schedule.grid = {{AxisId{0}, 0}, {AxisId{1}, 0}};
+    return ComputeCost(graph, target, facts).outside_cycles(loop_nest(facts, schedule), schedule);
+  };
+  const double elements = 64 * 64, stores = elements / 16 / target.rate("rate.store");
+  EXPECT_NEAR(cycles_of("100", 1), elements * target.rate("clk_per_element.strided_load") + stores, 1e-6);
+  EXPECT_EQ(cycles_of("512", 1), cycles_of("100", 1));              // 2 sets of 8 ways
+  EXPECT_GT(cycles_of("512", 2), cycles_of("512", 1) + elements);   // 32 lines
+  EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
+}
+
+// A last axis of three: compilers write it out and find vectors along the other.
+TEST(CostModel, prices_short_rows_without_lanes_as_written_out) {
+  const auto choice = [](const std::string& dtype) {
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph scaled {\n  axes row: 65536, col: 3\n  buffers %x: " + dtype + "[65536, 3] in, %w: " +
+        dtype + "[3] in, %y: " + dtype + "[65536, 3] out\n  %0 = load %x[row*3 + col] : " + dtype +
+        "[row, col]\n  %w0 = load %w[col] : " + dtype + "[col]\n  %1 = mul(%0, %w0) : " + dtype +
+        "[row, col]\n  store %1 -> %y[row*3 + col]\n}\n");
+    return solve(graph, load_target("x86-zen4"))->ranked.front().lanes;
+  };
+  EXPECT_EQ(choice("f32"), 1);
+  EXPECT_GT(choice("bf16"), 1);  // widened: not written out
 }
 
 TEST(CostModel, terms_add_up_to_the_cost) {
