@@ -37,6 +37,7 @@ struct LoweredRegion {
   std::string tiles, schedule;  // as text
   std::vector<CostTerm> cost;
   double predicted_us = 0;
+  double apart_us = 0, apart_bytes = 0;  // of the framework's operators in it, each alone
   ScheduleChoice choice;
   bool is_fault = false;  // refused because something broke, not because of what it is
 };

@@ -6,6 +6,7 @@
 
 #include "codegen/distinct_regions.h"
 #include "codegen/lower_region.h"
+#include "codegen/operators_apart.h"
 #include "codegen/plan_cache.h"
 #include "codegen/report.h"
 #include "codegen/tune.h"
@@ -62,6 +63,18 @@ void take_in_products(Planned& planned, const CompileOptions& options, Partition
   partitioning.seeds = std::move(decomposed.seeds);
 }
 
+void compare_with_operators(Planned& planned, const CompileOptions& options, RegionPrices& prices) {
+  const FusionGroups groups(planned.graph);
+  for (size_t r = 0; r < planned.regions.size(); ++r) {
+    const Region& region = planned.partition.regions[size_t(planned.distinct.representative[r])];
+    LoweredRegion& lowered = planned.regions[r];
+    const OperatorsApart apart = operators_apart(
+        planned.graph, groups, region, prices, options.eager_numerics, lowered.predicted_us, region.apart_us);
+    lowered.apart_us = apart.microseconds;
+    lowered.apart_bytes = apart.bytes;
+  }
+}
+
 Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,
                      StageTimes times) {
   Planned planned;
@@ -88,6 +101,7 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
     planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target, lowering,
                                            trace.within("region_" + std::to_string(r)), planned.times));
   }
+  planned.times.measure("explain", [&] { compare_with_operators(planned, options, prices); });
   return planned;
 }
 

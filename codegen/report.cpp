@@ -18,21 +18,6 @@ double bytes_of(const std::vector<TensorSpec>& specs, const SizeHints& hints) {
   return sum;
 }
 
-// What the values that stay inside the region would cost to write and to read once.
-double bytes_saved(const Graph& graph, const Region& region, const SizeHints& hints) {
-  double sum = 0;
-  for (NodeId node : region.nodes) {
-    const Op& op = graph[node].op;
-    const bool computes = !std::holds_alternative<View>(op) && !std::holds_alternative<Constant>(op) &&
-                          !std::holds_alternative<Iota>(op);
-    const ValueId result = graph[node].results[0];
-    const bool stays =
-        std::find(region.outputs.begin(), region.outputs.end(), result) == region.outputs.end();
-    if (computes && stays) sum += 2 * bytes_of(spec_of(graph, result), hints);
-  }
-  return sum;
-}
-
 template <class Text>
 Json texts_of(const Graph& graph, const Region& region, Text text) {
   Json result = Json::array();
@@ -65,6 +50,7 @@ Json region_json(const ReportFacts& facts, size_t index) {
   Json cost = Json::array();
   for (const CostTerm& term : lowered.cost) cost.push_back({{"name", term.name}, {"us", term.microseconds}});
   const auto& uses = facts.distinct.region_of;
+  const double bytes = bytes_of(compiled.inputs, facts.hints) + bytes_of(compiled.outputs, facts.hints);
   return {{"name", compiled.name},
           {"operator", operator_name(compiled)},
           {"uses", std::count(uses.begin(), uses.end(), int(index))},
@@ -78,9 +64,9 @@ Json region_json(const ReportFacts& facts, size_t index) {
           {"cost", cost},
           {"predicted_us", lowered.predicted_us},
           {"tuned", tuned_json(lowered.choice)},
-          {"apart_us", region.apart_us},
-          {"bytes", bytes_of(compiled.inputs, facts.hints) + bytes_of(compiled.outputs, facts.hints)},
-          {"bytes_saved", bytes_saved(facts.graph, region, facts.hints)},
+          {"apart_us", lowered.apart_us},
+          {"bytes", bytes},
+          {"bytes_saved", std::max(0.0, lowered.apart_bytes - bytes)},
           {"source", compiled.program.source},
           {"refusal", compiled.refusal.empty() ? Json() : Json(compiled.refusal)}};
 }

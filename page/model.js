@@ -50,7 +50,7 @@ class GraphModel {
             width: Math.min(NODE.widest, Math.max(NODE.smallest, wanted))};
   }
 
-  // Predicted times and bytes moved of all launches, before (operator by operator) and after. Calls count in neither.
+  // Predicted times and bytes moved of all launches, before (each operator as a region) and after. Calls count in neither.
   totals() {
     const sum = (of) => this.regions.reduce((total, region) => total + region.launches.length * of(region), 0);
     return {

@@ -33,7 +33,7 @@ class Panel {
         card(String(calls), 'operators run by PyTorch'),
         card(ratioText(totals.bytesBefore, totals.bytesAfter) || '–', 'fewer bytes moved by what is fused')),
       section('Time and bytes, before and after fusing',
-        element('p', {class: 'note'}, 'Predicted, of all launches of a region. Before: its operators one by one. What PyTorch runs is in neither.'),
+        element('p', {class: 'note'}, 'Predicted, of all launches of a region. Before: each of its operators as a region of its own. What PyTorch runs is in neither.'),
         this.#regionTable(model, totals)),
       section('Why the rest is not fused', this.#reasonTable(model)),
       section('This graph', facts([
@@ -100,9 +100,11 @@ class Panel {
     const from = model.nodes[edge.from], to = model.nodes[edge.to];
     const refusal = edge.refusal;
     const verdict = edge.kind === 'inside' ? 'Fused' : edge.kind === 'input' ? 'Read from memory' : 'Not fused';
+    const isWithinOperator = from.origin === to.origin && from.source === to.source;
     const why = edge.kind === 'inside'
-      ? `Both ends are in region ${from.region.name}: the value stays on chip, and ${bytesText(2 * edge.bytes)} are neither written nor read. ` +
-        `The region is predicted to take ${timeText(from.region.predicted_us)}, its operators one by one ${timeText(from.region.apart_us)}.`
+      ? `Both ends are in region ${from.region.name}: the value stays on chip` +
+        (isWithinOperator ? `, as it may within ${from.origin} alone. ` : `, and ${bytesText(2 * edge.bytes)} are neither written nor read. `) +
+        `The region is predicted to take ${timeText(from.region.predicted_us)}, its operators apart ${timeText(from.region.apart_us)}.`
       : edge.kind === 'input' ? 'The value is an input of the graph.'
         : refusal ? `${refusal.text[0].toUpperCase()}${refusal.text.slice(1)}.` : 'The value is written to memory and read again.';
     this.#show('edge',

@@ -69,6 +69,16 @@ def test_the_graph_of_the_report_holds_every_region_and_every_edge(report):
         assert len(reasons) == len(graph["unfused_edges"])
 
 
+def test_savings_are_counted_by_operators_of_the_framework():
+    """A norm that is alone saves nothing, however many nodes it has here; beside another operator, what passes between them."""
+    x = torch.randn(64, 256)
+    with torch.no_grad():
+        (alone,) = tilefuse.explain(lambda x: F.layer_norm(x, (256,)), x).regions()
+        (joined,) = tilefuse.explain(lambda x: F.gelu(F.layer_norm(x, (256,))), x).regions()
+    assert alone["bytes_saved"] == 0 and alone["apart_us"] == alone["predicted_us"]
+    assert joined["bytes_saved"] == 2 * 64 * 256 * 4 and joined["apart_us"] > joined["predicted_us"]
+
+
 def test_text_names_regions_and_reasons(report):
     text = str(report)
     reasons = {edge["reason"] for graph in report.json()["graphs"] for edge in graph["unfused_edges"]}
