@@ -11,8 +11,8 @@
 namespace tilefuse {
 
 struct Structure {
-  std::vector<AxisId> parallel;         // outermost first
-  std::vector<AxisId> reduced;          // outermost first; the axis of scans, too
+  std::vector<AxisId> parallel;  // outermost first
+  std::vector<AxisId> reduced;   // outermost first; the axis of scans, too
   // Parallel axes of a few elements that nothing varies along but stores: what is computed once is stored for
   // each of them. None in a region that reduces.
   std::vector<AxisId> copied;
