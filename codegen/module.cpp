@@ -4,22 +4,21 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <optional>
 #include <sstream>
 #include <thread>
 
-#include "codegen/process.h"
+#include "codegen/run_compiler.h"
 #include "codegen/runtime/cpu_runtime.h"
 #include "codegen/select_runtime.h"
+#include "codegen/temporary_folder.h"
 #include "core/structural_hash.h"
 
 namespace tilefuse {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kInclude = "#include \"tilefuse_cpu.h\"\n";
@@ -28,50 +27,11 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// A private directory that goes away with what is in it.
-class Workspace {
- public:
-  Workspace() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "tilefuse-XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) return;
-    path_ = path;
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-bool write_file(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  return file.flush().good();
-}
-
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream bytes;
   bytes << file.rdbuf();
   return std::move(bytes).str();
-}
-
-// The first complaint of the log and a few lines after it, not the context above it.
-std::string first_error(const std::string& log) {
-  constexpr size_t kMostBytes = 600;
-  size_t at = log.find("error:");
-  if (at == std::string::npos) at = 0;
-  const size_t line = log.rfind('\n', at);
-  const size_t start = line == std::string::npos ? 0 : line + 1;
-  std::string text = log.substr(start, kMostBytes);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text;
 }
 
 Result<std::shared_ptr<void>> open_library(const std::string& path) {
@@ -101,10 +61,9 @@ struct Compiled {
 // written, or lies where nothing may be executed, costs time and nothing else.
 Result<Compiled> compile(const std::string& source, const Toolchain& toolchain,
                          const std::vector<std::string>& flags, std::chrono::milliseconds limit) {
-  const Workspace workspace;
-  const std::string input = workspace.path() + "/kernel.cpp";
-  const std::string output = workspace.path() + "/kernel.so";
-  if (workspace.path().empty() || !write_file(input, source)) {
+  const TemporaryFolder folder;
+  const std::string input = folder.file("kernel.cpp"), output = folder.file("kernel.so");
+  if (!folder.exists() || !write_file(input, source)) {
     return Unsupported{"cannot compile a kernel: cannot write to the directory for temporary files"};
   }
   std::vector<std::string> command = toolchain.command;
@@ -112,16 +71,7 @@ Result<Compiled> compile(const std::string& source, const Toolchain& toolchain,
   // Nothing of the C++ library, and no start-up files: a sixth of the time. What kernels call is in the C
   // library.
   command.insert(command.end(), {"-nostartfiles", "-nodefaultlibs", "-o", output, input, "-lm", "-lc"});
-  ProcessResult run = run_process(command, limit);
-  // Most crashes of compilers are in their vectorisers.
-  if (!run.succeeded() && run.output.find("internal compiler error") != std::string::npos) {
-    command.insert(command.end(), {"-fno-tree-vectorize", "-fno-tree-slp-vectorize"});
-    run = run_process(command, limit);
-  }
-  if (!run.succeeded()) {
-    return Unsupported{"cannot compile a kernel: " + toolchain.command.front() + " " + to_text(run, limit) +
-                       (run.output.empty() ? "" : ": " + first_error(run.output))};
-  }
+  if (const auto refusal = run_compiler(std::move(command), limit)) return *refusal;
   Result<std::shared_ptr<void>> library = open_library(output);
   if (!library) return library.unsupported();
   return Compiled{*std::move(library), read_file(output)};
@@ -175,9 +125,9 @@ Result<std::string> build_object(const std::string& source, const Toolchain& too
 
 Result<Module> load_object(std::string_view bytes) {
   const auto start = Clock::now();
-  const Workspace workspace;
-  const std::string path = workspace.path() + "/kernel.so";
-  if (workspace.path().empty() || !write_file(path, bytes)) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("kernel.so");
+  if (!folder.exists() || !write_file(path, bytes)) {
     return Unsupported{"cannot load a kernel: cannot write to the directory for temporary files"};
   }
   const Result<std::shared_ptr<void>> library = open_library(path);

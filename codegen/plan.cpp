@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "codegen/instruction_slots.h"
 #include "codegen/memory_plan.h"
 #include "codegen/run_order.h"
 #include "core/match.h"
@@ -59,7 +60,6 @@ class Planner {
   bool is_passing(const InputHome& home, int last) const;
   void reuse_inputs();
   void insert_frees();
-  void visit(const Instruction& instruction, const std::function<void(SlotId)>& touch) const;
 
   const Graph& graph_;
   const Partition& partition_;
@@ -208,32 +208,11 @@ void Planner::emit_write_backs() {
   for (const WriteBack& write_back : write_backs) plan_.instructions.emplace_back(write_back);
 }
 
-void Planner::visit(const Instruction& instruction, const std::function<void(SlotId)>& touch) const {
-  match(
-      instruction,
-      [&](const LaunchRegion& launch) {
-        for (const auto* slots : {&launch.inputs, &launch.outputs, &launch.workspaces}) {
-          std::for_each(slots->begin(), slots->end(), touch);
-        }
-      },
-      [&](const CallOperator& call) {
-        for (const auto* slots : {&call.operands, &call.results}) {
-          std::for_each(slots->begin(), slots->end(), touch);
-        }
-      },
-      [&](const CopySlot& copy) {
-        touch(copy.source);
-        touch(copy.target);
-      },
-      [&](const WriteBack& write_back) { touch(write_back.source); },
-      [&](const Free& free) { touch(free.slot); });
-}
-
 void Planner::find_lifetimes() {
   first_.assign(plan_.slots.size(), kForever);
   last_.assign(plan_.slots.size(), -1);
   for (int i = 0; i < int(plan_.instructions.size()); ++i) {
-    visit(plan_.instructions[size_t(i)], [&](SlotId id) {
+    for_each_slot(plan_.instructions[size_t(i)], [&](SlotId id) {
       const uint32_t memory = root(id).index;
       first_[memory] = std::min(first_[memory], i);
       last_[memory] = i;

@@ -61,12 +61,12 @@ void run_tiles(void* opaque, int64_t first, int64_t last) {
   if (*scratch != 0) context->index_error.store(true, std::memory_order_relaxed);
 }
 
+}  // namespace
+
 int64_t grain_of(double tile_us) {
   if (!(tile_us > 0)) return kMaxGrain;
   return std::clamp<int64_t>(int64_t(std::ceil(kTaskMicroseconds / tile_us)), 1, kMaxGrain);
 }
-
-}  // namespace
 
 LoadedRegion load_region(const RegionProgram& program, SizeProgram& sizes, const FindSymbol& find) {
   LoadedRegion region;

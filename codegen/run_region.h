@@ -36,6 +36,8 @@ struct LoadedRegion {
   bool checks_indices = false;
 };
 
+int64_t grain_of(double tile_us);  // tiles that are worth a thread
+
 LoadedRegion load_region(const RegionProgram& program, SizeProgram& sizes, const FindSymbol& find);
 
 // buffers: inputs, outputs, workspaces. False: an index was out of range. A launch of no tiles does nothing.

@@ -1,5 +1,6 @@
 #include "offline/region_files.h"
 
+#include "codegen/c_names.h"
 #include "codegen/cpu_features.h"
 #include "codegen/executable_json.h"
 #include "codegen/region_executable.h"
@@ -21,15 +22,19 @@ constexpr size_t kHashDigits = 16;
 
 std::string processor() { return to_text(hash_bytes(cpu_features())); }
 
+enum class Wanted : uint8_t { EmbeddedCode, CompiledCode, Sources };
+
 class Loader {
  public:
-  Loader(const ExtraFiles& files, std::string origin, bool trusted, const CompileOptions& options)
+  Loader(const ExtraFiles& files, std::string origin, Wanted wanted, const CompileOptions& options)
       : files_(files),
         origin_(std::move(origin)),
-        trusted_(trusted),
+        wanted_(wanted),
         options_(options),
         cache_(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
                options.cache_limit_mb << 20) {}
+
+  bool is_eager() const { return options_.eager_numerics; }  // of the file, once it is loaded
 
   std::vector<FileRegion> load() {
     const Json json = parse_document(file(kManifest), origin_ + kManifest);
@@ -59,12 +64,14 @@ class Loader {
   FileRegion region(const Field& row) {
     FileRegion region{row["op"].text(), {}, std::nullopt, ""};
     const std::string name = row["name"].text();
+    if (c_identifier(name) != name) row["name"].fail("must be letters, digits and underscores");
     const std::string& graph = file(region.op + "/graph.txt");
     if (region.op != region_operator(name, graph, options_.eager_numerics)) {
       fail(region.op + "/graph.txt", "is not the graph that the operator is named after");
     }
     const auto built_for = row.find("processor");
-    if (trusted_ && built_for && built_for->text() == processor()) {
+    const bool is_embedded = wanted_ == Wanted::EmbeddedCode;
+    if (is_embedded && built_for && built_for->text() == processor()) {
       load_embedded(region);
     } else {
       make_again(region, name, graph);
@@ -121,6 +128,7 @@ class Loader {
     } catch (const UserError& error) {
       fail(region.op + "/schedule.txt", error.what());
     }
+    if (region.compiled.refusal.empty() && wanted_ == Wanted::Sources) return;
     if (region.compiled.refusal.empty()) build_kernels(region);
     if (region.module) return;
     region.how = region.compiled.refusal;
@@ -145,7 +153,7 @@ class Loader {
 
   const ExtraFiles& files_;
   std::string origin_;
-  bool trusted_;
+  Wanted wanted_;
   CompileOptions options_;
   KernelCache cache_;
   std::optional<Result<Toolchain>> toolchain_;
@@ -191,7 +199,16 @@ ExtraFiles region_files(const PlannedGraph& planned, const CompileOptions& optio
 
 std::vector<FileRegion> load_regions(const ExtraFiles& files, const std::string& origin, bool trusted,
                                      const CompileOptions& options) {
-  return Loader(files, origin, trusted, options).load();
+  return Loader(files, origin, trusted ? Wanted::EmbeddedCode : Wanted::CompiledCode, options).load();
+}
+
+RegionSources lower_regions(const ExtraFiles& files, const std::string& origin,
+                            const CompileOptions& options) {
+  Loader loader(files, origin, Wanted::Sources, options);
+  RegionSources sources;
+  sources.regions = loader.load();
+  sources.eager_numerics = loader.is_eager();
+  return sources;
 }
 
 }  // namespace tilefuse

@@ -44,4 +44,12 @@ ExtraFiles region_files(const PlannedGraph& planned, const CompileOptions& optio
 std::vector<FileRegion> load_regions(const ExtraFiles& files, const std::string& origin, bool trusted,
                                      const CompileOptions& options);
 
+// The regions up to their sources, made again from their graphs: for who compiles them into something else.
+struct RegionSources {
+  std::vector<FileRegion> regions;  // without modules
+  bool eager_numerics = false;
+};
+RegionSources lower_regions(const ExtraFiles& files, const std::string& origin,
+                            const CompileOptions& options);
+
 }  // namespace tilefuse

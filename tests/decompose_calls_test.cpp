@@ -103,6 +103,33 @@ TEST(Decomposition, products_are_sums_of_products) {
             (Expected{1, 3, 4, 5}.values()));
 }
 
+TEST(Decomposition, matmul_repeats_matrices_and_puts_rows_together) {
+  EXPECT_EQ(decomposed_values({"aten::matmul", {"self", "other"}, {{2, 3, 5}, {2, 5, 4}}, {2, 3, 4}}),
+            (Expected{2, 3, 4, 5}.values()));
+  EXPECT_EQ(decomposed_values({"aten::matmul", {"self", "other"}, {{2, 3, 5}, {5, 4}}, {2, 3, 4}}),
+            (Expected{1, 6, 4, 5}.values()));
+  EXPECT_EQ(decomposed_values({"aten::matmul", {"self", "other"}, {{3, 5}, {1, 1, 5, 4}}, {1, 1, 3, 4}}),
+            (Expected{1, 3, 4, 5}.values()));
+  const CallGraph vector{"aten::matmul", {"self", "other"}, {{3, 5}, {5}}, {3}};
+  EXPECT_FALSE(decomposed_alone(vector.graph(), the_call(vector.graph())));
+}
+
+TEST(Decomposition, why_a_call_is_left_names_the_form_that_nothing_holds) {
+  const auto why = [](const std::string& op, const std::vector<CallArgument>& more, DType dtype) {
+    std::vector<CallArgument> arguments = {{"self", OperandArgument{0}}, {"mat2", OperandArgument{1}}};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return why_call({op, "", arguments}, {{dtype, {3, 5}}, {dtype, {5, 4}}},
+                    {{"y", {dtype, {3, 4}}, {4, 1}}});
+  };
+  EXPECT_EQ(why("aten::topk", {}, DType::F32), "nothing generates code for aten.topk.default");
+  EXPECT_EQ(why("aten::mm", {}, DType::I64),
+            "no region holds this form of aten.mm.default: a product of integers");
+  EXPECT_EQ(why("aten::mm", {}, DType::C64),
+            "no region holds this form of aten.mm.default: an operand is c64");
+  EXPECT_EQ(why("aten::mm", {{"out_dtype", std::string("x")}}, DType::F32),
+            "no region holds this form of aten.mm.default: the argument 'out_dtype' has no meaning there");
+}
+
 TEST(Decomposition, linear_is_one_product_with_all_rows) {
   const Tensor rows = counting(DType::F32, {6, 5}, 0), weight = counting(DType::F32, {4, 5}, 1);
   std::vector<double> expected;
@@ -196,6 +223,10 @@ TEST(Decomposition, windows_are_sums_of_products_over_their_taps) {
                                  Windows{2, 5, 4, 3, 1, 1, 0, 1, 1}, Windows{1, 5, 5, 3, 1, 2, 0, 1, 1}}) {
     EXPECT_EQ(decomposed_values(windows.call()), windows.values());
   }
+  CallGraph exported = Windows{2, 3, 7, 4, 3, 1, 0, 1, 1}.call();
+  exported.op = "aten::conv2d";
+  exported.literals.clear();
+  EXPECT_EQ(decomposed_values(exported), (Windows{2, 3, 7, 4, 3, 1, 0, 1, 1}.values()));
 }
 
 TEST(Decomposition, other_operators_and_forms_have_none) {

@@ -213,6 +213,17 @@ TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {
   tampered = files;
   tampered["tilefuse.json"] = R"({"format": 7})";
   EXPECT_THAT(error(tampered), HasSubstr("field format: must be 1, got 7"));
+
+  // The name of a region becomes that of a function in source that is compiled.
+  const std::string code = "f() {} int x",
+                    of_code = region_operator(code, files.at(op + "/graph.txt"), false);
+  Json manifest = Json::parse(files.at("tilefuse.json"));
+  manifest["regions"][0]["name"] = code;
+  manifest["regions"][0]["op"] = of_code;
+  tampered = files;
+  tampered["tilefuse.json"] = manifest.dump();
+  tampered[of_code + "/graph.txt"] = files.at(op + "/graph.txt");
+  EXPECT_THAT(error(tampered), HasSubstr("name: must be letters, digits and underscores"));
 }
 
 // ---------------------------------------------------------------- damage

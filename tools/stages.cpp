@@ -4,10 +4,12 @@
 #include <charconv>
 #include <sstream>
 
+#include "codegen/bundle_body.h"
+#include "codegen/bundle_header.h"
 #include "codegen/distinct_regions.h"
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
-#include "codegen/plan.h"
+#include "codegen/pipeline.h"
 #include "core/canonicalize.h"
 #include "core/graph.h"
 #include "core/import/import_graph.h"
@@ -225,6 +227,27 @@ std::string run_plan(const StageOptions& options, const std::string& input) {
   return to_text(plan(graph, partition, std::move(regions), distinct.region_of, facts));
 }
 
+// The header of the library that a graph becomes, and how it runs; every input is the caller's.
+std::string run_bundle(const StageOptions& options, const std::string& input) {
+  const Graph graph = parse_graph(input);
+  CompileOptions compile;
+  compile.target = option(options, "target", "x86-avx2");
+  compile.threads = number_option(options, "threads", 1);
+  compile.products = ProductChoice::Own;
+  const PlannedGraph planned = plan_graph(graph, compile, {[](const Call&) { return CallFacts{}; }, "none"});
+  BundleRequest request;
+  request.name = graph.name;
+  request.origin = graph.name + ".pt2";
+  for (const GraphInput& given : graph.inputs) {
+    request.inputs.emplace_back(given.tensor ? BundleInput(BundleArgument{graph[*given.tensor].name})
+                                             : BundleInput(BundleLiteral{}));
+  }
+  const BundlePlan plan = plan_bundle(planned.executable, request);
+  SourceWriter body;
+  write_bundle_body(body, planned.executable, plan, request);
+  return bundle_header(plan, request) + "\n" + body.text();
+}
+
 }  // namespace
 
 const std::vector<Stage>& stages() {
@@ -269,6 +292,10 @@ const std::vector<Stage>& stages() {
         {"threads", "of the process"},
         {"fuse-limit", "stop after so many merges"}},
        run_plan},
+      {"bundle",
+       "the C header of a graph as a library, and how it runs",
+       {{"target", "name of a target, or its profile"}, {"threads", "of the process"}},
+       run_bundle},
   };
   return table;
 }

@@ -5,6 +5,7 @@
 //   tilefuse fuse model.pt2 -o fused.pt2 --explain --target x86-zen4 --pin layer_norm:lanes=8
 //   tilefuse explain model.pt2 --html out.html   what fusing does, and why not more, as a page; also of a
 //   fused file
+//   tilefuse bundle model.pt2 -o libmodel.so --header model.h    a C library that needs no torch
 //
 // Exit status: 0, or 2 with the error on standard error.
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "core/result.h"
+#include "offline/bundle_file.h"
 #include "offline/explain_file.h"
 #include "offline/fuse_file.h"
 #include "offline/program_file.h"
@@ -25,8 +27,9 @@ namespace {
 using Json = nlohmann::json;
 
 struct Arguments {
-  std::string input, output, target, numerics = "fast", cxx;
+  std::string input, output, target, numerics = "fast", products = "auto", cxx;
   std::string json, html, source;
+  std::string header, weights, name;
   std::vector<std::string> pins;
   int threads = int(std::max(1U, std::thread::hardware_concurrency()));
   bool explain = false, no_embed = false;
@@ -59,7 +62,8 @@ void add_pin(Json& pins, const std::string& text) {
 }
 
 tilefuse::CompileOptions compile_options(const Arguments& arguments) {
-  Json options = {{"threads", arguments.threads}, {"numerics", arguments.numerics}};
+  Json options = {
+      {"threads", arguments.threads}, {"numerics", arguments.numerics}, {"products", arguments.products}};
   if (!arguments.target.empty()) options["target"] = arguments.target;
   if (!arguments.cxx.empty()) options["cxx"] = arguments.cxx;
   for (const std::string& pin : arguments.pins) add_pin(options["pins"], pin);
@@ -100,6 +104,16 @@ void fuse(const Arguments& arguments) {
             << " distinct), " << result.calls << " operators stay with torch\n";
 }
 
+void bundle(const Arguments& arguments) {
+  const tilefuse::BundleResult made = tilefuse::bundle_file(
+      arguments.input,
+      {arguments.output, arguments.header, arguments.weights, arguments.name, compile_options(arguments)});
+  std::cout << arguments.output << ": " << made.launches << " fused regions (" << made.regions
+            << " distinct), " << made.weights_bytes << " bytes of weights "
+            << (arguments.weights.empty() ? "inside" : "in " + arguments.weights) << "; call " << made.name
+            << "_run of " << arguments.header << "\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -117,7 +131,16 @@ int main(int argc, char** argv) {
   explaining->add_option("--html", arguments.html, "write the report as a page, one file");
   explaining->add_option("--json", arguments.json, "write the report as JSON; - for standard output");
   explaining->add_option("--source", arguments.source, "print the generated source of one region");
-  for (CLI::App* planning : {fusing, explaining}) {
+  CLI::App* bundling =
+      app.add_subcommand("bundle", "Make a C library of a program: .pt2 in, .so and .h out.");
+  bundling->add_option("model", arguments.input, "a .pt2 file, exported or fused")->required();
+  bundling->add_option("-o,--output", arguments.output, "the library, libmodel.so")->required();
+  bundling->add_option("--header", arguments.header, "the C header")->required();
+  bundling->add_option("--weights", arguments.weights,
+                       "a file for the weights; inside of the library unless given");
+  bundling->add_option("--name", arguments.name,
+                       "what the functions begin with; that of the library unless given");
+  for (CLI::App* planning : {fusing, explaining, bundling}) {
     planning->add_option("--target", arguments.target,
                          "hardware profile: a name or a file; this machine's unless given");
     planning->add_option("--numerics", arguments.numerics, "fast, or eager: round where eager rounds");
@@ -125,7 +148,13 @@ int main(int argc, char** argv) {
     planning->add_option("--threads", arguments.threads,
                          "to plan for; the processors of this machine unless given");
   }
-  fusing->add_option("--cxx", arguments.cxx, "the C++ compiler for kernels");
+  for (CLI::App* planning : {fusing, explaining}) {
+    planning->add_option("--products", arguments.products,
+                         "who makes products: auto, whoever is faster; library, torch; own, regions");
+  }
+  for (CLI::App* compiling : {fusing, bundling}) {
+    compiling->add_option("--cxx", arguments.cxx, "the C++ compiler for kernels");
+  }
   fusing->add_flag("--explain", arguments.explain, "print the regions, and why the rest is not fused");
   fusing->add_flag("--no-embed", arguments.no_embed,
                    "leave the machine code out: who loads the file compiles");
@@ -134,6 +163,7 @@ int main(int argc, char** argv) {
     if (showing->parsed()) show(arguments);
     if (fusing->parsed()) fuse(arguments);
     if (explaining->parsed()) explain(arguments);
+    if (bundling->parsed()) bundle(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {

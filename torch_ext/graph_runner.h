@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/bind_symbols.h"
 #include "codegen/executable.h"
 #include "codegen/run_region.h"
 #include "codegen/size_program.h"
@@ -62,8 +63,5 @@ class GraphRunner {
   int arena_bytes_ = 0;                               // register
   bool has_arena_ = false;
 };
-
-// How the executable's symbols are read off its inputs.
-std::vector<SymbolBinding> bind_symbols(const Executable& executable);
 
 }  // namespace tilefuse

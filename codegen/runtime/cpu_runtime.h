@@ -3,9 +3,13 @@
 //   #define TILEFUSE_LANES 16
 //   <cpu_runtime_text()>
 //   extern "C" void name(...) { ... }
+//
+// and likewise what the driver of a bundle is made of.
 #pragma once
 #include <string_view>
 
 namespace tilefuse {
 std::string_view cpu_runtime_text();
-}
+std::string_view bundle_runtime_text();
+std::string_view bundle_processor_text();
+}  // namespace tilefuse

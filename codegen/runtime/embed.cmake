@@ -1,5 +1,5 @@
-# Joins tilefuse_cpu.h and its parts into one text and writes a C++ source that returns it:
-#   cmake -DINPUT=tilefuse_cpu.h -DOUTPUT=cpu_runtime_text.cpp -P embed.cmake
+# Joins a runtime header and its parts into one text and writes a C++ source with a function that returns it:
+#   cmake -DINPUT=tilefuse_cpu.h -DFUNCTION=cpu_runtime_text -DOUTPUT=cpu_runtime_text.cpp -P embed.cmake
 # Each part once, after the parts it includes. Comment lines go: the compiler reads this text for every kernel.
 
 cmake_minimum_required(VERSION 3.22)
@@ -24,7 +24,10 @@ add_part("${INPUT}")
 get_property(parts GLOBAL PROPERTY parts)
 
 # The defaults at the top of the main header come before its parts.
-set(joined "#ifndef TILEFUSE_LANES\n#define TILEFUSE_LANES 16\n#endif\n")
+set(joined "")
+if(FUNCTION STREQUAL "cpu_runtime_text")
+  set(joined "#ifndef TILEFUSE_LANES\n#define TILEFUSE_LANES 16\n#endif\n")
+endif()
 foreach(part IN LISTS parts)
   file(READ "${part}" text)
   string(REGEX REPLACE "#include \"[^\"]+\"[^\n]*\n" "" text "${text}")
@@ -34,11 +37,11 @@ foreach(part IN LISTS parts)
   string(APPEND joined "${text}")
 endforeach()
 
-file(WRITE "${OUTPUT}.new" "// Made by embed.cmake from tilefuse_cpu.h and its parts.
+file(WRITE "${OUTPUT}.new" "// Made by embed.cmake from a header and its parts.
 #include \"codegen/runtime/cpu_runtime.h\"
 
 namespace tilefuse {
-std::string_view cpu_runtime_text() {
+std::string_view ${FUNCTION}() {
   return R\"runtime(${joined})runtime\";
 }
 }  // namespace tilefuse

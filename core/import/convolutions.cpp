@@ -65,7 +65,7 @@ Tensor convolved(const Tensor& input, const Tensor& weight, const std::vector<Wi
   return reshape(sum, result);
 }
 
-Outputs convolution(CapturedOp& op) {
+Outputs convolution(CapturedOp& op) {  // conv2d and its kin leave arguments out, and are nothing else
   if (op.flag("transposed", false)) decline("a transposed convolution");
   op.ignore("output_padding");
   const Tensor input = factor(op, "input"), weight = factor(op, "weight");
@@ -90,7 +90,12 @@ Outputs convolution(CapturedOp& op) {
 }  // namespace
 
 OperatorFamily convolution_operators() {
-  static constexpr OperatorRow kRows[] = {{"aten.convolution.default", convolution}};
+  static constexpr OperatorRow kRows[] = {
+      {"aten.conv1d.default", convolution},
+      {"aten.conv2d.default", convolution},
+      {"aten.conv3d.default", convolution},
+      {"aten.convolution.default", convolution},
+  };
   return kRows;
 }
 

@@ -90,4 +90,33 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call&
   }
 }
 
+std::string why_call(const Call& call, const std::vector<TensorType>& operands,
+                     const std::vector<aten::TensorRecord>& results) {
+  const std::string overload = overload_of(call);
+  const auto product = find_decomposable(call);
+  const aten::OperatorRow* row = product ? product->row : aten::find_operator(overload);
+  if (row == nullptr) return "nothing generates code for " + overload;
+  const std::string form = "no region holds this form of " + overload;
+  GraphBuilder builder("call");
+  std::vector<ValueId> values;
+  for (const TensorType& type : operands) {
+    if (is_opaque(type.dtype)) return form + ": an operand is " + info(type.dtype).name;
+    values.push_back(builder.input("operand", type));
+  }
+  std::vector<Argument> arguments;
+  arguments.reserve(call.arguments.size());
+  for (const CallArgument& argument : call.arguments) arguments.push_back(argument_of(argument, values));
+  try {
+    aten::CapturedOp op(builder, overload, std::move(arguments), {results.begin(), results.end()});
+    row->build(op);
+    if (!op.unread().empty())
+      return form + ": the argument '" + op.unread().front() + "' has no meaning there";
+  } catch (const aten::Declined& declined) {
+    return form + ": " + declined.reason;
+  } catch (const aten::Refusal& refusal) {
+    return form + ": " + refusal.reason;
+  }
+  return product ? "no region can make it with these sizes" : form;
+}
+
 }  // namespace tilefuse

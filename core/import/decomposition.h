@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/import/metadata.h"
@@ -25,5 +26,9 @@ LibraryKernel library_kernel_of(const Call& call);  // of one that is decomposab
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call& call,
                                               const std::vector<ValueId>& operands,
                                               const std::vector<aten::TensorRecord>& results);
+
+// Why import left this Call, in words: nothing generates code for the operator, or not for this form of it.
+std::string why_call(const Call& call, const std::vector<TensorType>& operands,
+                     const std::vector<aten::TensorRecord>& results);
 
 }  // namespace tilefuse

@@ -58,25 +58,44 @@ Outputs baddbmm(CapturedOp& op) {
   return added_product(op, product(factor(op, "batch1"), factor(op, "batch2")));
 }
 
-// Rows of k elements, whatever dims are in front, by a matrix [n, k]: one product with all rows.
+// Rows of k elements, whatever dims are in front, by a matrix [k, n]: one product with all rows.
+Tensor rows_product(const Tensor& input, const Tensor& matrix) {
+  Dims in_front = all_dims(input);
+  in_front.pop_back();
+  const Tensor rows = reshape(input, {element_count(input.shape(), in_front), matrix.size(0)});
+  return product(rows, matrix);
+}
+
 Outputs linear(CapturedOp& op) {
   const Tensor input = factor(op, "input"), weight = factor(op, "weight");
   if (input.rank() < 1 || weight.rank() != 2) decline("a product with a vector of weights");
-  Dims in_front = all_dims(input);
-  in_front.pop_back();
-  const Tensor rows = reshape(input, {element_count(input.shape(), in_front), weight.size(1)});
-  Tensor result = product(rows, view(weight, permute_map(weight.shape(), {1, 0})));
+  Tensor result = rows_product(input, view(weight, permute_map(weight.shape(), {1, 0})));
   if (const auto bias = op.optional_tensor("bias")) result = result + expand(widened(*bias), result.shape());
   return {as_result(op, reshape(result, op.shape()))};
+}
+
+// A matrix for each place of the result's dims in front.
+Tensor with_batch(const Tensor& matrices, Shape shape) {
+  const int rank = matrices.rank();
+  shape.resize(shape.size() - 2);
+  shape.insert(shape.end(), {matrices.size(rank - 2), matrices.size(rank - 1)});
+  return expand(matrices, shape);
+}
+
+Outputs matmul(CapturedOp& op) {
+  const Tensor left = factor(op, "self"), right = factor(op, "other");
+  if (left.rank() < 2 || right.rank() < 2) decline("a product with a vector");
+  if (right.rank() == 2) return {as_result(op, reshape(rows_product(left, right), op.shape()))};
+  return {as_result(op, product(with_batch(left, op.shape()), with_batch(right, op.shape())))};
 }
 
 }  // namespace
 
 OperatorFamily product_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"aten.addmm.default", addmm}, {"aten.addmv.default", addmv},   {"aten.baddbmm.default", baddbmm},
-      {"aten.bmm.default", mm},      {"aten.linear.default", linear}, {"aten.mm.default", mm},
-      {"aten.mv.default", mv},
+      {"aten.addmm.default", addmm},   {"aten.addmv.default", addmv},   {"aten.baddbmm.default", baddbmm},
+      {"aten.bmm.default", mm},        {"aten.linear.default", linear}, {"aten.mm.default", mm},
+      {"aten.matmul.default", matmul}, {"aten.mv.default", mv},
   };
   return kRows;
 }

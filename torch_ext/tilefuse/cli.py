@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit status: 0, or 2 after an error that the user can mend."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     explains_file = given[:1] == ["explain"] and any(argument.endswith(".pt2") for argument in given)
-    if explains_file or given[:1] in (["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
+    if explains_file or given[:1] in (["bundle"], ["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
         return subprocess.run([_PROGRAM, *given], check=False).returncode
     options = _parser().parse_args(given)
     console = Console(highlight=False, soft_wrap=True)
@@ -75,7 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("case", help="a captured graph: 00-capture.json of TILEFUSE_DUMP=capture")
     replay.add_argument("--explain", action="store_true", help="print the report")
 
-    for name, text in {"fuse": "Fuse an exported program: .pt2 in, .pt2 out.", "show": "Print what is in a .pt2 file."}.items():
+    for name, text in {
+        "fuse": "Fuse an exported program: .pt2 in, .pt2 out.",
+        "bundle": "Make a C library of an exported program: .pt2 in, .so and .h out.",
+        "show": "Print what is in a .pt2 file.",
+    }.items():
         commands.add_parser(name, help=text, add_help=False)
 
     cache = command("cache", _cache, "Show or clear the cache of kernels and plans.")
