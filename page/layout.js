@@ -14,7 +14,7 @@
 // x and y are centres; routes go from the lower side of a node to the upper side of another, in steps or smoothly.
 'use strict';
 
-const SPACE = {header: 26, padding: 12, nodes: 14, ranks: 24, boxes: 34, levels: 40, gutter: 110, lane: 6, lanes: 9};
+const SPACE = {header: 26, padding: 12, nodes: 14, ranks: 24, boxes: 34, levels: 40, gutter: 110, lane: 6, lanes: 9, narrowest: 150};
 const LONGEST_LAID_OUT = 10;  // levels that an edge may span inside its column
 
 function layOutSmall(sizes, edges, space) {
@@ -61,11 +61,12 @@ function makeBoxes(graph) {
     if (!known.has(key)) known.set(key, layOutSmall(sizes, inner.get(launch), {nodes: SPACE.nodes, ranks: SPACE.ranks}));
     const small = known.get(key);
     for (const i of list) boxOf[i] = boxes.length;
-    const shift = (point) => ({x: point.x + SPACE.padding, y: point.y + SPACE.padding + SPACE.header});
+    const width = Math.max(small.width + 2 * SPACE.padding, SPACE.narrowest);
+    const shift = (point) => ({x: point.x + (width - small.width) / 2, y: point.y + SPACE.padding + SPACE.header});
     boxes.push({
       launch, nodes: list, inside: small.nodes.map(shift),
       routes: new Map([...small.routes].map(([edge, points]) => [edge, points.map(shift)])),
-      width: Math.max(small.width + 2 * SPACE.padding, 150), height: small.height + 2 * SPACE.padding + SPACE.header,
+      width, height: small.height + 2 * SPACE.padding + SPACE.header,
     });
   }
   return {boxes, boxOf, place};
