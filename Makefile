@@ -7,7 +7,7 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 
-.PHONY: help demo demo-offline test test-full bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline test test-full fuzz bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -21,6 +21,7 @@ demo-offline: build
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
 test: check cpp-test asan-test python-test
+	$(MAKE) fuzz FUZZ_SECONDS=20
 	$(PYTHON) tools/size_table.py
 
 ## make test-full     the same over all sources, with sanitizers throughout, and OpInfo in every dtype (hours on two cores)
@@ -76,6 +77,15 @@ asan-test: asan-configure
 asan-test-full: asan-configure
 	cmake --build build/asan -j $(JOBS)
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 3000
+
+## make fuzz          tests of files with sanitizers, and their parsers under libFuzzer, FUZZ_SECONDS each (default 60)
+FUZZ_SECONDS ?= 60
+FILE_TESTS := bad_files_test fuzz_regressions_test offline_test
+fuzz: $(STAMPS)/python
+	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
+	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(FILE_TESTS)
+	set -e; for test in $(FILE_TESTS); do build/fuzz/tests/$$test --gtest_brief=1; done
+	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
 
 python-test: build
 	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)

@@ -6,6 +6,7 @@
 #include "core/expr_terms.h"
 #include "core/match.h"
 #include "core/result.h"
+#include "core/text_cursor.h"
 
 namespace tilefuse {
 namespace {
@@ -138,26 +139,29 @@ class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {
     if (!json.contains("symbols")) return;
-    for (const auto& [name, range] : json["symbols"].items()) symbols_[name] = {range[0], range[1], range[2]};
+    for (const auto& [name, range] : json.at("symbols").items()) {
+      symbols_[name] = {whole<int64_t>(range.at(0)), whole<int64_t>(range.at(1)),
+                        whole<int64_t>(range.at(2))};
+    }
   }
 
   Executable read() {
     Executable result;
-    result.name = json_["name"];
-    for (const Json& input : json_["inputs"]) result.inputs.push_back({slot_or_size(input)});
-    for (const Json& slot : json_["slots"]) result.slots.push_back({spec(slot[0]), home(slot[1])});
-    for (const Json& region : json_["regions"]) result.regions.push_back(read_region(region));
-    for (const Json& instruction : json_["instructions"]) {
+    result.name = json_.at("name");
+    for (const Json& input : json_.at("inputs")) result.inputs.push_back({slot_or_size(input)});
+    for (const Json& slot : json_.at("slots")) result.slots.push_back({spec(slot.at(0)), home(slot.at(1))});
+    for (const Json& region : json_.at("regions")) result.regions.push_back(read_region(region));
+    for (const Json& instruction : json_.at("instructions")) {
       result.instructions.push_back(read_instruction(instruction));
     }
-    for (const Json& output : json_["outputs"]) {
+    for (const Json& output : json_.at("outputs")) {
       if (output.is_null()) {
         result.outputs.emplace_back(NoneArgument{});
       } else {
         match(slot_or_size(output), [&](const auto& value) { result.outputs.emplace_back(value); });
       }
     }
-    result.arena_bytes = expr(json_["arena"]);
+    result.arena_bytes = expr(json_.at("arena"));
     return result;
   }
 
@@ -176,10 +180,15 @@ class Reader {
     return result;
   }
   std::variant<SlotId, Expr> slot_or_size(const Json& json) const {
-    if (json.contains("slot")) return SlotId{json["slot"].get<uint32_t>()};
-    return expr(json["size"]);
+    if (json.contains("slot")) return id(json.at("slot"));
+    return expr(json.at("size"));
   }
-  static SlotId id(const Json& json) { return SlotId{json.get<uint32_t>()}; }
+  template <class Integer>
+  static Integer whole(const Json& json) {
+    TILEFUSE_CHECK(json.is_number_integer(), "plan: no integer: " + json.dump());
+    return json.get<Integer>();
+  }
+  static SlotId id(const Json& json) { return SlotId{whole<uint32_t>(json)}; }
   static std::vector<SlotId> ids(const Json& json) {
     std::vector<SlotId> result;
     for (const Json& index : json) result.push_back(id(index));
@@ -191,7 +200,7 @@ class Reader {
     return *found;
   }
   TensorSpec spec(const Json& json) const {
-    return {json[0], dtype(json[1]), exprs(json[2]), exprs(json[3])};
+    return {json.at(0), dtype(json.at(1)), exprs(json.at(2)), exprs(json.at(3))};
   }
   std::vector<TensorSpec> specs(const Json& json) const {
     std::vector<TensorSpec> result;
@@ -199,33 +208,37 @@ class Reader {
     return result;
   }
   Home home(const Json& json) const {
-    const std::string kind = json[0];
-    if (kind == "input") return InputHome{json[1]};
-    if (kind == "arena") return ArenaHome{expr(json[1])};
-    if (kind == "alias") return AliasHome{id(json[1]), expr(json[2])};
+    const std::string kind = json.at(0);
+    if (kind == "input") return InputHome{whole<int>(json.at(1))};
+    if (kind == "arena") return ArenaHome{expr(json.at(1))};
+    if (kind == "alias") return AliasHome{id(json.at(1)), expr(json.at(2))};
     if (kind == "block") return BlockHome{};
-    return FrameworkHome{ids(json[1])};
+    return FrameworkHome{ids(json.at(1))};
   }
   CompiledRegion read_region(const Json& json) const {
-    CompiledRegion region{json["name"], json["hash"],    specs(json["inputs"]), specs(json["outputs"]),
-                          {},           json["refusal"], json["fallback"]};
-    region.program.name = json["program"];
-    region.program.source = json["source"];
-    region.program.sizes = exprs(json["sizes"]);
-    region.program.checks_indices = json["checks"];
-    for (const Json& l : json["launches"]) {
-      region.program.launches.push_back({l[0], expr(l[1]), expr(l[2]), l[3]});
+    CompiledRegion region{
+        json.at("name"),    json.at("hash"),    specs(json.at("inputs")), specs(json.at("outputs")), {},
+        json.at("refusal"), json.at("fallback")};
+    region.program.name = json.at("program");
+    region.program.source = json.at("source");
+    region.program.sizes = exprs(json.at("sizes"));
+    region.program.checks_indices = json.at("checks");
+    for (const Json& l : json.at("launches")) {
+      region.program.launches.push_back({l.at(0), expr(l.at(1)), expr(l.at(2)), l.at(3)});
     }
-    for (const Json& w : json["workspaces"]) region.program.workspaces.push_back({dtype(w[0]), expr(w[1])});
+    for (const Json& w : json.at("workspaces"))
+      region.program.workspaces.push_back({dtype(w.at(0)), expr(w.at(1))});
     return region;
   }
   Instruction read_instruction(const Json& json) const {
-    const std::string kind = json[0];
-    if (kind == "launch") return LaunchRegion{json[1], ids(json[2]), ids(json[3]), ids(json[4])};
-    if (kind == "copy") return CopySlot{id(json[1]), id(json[2])};
-    if (kind == "back") return WriteBack{id(json[1]), json[2]};
-    if (kind == "free") return Free{id(json[1])};
-    return CallOperator{{json[1], json[2], arguments(json[3])}, ids(json[4]), ids(json[5]), json[6]};
+    const std::string kind = json.at(0);
+    if (kind == "launch")
+      return LaunchRegion{whole<int>(json.at(1)), ids(json.at(2)), ids(json.at(3)), ids(json.at(4))};
+    if (kind == "copy") return CopySlot{id(json.at(1)), id(json.at(2))};
+    if (kind == "back") return WriteBack{id(json.at(1)), whole<int>(json.at(2))};
+    if (kind == "free") return Free{id(json.at(1))};
+    return CallOperator{
+        {json.at(1), json.at(2), arguments(json.at(3))}, ids(json.at(4)), ids(json.at(5)), json.at(6)};
   }
   std::vector<CallArgument> arguments(const Json& json) const {
     std::vector<CallArgument> result;
@@ -233,15 +246,15 @@ class Reader {
     return result;
   }
   CallArgument read_argument(const Json& json) const {
-    CallArgument argument{json[0], NoneArgument{}};
-    const std::string kind = json[1];
-    if (kind == "operand") argument.value = OperandArgument{json[2]};
-    if (kind == "bool") argument.value = json[2].get<bool>();
-    if (kind == "int") argument.value = expr(json[2]);
-    if (kind == "float") argument.value = std::stod(json[2].get<std::string>());
-    if (kind == "text") argument.value = json[2].get<std::string>();
-    if (kind == "enum") argument.value = EnumArgument{json[2], json[3]};
-    if (kind == "list") argument.value = ListArgument{arguments(json[2])};
+    CallArgument argument{json.at(0), NoneArgument{}};
+    const std::string kind = json.at(1);
+    if (kind == "operand") argument.value = OperandArgument{whole<int>(json.at(2))};
+    if (kind == "bool") argument.value = json.at(2).get<bool>();
+    if (kind == "int") argument.value = expr(json.at(2));
+    if (kind == "float") argument.value = TextCursor(json.at(2).get_ref<const std::string&>()).number();
+    if (kind == "text") argument.value = json.at(2).get<std::string>();
+    if (kind == "enum") argument.value = EnumArgument{json.at(2), json.at(3)};
+    if (kind == "list") argument.value = ListArgument{arguments(json.at(2))};
     return argument;
   }
 
@@ -258,7 +271,9 @@ Executable parse_executable(std::string_view text) {
     const Json json = Json::parse(text);
     return Reader(json).read();
   } catch (const Json::exception& error) {
-    throw InternalError(std::string("plan cache: ") + error.what());
+    throw InternalError(std::string("plan: ") + error.what());
+  } catch (const UserError& error) {
+    throw InternalError(std::string("plan: ") + error.what());
   }
 }
 

@@ -261,7 +261,7 @@ bool Planner::is_passing(const InputHome& home, int last) const {
   const Node& node = graph_.producer(*graph_.inputs[size_t(home.position)].tensor);
   const bool mutated = std::any_of(graph_.mutations.begin(), graph_.mutations.end(),
                                    [&](const auto& mutation) { return mutation.first == home.position; });
-  return !mutated && !std::get<Input>(node.op).is_parameter && last + 1 < int(plan_.instructions.size());
+  return !mutated && !std::get<Input>(node.op).is_parameter && last < int(plan_.instructions.size()) - 1;
 }
 
 // Where the caller gives more memory away than the arena would take (a backward graph gets all that the

@@ -65,7 +65,7 @@ void run_tiles(void* opaque, int64_t first, int64_t last) {
 
 int64_t grain_of(double tile_us) {
   if (!(tile_us > 0)) return kMaxGrain;
-  return std::clamp<int64_t>(int64_t(std::ceil(kTaskMicroseconds / tile_us)), 1, kMaxGrain);
+  return int64_t(std::clamp(std::ceil(kTaskMicroseconds / tile_us), 1.0, double(kMaxGrain)));
 }
 
 LoadedRegion load_region(const RegionProgram& program, SizeProgram& sizes, const FindSymbol& find) {

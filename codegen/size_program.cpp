@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
+#include "core/expr_algebra.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
 
 namespace tilefuse {
 namespace {
 
-int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) return 0;  // only of sizes that nothing is computed with
-  const int64_t quotient = a / b;
-  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
-}
+// By zero only of sizes that nothing is computed with.
+int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : floor_divide(a, b); }
+int64_t remainder(int64_t a, int64_t b) { return b == 0 ? a : floor_remainder(a, b); }
 
 }  // namespace
 
@@ -101,16 +100,16 @@ void SizeProgram::run(std::span<int64_t> registers) const {
         target = a;
         break;
       case Operation::Add:
-        target = a + b;
+        target = checked_add(a, b);
         break;
       case Operation::Mul:
-        target = a * b;
+        target = checked_multiply(a, b);
         break;
       case Operation::FloorDiv:
-        target = floor_divide(a, b);
+        target = quotient(a, b);
         break;
       case Operation::Mod:
-        target = a - floor_divide(a, b) * b;
+        target = remainder(a, b);
         break;
       case Operation::Min:
         target = std::min(a, b);

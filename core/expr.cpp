@@ -8,6 +8,7 @@
 #include "core/expr_algebra.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
+#include "core/size_error.h"
 
 namespace tilefuse {
 
@@ -15,6 +16,7 @@ struct Expr::Data {
   std::vector<Term> terms;
   size_t hash = 0;
   uint64_t index_mask = 0;
+  size_t parts = 0, depth = 0;  // see size_error.h
   bool is_polynomial = true;
 };
 
@@ -59,6 +61,12 @@ size_t hash_terms(const std::vector<Term>& terms) {
     for (const Atom& atom : term.factors) add_atom(hash, atom);
   }
   return hash.value();
+}
+
+[[noreturn]] void throw_too_long() {
+  throw SizeError("a size expression is too long: more than " + std::to_string(kMaxExprTerms) + " terms, " +
+                  std::to_string(kMaxExprParts) + " parts, or nested deeper than " +
+                  std::to_string(kMaxExprDepth));
 }
 
 uint64_t mask_of(const Atom& atom) {
@@ -127,11 +135,19 @@ Expr make_expr(std::vector<Term> terms) {
   if (is_constant && value >= kFirstCached && value <= kLastCached) return value;
   auto data = std::make_shared<Expr::Data>();
   for (const Term& term : terms) {
+    ++data->parts;
     for (const Atom& atom : term.factors) {
       data->index_mask |= mask_of(atom);
       data->is_polynomial &= atom.args.empty();
+      ++data->parts;
+      for (const Expr& arg : atom.args) {
+        data->parts += arg.data_->parts;
+        data->depth = std::max(data->depth, arg.data_->depth + 1);
+      }
+      if (data->parts > kMaxExprParts) throw_too_long();
     }
   }
+  if (data->depth > kMaxExprDepth || terms.size() > kMaxExprTerms) throw_too_long();
   data->hash = hash_terms(terms);
   data->terms = std::move(terms);
   return Expr(std::move(data));
@@ -221,6 +237,7 @@ Expr operator*(const Expr& a, const Expr& b) {
   if (auto factor = b.constant()) return scale(a, *factor);
   if (auto factor = a.constant()) return scale(b, *factor);
   std::vector<Term> product;
+  if (a.terms().size() * b.terms().size() > kMaxExprParts) throw_too_long();
   product.reserve(a.terms().size() * b.terms().size());
   for (const Term& x : a.terms()) {
     for (const Term& y : b.terms()) product.push_back(multiply(x, y));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/result.h"
+#include "core/size_error.h"
 
 namespace tilefuse {
 
@@ -13,7 +14,7 @@ using Atom = Expr::Atom;
 using Term = Expr::Term;
 using AtomKind = Expr::AtomKind;
 
-[[noreturn]] void throw_overflow() { throw UserError("a size expression does not fit into 64 bits"); }
+[[noreturn]] void throw_overflow() { throw SizeError("a size expression does not fit into 64 bits"); }
 
 bool before(const Atom& a, const Atom& b) { return compare(a, b) < 0; }
 
@@ -71,14 +72,14 @@ int64_t checked_multiply(int64_t a, int64_t b) {
 int64_t checked_negate(int64_t a) { return checked_multiply(a, -1); }
 
 int64_t floor_divide(int64_t a, int64_t b) {
-  if (b == 0) throw UserError("a size expression divides by zero");
+  if (b == 0) throw SizeError("a size expression divides by zero");
   if (b == -1) return checked_negate(a);
   const int64_t quotient = a / b;
   return (a % b != 0 && ((a % b < 0) != (b < 0))) ? quotient - 1 : quotient;
 }
 
 int64_t floor_remainder(int64_t a, int64_t b) {
-  if (b == 0) throw UserError("a size expression divides by zero");
+  if (b == 0) throw SizeError("a size expression divides by zero");
   if (b == -1) return 0;
   const int64_t remainder = a % b;
   return (remainder != 0 && ((remainder < 0) != (b < 0))) ? remainder + b : remainder;
@@ -175,7 +176,7 @@ std::optional<AtomSplit> split_at(const Expr& e, const Atom& atom) {
 // ---------------------------------------------------------------- division
 
 Division divide_terms(const Expr& a, const Expr& b) {
-  TILEFUSE_CHECK(!b.terms().empty(), "a size expression divides by zero");
+  if (b.terms().empty()) throw SizeError("a size expression divides by zero");
   if (b.terms().size() == 1) return divide_by_term(a, b.terms().front());
   Division division = divide_polynomial(a, b);
   const size_t length = division.quotient.terms().size() + division.remainder.terms().size();

@@ -6,6 +6,7 @@
 #include "core/expr_algebra.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
+#include "core/size_error.h"
 
 namespace tilefuse {
 
@@ -99,7 +100,7 @@ Expr reduced_mod(const Expr& a, const Expr& b) {
 }  // namespace
 
 Expr floordiv(const Expr& a, const Expr& b) {
-  if (b.is_constant(0)) throw UserError("a size expression divides by zero");
+  if (b.is_constant(0)) throw SizeError("a size expression divides by zero");
   if (b.is_constant(1)) return a;
   const auto divisor = b.constant();
   if (auto value = a.constant(); value && divisor) return floor_divide(*value, *divisor);
@@ -112,7 +113,7 @@ Expr floordiv(const Expr& a, const Expr& b) {
 }
 
 Expr mod(const Expr& a, const Expr& b) {
-  if (b.is_constant(0)) throw UserError("a size expression divides by zero");
+  if (b.is_constant(0)) throw SizeError("a size expression divides by zero");
   if (b.is_constant(1)) return 0;
   const auto divisor = b.constant();
   if (auto value = a.constant(); value && divisor) return floor_remainder(*value, *divisor);

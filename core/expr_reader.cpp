@@ -1,6 +1,36 @@
 #include "core/expr_reader.h"
 
+#include <limits>
+
+#include "core/size_error.h"
+
 namespace tilefuse {
+
+int small_integer(TextCursor& cursor) {
+  const TextCursor start = cursor;
+  const int64_t value = cursor.integer();
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
+    start.fail("expected a number of 32 bits, found " + std::to_string(value));
+  }
+  return static_cast<int>(value);
+}
+
+void read_symbol(TextCursor& cursor, SymbolRanges& ranges) {
+  const TextCursor start = cursor;
+  SymbolRange range;
+  const std::string name = cursor.identifier();
+  if (!is_symbol_name(name)) start.fail("'" + name + "' is no name of a symbol");
+  cursor.expect("in");
+  cursor.expect("[");
+  range.low = cursor.integer();
+  cursor.expect(",");
+  if (!cursor.accept("inf")) range.high = cursor.integer();
+  cursor.expect("]");
+  if (cursor.accept("multiple_of")) range.multiple_of = cursor.integer();
+  if (range.low > range.high) start.fail("the symbol " + name + " has an empty range");
+  if (range.multiple_of < 1) start.fail("the symbol " + name + " is a multiple of a number below 1");
+  ranges.emplace(name, range);
+}
 
 Expr ExprReader::parse(const std::string& text, size_t rank) const {
   std::vector<std::string> indices;
@@ -26,7 +56,7 @@ std::vector<Expr> ExprReader::list(size_t rank) {
 
 std::vector<int> ExprReader::int_list() {
   std::vector<int> items;
-  cursor_.list("[", "]", [&] { items.push_back(static_cast<int>(cursor_.integer())); });
+  cursor_.list("[", "]", [&] { items.push_back(small_integer(cursor_)); });
   return items;
 }
 

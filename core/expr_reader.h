@@ -12,6 +12,11 @@
 
 namespace tilefuse {
 
+int small_integer(TextCursor& cursor);  // that fits into an int
+
+// "s0 in [2, inf] multiple_of 8", behind the word symbol.
+void read_symbol(TextCursor& cursor, SymbolRanges& ranges);
+
 class ExprReader {
  public:
   // Refers to both; a symbol without a declaration has the default range.

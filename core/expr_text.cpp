@@ -13,6 +13,7 @@
 #include "core/expr_algebra.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
+#include "core/size_error.h"
 
 namespace tilefuse {
 
@@ -125,6 +126,15 @@ class Printer {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// "i12" is index 12.
+std::optional<int> index_number(std::string_view name) {
+  if (name.size() < 2 || name[0] != 'i') return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
 
 class Parser {
  public:
@@ -246,14 +256,6 @@ class Parser {
     return Expr::symbol(name, range.value_or(SymbolRange{}));
   }
 
-  static std::optional<int> index_number(std::string_view name) {
-    if (name.size() < 2 || name[0] != 'i') return std::nullopt;
-    int number = 0;
-    const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
-    if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-    return number;
-  }
-
   std::string_view text_;
   std::span<const std::string> index_names_;
   const std::function<std::optional<SymbolRange>(const std::string&)>& symbol_range_;
@@ -262,6 +264,12 @@ class Parser {
 };
 
 }  // namespace
+
+bool is_symbol_name(std::string_view name) {
+  const auto is_word = [](char c) { return is_letter(c) || is_digit(c); };
+  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), is_word) &&
+         !index_number(name);
+}
 
 std::string to_text(const Expr& e, std::span<const std::string> index_names) {
   return Printer(index_names).sum(e);

@@ -57,16 +57,7 @@ void GraphParser::read_symbols(std::string_view text) {
     TextCursor cursor(text.substr(0, end), start);
     start = end + 1;
     if (!cursor.accept("symbol")) continue;
-    SymbolRange range;
-    const std::string name = cursor.identifier();
-    cursor.expect("in");
-    cursor.expect("[");
-    range.low = cursor.integer();
-    cursor.expect(",");
-    if (!cursor.accept("inf")) range.high = cursor.integer();
-    cursor.expect("]");
-    if (cursor.accept("multiple_of")) range.multiple_of = cursor.integer();
-    ranges_.emplace(name, range);
+    read_symbol(cursor, ranges_);
   }
 }
 
@@ -156,7 +147,7 @@ void GraphParser::read_return() {
 }
 
 void GraphParser::read_mutation() {
-  const auto position = static_cast<int>(cursor_.integer());
+  const auto position = small_integer(cursor_);
   cursor_.expect("<-");
   builder_.mutation(position, known_value());
 }

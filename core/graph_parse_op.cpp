@@ -45,7 +45,7 @@ class OpParser {
   Op read_gather();
   Op read_call();
   CallArgument read_argument();
-  CallArgument read_argument_value();
+  CallArgument read_argument_value(int depth = 0);
   OperandArgument read_operand_argument();
 
   ExprReader& exprs_;
@@ -80,7 +80,7 @@ Scalar OpParser::scalar() {
 
 Op OpParser::read_iota() {
   Iota iota;
-  attribute("dim", [&] { iota.dim = static_cast<int>(cursor().integer()); });
+  attribute("dim", [&] { iota.dim = small_integer(cursor()); });
   attribute("start", [&] { iota.start = exprs_.until(",}"); });
   attribute("step", [&] { iota.step = exprs_.until(",}"); });
   return iota;
@@ -117,7 +117,7 @@ Op OpParser::read_op(const std::string& name) {
   } else if (name == "view") {
     op = read_view();
   } else if (name == "concat") {
-    attribute("dim", [&] { op = Concat{static_cast<int>(cursor().integer())}; });
+    attribute("dim", [&] { op = Concat{small_integer(cursor())}; });
   } else if (name == "gather") {
     op = read_gather();
   } else if (name == "call") {
@@ -127,8 +127,7 @@ Op OpParser::read_op(const std::string& name) {
   } else if (name.starts_with("reduce.") && parse_reduce_kind(name.substr(7))) {
     attribute("dims", [&] { op = Reduce{*parse_reduce_kind(name.substr(7)), exprs_.int_list()}; });
   } else if (name.starts_with("scan.") && parse_reduce_kind(name.substr(5))) {
-    attribute("dim",
-              [&] { op = Scan{*parse_reduce_kind(name.substr(5)), static_cast<int>(cursor().integer())}; });
+    attribute("dim", [&] { op = Scan{*parse_reduce_kind(name.substr(5)), small_integer(cursor())}; });
   }
   TILEFUSE_CHECK(op.has_value(), "operator_names has " + name + ", which read_op does not read");
   cursor().expect("}");
@@ -165,13 +164,15 @@ OperandArgument OpParser::read_operand_argument() {
   cursor().fail("%" + name + " is not among the operands of this call");
 }
 
-CallArgument OpParser::read_argument_value() {
+CallArgument OpParser::read_argument_value(int depth) {
+  constexpr int kDeepest = 16;
+  if (depth > kDeepest) cursor().fail("lists nest deeper than " + std::to_string(kDeepest));
   const char next = cursor().peek();
   if (next == '%') return {"", read_operand_argument()};
   if (next == '"') return {"", cursor().string_literal()};
   if (next == '[') {
     ListArgument list;
-    cursor().list("[", "]", [&] { list.items.push_back(read_argument_value()); });
+    cursor().list("[", "]", [&] { list.items.push_back(read_argument_value(depth + 1)); });
     return {"", std::move(list)};
   }
   CallArgument argument;

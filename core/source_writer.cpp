@@ -1,5 +1,6 @@
 #include "core/source_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/dtype.h"
@@ -58,7 +59,12 @@ SourceWriter::Block SourceWriter::block(std::string_view format, Arguments argum
   return {this, std::move(closing)};
 }
 
-void SourceWriter::comment(std::string_view text) {
+// One line or several, whatever the text: it may come from a file, and what follows is code.
+void SourceWriter::comment(std::string_view raw) {
+  std::string plain(raw);
+  std::replace_if(plain.begin(), plain.end(), [](unsigned char c) { return c < ' '; }, ' ');
+  std::replace(plain.begin(), plain.end(), '\\', '/');
+  std::string_view text = plain;
   const size_t width = kMaxColumn - static_cast<size_t>(depth_) * kIndent - 3;
   while (text.size() > width) {
     size_t cut = text.rfind(' ', width);

@@ -7,6 +7,7 @@
 #include "core/graph_symbols.h"
 #include "core/graph_text.h"
 #include "core/result.h"
+#include "core/size_error.h"
 #include "core/verify_op.h"
 
 namespace tilefuse {
@@ -87,6 +88,9 @@ void Verifier::check_values() {
       if (extent.constant() && *extent.constant() < 0) fail("%" + value.name + " has a negative extent");
     }
     if (!value.strides) continue;
+    for (const Expr& stride : *value.strides) {
+      if (stride.constant() && *stride.constant() < 0) fail("%" + value.name + " has a negative stride");
+    }
     expect(value.strides->size() == value.type.shape.size(),
            "%" + value.name + " has " + std::to_string(value.strides->size()) + " strides for " +
                std::to_string(value.type.shape.size()) + " dimensions");
@@ -121,6 +125,7 @@ void Verifier::check_symbols() {
     SymbolRanges own;
     add_symbol_ranges(e, own);
     for (const auto& [name, range] : own) {
+      if (!is_symbol_name(name)) fail("'" + name + "' is no name of a symbol");
       if (ranges.at(name) != range && reported.insert(name).second) {
         fail("symbol " + name + " has two different ranges");
       }

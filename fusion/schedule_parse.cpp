@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 
+#include "core/expr_reader.h"
 #include "core/result.h"
 #include "core/text_cursor.h"
 #include "fusion/chain.h"
@@ -19,6 +21,7 @@ class ScheduleParser {
   TileValueId value();
   BufferId buffer();
   int64_t positive();
+  int small_positive();
   template <class Item>
   void items(const Item& item) {
     do item();
@@ -73,15 +76,22 @@ int64_t ScheduleParser::positive() {
   return number;
 }
 
+int ScheduleParser::small_positive() {
+  const TextCursor start = cursor_;
+  const int number = small_integer(cursor_);
+  if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
+  return number;
+}
+
 void ScheduleParser::lanes() {
   cursor_.expect("lanes");
   if (cursor_.accept("1")) return;
   schedule_.lane_axis = axis();
   cursor_.expect("=");
-  schedule_.lanes = static_cast<int>(positive());
+  schedule_.lanes = small_positive();
   if (!cursor_.accept(",")) return;
   cursor_.expect("unroll");
-  schedule_.unroll = static_cast<int>(positive());
+  schedule_.unroll = small_positive();
 }
 
 void ScheduleParser::grid() {
@@ -139,7 +149,9 @@ void ScheduleParser::stores() {
 
 void ScheduleParser::cost() {
   cursor_.expect("cost");
+  const TextCursor start = cursor_;
   schedule_.cost_us = cursor_.number();
+  if (!std::isfinite(schedule_.cost_us) || schedule_.cost_us < 0) start.fail("expected a time");
   cursor_.expect("us");
   if (!cursor_.accept("=")) return;
   double sign = 1;
@@ -186,8 +198,8 @@ Schedule ScheduleParser::parse() {
     if (cursor_.accept(derived)) cursor_.until("\n");
   }
   cursor_.expect("rows");
-  schedule_.rows = static_cast<int>(positive());
-  if (cursor_.accept("x")) schedule_.columns = static_cast<int>(positive());
+  schedule_.rows = small_positive();
+  if (cursor_.accept("x")) schedule_.columns = small_positive();
   cursor_.expect("split");
   schedule_.split = positive();
   stage();

@@ -1,7 +1,7 @@
 #include <map>
 #include <utility>
 
-#include "core/graph_symbols.h"
+#include "core/expr_reader.h"
 #include "core/index_map.h"
 #include "core/result.h"
 #include "core/text_cursor.h"
@@ -18,7 +18,7 @@ class TileGraphParser {
     cursor_.expect("tile_graph");
     graph_.name = cursor_.identifier();
     cursor_.expect("{");
-    while (cursor_.accept("symbol")) read_symbol();
+    while (cursor_.accept("symbol")) read_symbol(cursor_, ranges_);
     if (cursor_.accept("axes")) {
       do {
         read_axis();
@@ -40,19 +40,6 @@ class TileGraphParser {
   }
 
  private:
-  void read_symbol() {
-    SymbolRange range;
-    const std::string name = cursor_.identifier();
-    cursor_.expect("in");
-    cursor_.expect("[");
-    range.low = cursor_.integer();
-    cursor_.expect(",");
-    if (!cursor_.accept("inf")) range.high = cursor_.integer();
-    cursor_.expect("]");
-    if (cursor_.accept("multiple_of")) range.multiple_of = cursor_.integer();
-    ranges_.emplace(name, range);
-  }
-
   void read_axis() {
     Axis axis;
     axis.name = cursor_.identifier();

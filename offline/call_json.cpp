@@ -17,7 +17,7 @@ Json enumeration(const EnumArgument& given) {
     return {{"as_memory_format", aten::schema_number("memory_format", given.value)}};
   }
   const size_t colon = given.value.find(':');
-  const Json index = colon == std::string::npos ? Json() : Json(std::stoi(given.value.substr(colon + 1)));
+  const Json index = colon == std::string::npos ? Json() : Json(std::stoll(given.value.substr(colon + 1)));
   return {{"as_device", {{"type", given.value.substr(0, colon)}, {"index", index}}}};
 }
 

@@ -41,6 +41,7 @@ void copy_archive(const ProgramFile& file, const std::string& output,
 // A fused program is for inference: its operators have no gradients.
 std::string without_gradients(const ProgramFile& file, const std::string& entry) {
   Json config = parse_document(file.archive().text(entry), file.archive().path() + ": entry " + entry);
+  if (!config.is_object() || !config.contains("config")) return config.dump();
   for (Json& payload : config["config"]) {
     if (payload.contains("tensor_meta") && payload["tensor_meta"].is_object()) {
       payload["tensor_meta"]["requires_grad"] = false;
@@ -78,6 +79,18 @@ std::vector<std::string> compiled_objects(const PlannedGraph& planned, const Fus
     }
   }
   return objects;
+}
+
+// What of the program cannot be written again is told with file and entry.
+std::string written_program(const ProgramFile& file, const PlannedGraph& planned,
+                            const std::vector<std::string>& operators) {
+  Json document = parse_document(file.program(), file.archive().path() + ": entry " + file.program_entry());
+  inline_graphs(document);
+  try {
+    return fused_program(document, planned.executable, operators).dump();
+  } catch (const UserError& error) {
+    file.archive().fail(file.program_entry(), error.what());
+  }
 }
 
 FuseResult counted(const PlannedGraph& planned) {
@@ -120,9 +133,7 @@ FuseResult fuse_file(const std::string& input, const std::string& output, const 
     operators.push_back(region_operator(planned.regions[r].compiled.name, to_text(planned.region_graphs[r]),
                                         compile.eager_numerics));
   }
-  Json document = parse_document(file.program(), input + ": entry " + file.program_entry());
-  inline_graphs(document);
-  replaced[file.program_entry()] = fused_program(document, planned.executable, operators).dump();
+  replaced[file.program_entry()] = written_program(file, planned, operators);
   const std::string weights = "data/weights/" + file.model() + "_weights_config.json";
   replaced[weights] = without_gradients(file, weights);
   copy_archive(file, output, replaced);

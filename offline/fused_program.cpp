@@ -46,7 +46,7 @@ void for_each_tensor(Json& tagged, const std::function<void(Json&)>& visit) {
 std::vector<std::string> tensors_of(const Json& tagged) {
   std::vector<std::string> names;
   Json copy = tagged;
-  for_each_tensor(copy, [&](Json& tensor) { names.push_back(tensor["name"]); });
+  for_each_tensor(copy, [&](Json& tensor) { names.push_back(tensor.at("name")); });
   return names;
 }
 
@@ -79,8 +79,8 @@ class Writer {
   // ------------------------------------------------------------ names
   void place_inputs() {
     for (const Json& given : graph_.at("inputs")) {
-      if (given.contains("as_tensor")) taken_.insert(given["as_tensor"]["name"].get<std::string>());
-      if (given.contains("as_sym_int") && given["as_sym_int"].contains("as_name")) {
+      if (given.contains("as_tensor")) taken_.insert(given.at("as_tensor").at("name").get<std::string>());
+      if (given.contains("as_sym_int") && given.at("as_sym_int").contains("as_name")) {
         taken_.insert(given["as_sym_int"]["as_name"].get<std::string>());
       }
     }
@@ -198,19 +198,19 @@ class Writer {
                  const std::vector<SlotId>& results) {
     Json copy = node;
     size_t next = 0, made = 0, expected = 0;
-    for (Json& given : copy["inputs"]) {
-      for_each_tensor(given["arg"], [&](Json& tensor) {
+    for (Json& given : copy.at("inputs")) {
+      for_each_tensor(given.at("arg"), [&](Json& tensor) {
         if (next < operands.size()) tensor["name"] = operands[next];
         ++next;
       });
     }
-    for (const Json& output : copy["outputs"]) expected += tensors_of(output).size();
+    for (const Json& output : copy.at("outputs")) expected += tensors_of(output).size();
     if (next != operands.size() || expected != results.size() || !has_its_sizes(node)) return false;
     for (Json& output : copy["outputs"]) {
       for_each_tensor(output, [&](Json& tensor) {
-        const Json recorded = graph_.at("tensor_values").at(tensor["name"].get<std::string>());
+        const Json recorded = graph_.at("tensor_values").at(tensor.at("name").get<std::string>());
         tensor["name"] = define(results[made++]);
-        values_[tensor["name"].get<std::string>()] = recorded;
+        values_[tensor.at("name").get<std::string>()] = recorded;
       });
     }
     // One of several results may have taken the node's name.
@@ -225,7 +225,7 @@ class Writer {
     for (const SlotId id : call.operands) operands.push_back(name_of(id));
     const std::string target = target_of(call.call);
     const Json* own = call.results.empty() ? nullptr : own_node(call.results[0]);
-    if (own != nullptr && (*own)["target"] == target && write_own(*own, operands, call.results)) return;
+    if (own != nullptr && own->at("target") == target && write_own(*own, operands, call.results)) return;
     const Json inputs = call_inputs(call.call, [&](int i) { return operands[size_t(i)]; }, sizes_);
     Json outputs = Json::array();
     for (const SlotId id : call.results) outputs.push_back(tensor_argument(define(id)));
@@ -236,7 +236,7 @@ class Writer {
   bool write_own_view(SlotId id) {
     const Json* node = own_node(id);
     if (node == nullptr) return false;
-    const std::string target = (*node)["target"];
+    const std::string target = node->at("target");
     const bool is_view =
         target.starts_with(kOperatorPrefix) && aten::makes_views(target.substr(kOperatorPrefix.size()));
     const Json& outputs = node->at("outputs");
@@ -323,17 +323,17 @@ class Writer {
   // ------------------------------------------------------------ the whole
   // {"buffer_mutation": {"arg": {"name": ...}, "buffer_name": ...}} for a written input.
   Json mutation_spec(int position, const std::string& value) const {
-    const Json& spec = document_["graph_module"]["signature"]["input_specs"].at(size_t(position));
+    const Json& spec = document_.at("graph_module").at("signature").at("input_specs").at(size_t(position));
     const std::string kind = spec.begin().key();
     const Json& content = spec.begin().value();
     const Json arg = {{"name", value}};
     if (kind == "buffer")
-      return {{"buffer_mutation", {{"arg", arg}, {"buffer_name", content["buffer_name"]}}}};
+      return {{"buffer_mutation", {{"arg", arg}, {"buffer_name", content.at("buffer_name")}}}};
     if (kind == "parameter") {
-      return {{"parameter_mutation", {{"arg", arg}, {"parameter_name", content["parameter_name"]}}}};
+      return {{"parameter_mutation", {{"arg", arg}, {"parameter_name", content.at("parameter_name")}}}};
     }
     if (kind == "user_input") {
-      const Json name = content["arg"]["as_tensor"]["name"];
+      const Json name = content.at("arg").at("as_tensor").at("name");
       return {{"user_input_mutation", {{"arg", arg}, {"user_input_name", name}}}};
     }
     throw UserError("the program writes into its " + kind + ", which its signature cannot say");
@@ -343,8 +343,9 @@ class Writer {
 
   Json assembled() {
     Json result = document_;
-    Json& module = result["graph_module"];
-    const Json old_specs = module["signature"]["output_specs"], old_outputs = module["graph"]["outputs"];
+    Json& module = result.at("graph_module");
+    const Json old_specs = module.at("signature").at("output_specs"),
+               old_outputs = module.at("graph").at("outputs");
     Json specs = Json::array(), outputs = Json::array();
     for (const auto& [position, value] : written_) {
       specs.push_back(mutation_spec(position, value));
@@ -357,12 +358,12 @@ class Writer {
       Json output = old_outputs[i], spec = old_specs[i];
       const ExecutableOutput& made = executable_.outputs.at(next++);
       if (const auto* id = std::get_if<SlotId>(&made)) {
-        renamed[output["as_tensor"]["name"]] = name_of(*id);
+        renamed[output.at("as_tensor").at("name")] = name_of(*id);
         output = tensor_argument(name_of(*id));
       } else if (const auto* size = std::get_if<Expr>(&made)) {
         output = sizes_.tagged(*size);
       }
-      Json& arg = spec.begin().value()["arg"];
+      Json& arg = spec.begin().value().at("arg");
       arg = arg.contains("name") ? output.begin().value() : output;
       specs.push_back(spec);
       outputs.push_back(output);
@@ -372,7 +373,7 @@ class Writer {
     module["graph"]["nodes"] = nodes_;
     module["graph"]["tensor_values"] = values_;
     module["graph"]["sym_int_values"] = sizes_.values();
-    rename_calls(module["module_call_graph"], renamed);
+    if (module.contains("module_call_graph")) rename_calls(module["module_call_graph"], renamed);
     return result;
   }
 
@@ -380,13 +381,13 @@ class Writer {
   static void rename_calls(Json& calls, const std::map<std::string, std::string>& renamed) {
     for (Json& call : calls) {
       if (!call.contains("signature") || call["signature"].is_null()) continue;
-      if (call["fqn"] != "") {
+      if (call.at("fqn") != "") {
         call["signature"] = nullptr;
         continue;
       }
-      for (Json& output : call["signature"]["outputs"]) {
+      for (Json& output : call["signature"].at("outputs")) {
         for_each_tensor(output, [&](Json& tensor) {
-          const auto found = renamed.find(tensor["name"].get<std::string>());
+          const auto found = renamed.find(tensor.at("name").get<std::string>());
           if (found != renamed.end()) tensor["name"] = found->second;
         });
       }
@@ -411,7 +412,13 @@ class Writer {
 
 Json fused_program(const Json& document, const Executable& executable,
                    const std::vector<std::string>& operators) {
-  return Writer(document, executable, operators).write();
+  try {
+    return Writer(document, executable, operators).write();
+  } catch (const Json::exception& error) {  // in a part of the program that import does not read
+    throw UserError(std::string("cannot be written with its regions: ") + error.what());
+  } catch (const std::out_of_range&) {
+    throw UserError("cannot be written with its regions: its signature has fewer outputs than its graph");
+  }
 }
 
 }  // namespace tilefuse

@@ -20,10 +20,15 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for its writer
   if (file < 0) fail(path);
   struct stat facts{};
   const bool is_known = ::fstat(file, &facts) == 0;
+  if (is_known && !S_ISREG(facts.st_mode)) {
+    ::close(file);
+    throw UserError(path + ": is no regular file");
+  }
   const auto size = size_t(is_known ? facts.st_size : 0);
   void* address = MAP_FAILED;
   if (is_known && size > 0) address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);

@@ -2,6 +2,7 @@
 
 #include "core/import/size_hints.h"
 #include "core/import/storage_views.h"
+#include "core/size_error.h"
 
 namespace tilefuse {
 namespace {
@@ -23,7 +24,11 @@ Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options) 
   const Result<Graph> graph = import_program(file);
   if (!graph) return graph.unsupported();
   options.hints = captured_size_hints(file.program());
-  return plan_graph(*graph, options, {guessed_facts, "none"});
+  try {
+    return plan_graph(*graph, options, {guessed_facts, "none"});
+  } catch (const SizeError& error) {
+    file.archive().fail(file.program_entry(), error.what());
+  }
 }
 
 }  // namespace tilefuse

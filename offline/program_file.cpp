@@ -1,5 +1,6 @@
 #include "offline/program_file.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -7,6 +8,7 @@
 #include "core/import/field.h"
 #include "core/import/import_graph.h"
 #include "core/import/metadata.h"
+#include "core/unproven_reads.h"
 
 namespace tilefuse {
 namespace {
@@ -52,13 +54,16 @@ std::vector<int64_t> literals(const Field& list) {
 
 // One past the last element that the tensor reaches, in elements; nullopt: more than 64 bits hold.
 std::optional<int64_t> end_of(const StateTensor& tensor) {
-  __int128 last = tensor.offset;
+  constexpr __int128 kLimit = std::numeric_limits<int64_t>::max() / 16;  // in bytes it fits, too
+  __int128 last = tensor.offset, elements = 1;
+  bool is_empty = false;
   for (size_t d = 0; d < tensor.sizes.size(); ++d) {
-    if (tensor.sizes[d] == 0) return 0;
-    last += __int128(tensor.sizes[d] - 1) * tensor.strides[d];
-    if (last >= std::numeric_limits<int64_t>::max()) return std::nullopt;
+    is_empty |= tensor.sizes[d] == 0;
+    elements *= std::max<int64_t>(tensor.sizes[d], 1);
+    last += __int128(std::max<int64_t>(tensor.sizes[d] - 1, 0)) * tensor.strides[d];
+    if (last >= kLimit || elements >= kLimit) return std::nullopt;
   }
-  return int64_t(last) + 1;
+  return is_empty ? tensor.offset : int64_t(last) + 1;
 }
 
 StateTensor read_tensor(const Archive& archive, const Config& config, const std::string& name) {
@@ -95,8 +100,11 @@ class SignatureReader {
         weights_(read_config(archive, "weights", model)),
         constants_(read_config(archive, "constants", model)) {}
 
-  void read(const Field& spec, std::vector<ProgramInput>& inputs, std::vector<StateTensor>& state) {
+  // `given`: the graph's input at that place.
+  void read(const Field& spec, const Field& given, std::vector<ProgramInput>& inputs,
+            std::vector<StateTensor>& state) {
     const auto [kind, content] = spec.tagged();
+    require_input(content, given);
     if (kind == "parameter") return add(content, "parameter_name", weights_, inputs, state);
     if (kind == "buffer") {
       const auto persistent = content.find("persistent");
@@ -135,6 +143,16 @@ class SignatureReader {
       recorded->fail("is not the dtype and the sizes of what is stored as '" + tensor.name + "'");
     }
   }
+  // Signature and graph mean the same tensor.
+  static void require_input(const Field& spec, const Field& given) {
+    const auto argument = spec.find("arg");
+    if (!argument) return;
+    const auto name = argument->find("name");
+    const std::string wanted = name ? name->text() : name_of(*argument), found = name_of(given);
+    if (wanted != found) {
+      argument->fail("names '" + wanted + "', the graph's input at that place is '" + found + "'");
+    }
+  }
   static std::string name_of(const Field& argument) {
     const auto [tag, value] = argument.tagged();
     if (tag == "as_tensor") return value["name"].text();
@@ -163,6 +181,18 @@ void require_layout(const Archive& archive) {
   }
 }
 
+// UserError: whatever its sizes are. A reason: that cannot be told.
+std::optional<std::string> reads_outside(const Graph& graph) {
+  std::optional<std::string> reason;
+  for (const UnprovenRead& read : unproven_reads(graph)) {
+    const Node& node = graph[read.node];
+    const std::string text = read.text + (node.origin.empty() ? "" : " (" + node.origin + ")");
+    if (read.requirement && read.requirement->constant()) throw UserError("captured graph: " + text);
+    reason = "cannot take a program whose reads are not known to stay inside: " + text;
+  }
+  return reason;
+}
+
 }  // namespace
 
 void ProgramFile::find_model() {
@@ -188,7 +218,8 @@ ProgramFile ProgramFile::open(const std::string& path) {
                std::to_string(graph_inputs.size()));
   }
   SignatureReader reader(file.archive_, file.model_, document["graph_module"]["graph"]);
-  for (size_t i = 0; i < specs.size(); ++i) reader.read(specs.at(i), file.inputs_, file.state_);
+  for (size_t i = 0; i < specs.size(); ++i)
+    reader.read(specs.at(i), graph_inputs.at(i), file.inputs_, file.state_);
   return file;
 }
 
@@ -198,7 +229,11 @@ void ProgramFile::check_state() const {
 
 Result<Graph> import_program(const ProgramFile& file) {
   try {
-    return import_graph(file.program());
+    Result<Graph> graph = import_graph(file.program());
+    if (graph) {
+      if (const auto reason = reads_outside(*graph)) return Unsupported{*reason};
+    }
+    return graph;
   } catch (const UserError& error) {
     file.archive().fail(file.program_entry(), error.what());
   }

@@ -20,7 +20,7 @@ Json as_argument(const Json& size) { return size.contains("as_int") ? size : Jso
 std::string made_size(const Json& node) {
   const Json& outputs = node.at("outputs");
   if (outputs.size() != 1 || !outputs[0].contains("as_sym_int")) return "";
-  return outputs[0]["as_sym_int"].value("as_name", "");
+  return outputs[0].at("as_sym_int").value("as_name", "");
 }
 
 }  // namespace
@@ -33,13 +33,13 @@ void SizeNodes::keep(const std::string& name) {
   const Json& value = document_.at("graph_module").at("graph").at("sym_int_values").at(name);
   taken_.insert(name);
   values_[name] = value;
-  if (value.contains("as_expr")) by_text_.emplace(value["as_expr"]["expr_str"], name);
+  if (value.contains("as_expr")) by_text_.emplace(value.at("as_expr").at("expr_str"), name);
 }
 
 bool SizeNodes::reads_inputs(const Json& node, const std::set<std::string>& tensors) const {
   return std::all_of(node.at("inputs").begin(), node.at("inputs").end(), [&](const Json& input) {
     const Json& argument = input.at("arg");
-    if (argument.contains("as_tensor")) return tensors.contains(argument["as_tensor"]["name"]);
+    if (argument.contains("as_tensor")) return tensors.contains(argument.at("as_tensor").at("name"));
     const bool is_named = argument.contains("as_sym_int") && argument["as_sym_int"].contains("as_name");
     return !is_named || values_.contains(argument["as_sym_int"]["as_name"].get<std::string>());
   });
@@ -50,7 +50,7 @@ void SizeNodes::keep_known() {
   const Json& sizes = graph.at("sym_int_values");
   std::set<std::string> tensors;
   for (const Json& input : graph.at("inputs")) {
-    if (input.contains("as_tensor")) tensors.insert(input["as_tensor"]["name"]);
+    if (input.contains("as_tensor")) tensors.insert(input.at("as_tensor").at("name"));
     const bool is_size = input.contains("as_sym_int") && input["as_sym_int"].contains("as_name");
     if (is_size && sizes.contains(input["as_sym_int"]["as_name"])) keep(input["as_sym_int"]["as_name"]);
   }

@@ -2,6 +2,7 @@
 
 #include "core/expr_terms.h"
 #include "core/import/size_hints.h"
+#include "core/result.h"
 
 namespace tilefuse {
 namespace {
@@ -59,7 +60,9 @@ std::string SizeText::text(const Expr& expr) const {
     }
     for (const Expr::Atom& atom : term.factors) {
       if (atom.kind == Expr::AtomKind::Symbol) {
-        factors.push_back(symbols_.at(atom.symbol));
+        const auto known = symbols_.find(atom.symbol);
+        if (known == symbols_.end()) throw UserError("the size " + atom.symbol + " has no declaration");
+        factors.push_back(known->second);
       } else {
         factors.push_back(call(function_of(atom.kind), {text(atom.args.at(0)), text(atom.args.at(1))}));
       }

@@ -101,6 +101,16 @@ void place_state(Model::State& state, const ProgramFile& file) {
   }
 }
 
+// Operators of regions and ready ones compute tensors; what else stands in our namespace is for this process.
+void refuse_functions(const Graph& graph, const std::string& path) {
+  for (const Node& node : graph.nodes) {
+    const Call* call = std::get_if<Call>(&node.op);
+    if (call != nullptr && call->op.starts_with("tilefuse::") && node.results.empty()) {
+      throw UserError(path + ": cannot be run: it calls " + call->op + ", which computes no tensor");
+    }
+  }
+}
+
 // A size that the caller would have to pass has no tensor to be read off.
 void refuse_sizes(const Executable& executable, const std::string& path) {
   for (size_t i = 0; i < executable.inputs.size(); ++i) {
@@ -119,7 +129,9 @@ std::string report_of(const std::vector<FileRegion>& regions, const Executable& 
 
 }  // namespace
 
-Model load(const std::string& path, const LoadOptions& options) {
+namespace {
+
+std::shared_ptr<const Model::State> load_state(const std::string& path, const LoadOptions& options) {
   const ProgramFile file = ProgramFile::open(path);
   auto state = std::make_shared<Model::State>();
   state->path = path;
@@ -138,14 +150,33 @@ Model load(const std::string& path, const LoadOptions& options) {
     compiled.emplace(region.op, region.compiled);
     symbols.emplace(region.op, symbols_of(region.module));
   }
-  LinkedGraph linked = link_regions(imported(file), compiled, facts_of);
+  const Graph graph = imported(file);
+  refuse_functions(graph, path);
+  LinkedGraph linked = link_regions(graph, compiled, facts_of);
   RegionSymbols of_regions;
   for (const std::string& op : linked.operators) of_regions.push_back(symbols.at(op));
   state->report = report_of(regions, linked.executable);
   refuse_sizes(linked.executable, path);
   state->runner = std::make_unique<GraphRunner>(std::move(linked.executable), of_regions);
   place_state(*state, file);
-  return Model(std::move(state));
+  return state;
+}
+
+}  // namespace
+
+Model load(const std::string& path, const LoadOptions& options) {
+  try {
+    return Model(load_state(path, options));
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    throw UserError(text.starts_with(path) ? text : path + ": " + text);
+  } catch (const c10::Error& error) {  // of an operator that does not take what it is given
+    throw UserError(path + ": " + error.what_without_backtrace());
+  } catch (const std::logic_error& error) {  // an InternalError, or an argument of another kind
+    throw UserError(path + ": " + error.what());
+  } catch (const std::bad_variant_access&) {
+    throw UserError(path + ": an operator is given an argument of another kind");
+  }
 }
 
 std::vector<at::Tensor> Model::run(const std::vector<at::Tensor>& inputs) const {

@@ -34,7 +34,7 @@ nlohmann::json parse_document(std::string_view text, const std::string& what) {
   }
   try {
     return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
+  } catch (const nlohmann::json::exception& error) {
     throw UserError(what + ": is no JSON: " + error.what());
   }
 }

@@ -40,6 +40,9 @@ const std::string& Field::text() const {
 
 int64_t Field::integer() const {
   if (!value_->is_number_integer()) fail("must be an integer, got " + shown());
+  const bool fits = !value_->is_number_unsigned() ||
+                    value_->get<uint64_t>() <= uint64_t(std::numeric_limits<int64_t>::max());
+  if (!fits) fail("must be an integer of 64 bits, got " + shown());
   return value_->get<int64_t>();
 }
 

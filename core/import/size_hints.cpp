@@ -8,6 +8,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kOpen = "Symbol('";
+constexpr int64_t kLargest = int64_t{1} << 40;  // of a size that something was exported with
 
 // The symbol that the expression is, if it is one and nothing else.
 std::string lone_symbol(const std::string& text) {
@@ -22,9 +23,10 @@ void add_hint(const Json& size, std::map<std::string, int64_t>& hints) {
   if (!size.is_object() || !size.contains("as_expr")) return;
   const Json& expr = size["as_expr"];
   const Json hint = expr.value("hint", Json());
-  if (!hint.is_object() || !hint.contains("as_int")) return;
+  if (!hint.is_object() || !hint.contains("as_int") || !hint["as_int"].is_number_integer()) return;
   const std::string symbol = lone_symbol(expr.value("expr_str", ""));
-  if (!symbol.empty()) hints[symbol] = hint["as_int"].get<int64_t>();
+  const auto value = hint["as_int"].get<int64_t>();
+  if (!symbol.empty() && value >= 0 && value <= kLargest) hints[symbol] = value;
 }
 
 }  // namespace

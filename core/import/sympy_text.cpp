@@ -4,6 +4,8 @@
 #include <charconv>
 #include <vector>
 
+#include "core/size_error.h"
+
 namespace tilefuse::aten {
 namespace {
 
@@ -50,6 +52,7 @@ class Parser {
 
   Expr symbol() {
     const std::string name = quoted();
+    if (!is_symbol_name(name)) fail("'" + name + "' is no name of a size");
     bool is_positive = false;
     while (accept(',')) {
       const std::string assumption = word();

@@ -67,9 +67,16 @@ def trusted_files() -> Iterator[None]:
         _trusting = before
 
 
+def _text(reader: Any, name: str) -> str:
+    try:
+        return reader.read_string(name)
+    except UnicodeDecodeError as error:
+        raise UserError(f"entry {name}: is no text: {error}") from None
+
+
 def _register(reader: Any, names: list[str]) -> None:
     wanted = (name for name in names if name.startswith(_EXTRA) and name != _REPORT)
-    files = {name.removeprefix(_EXTRA): reader.read_string(name) for name in wanted}
+    files = {name.removeprefix(_EXTRA): _text(reader, name) for name in wanted}
     if not files:
         return
     settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})
@@ -95,3 +102,16 @@ def know_fused_files() -> None:
 
     load_fused._knows_fused_files = True  # type: ignore[attr-defined]
     _package._load_exported_programs = load_fused
+    _package.load_pt2 = _naming_the_file(_package.load_pt2)
+
+
+def _naming_the_file(load: Any) -> Any:
+    @functools.wraps(load)
+    def load_named(f: Any, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return load(f, *arguments, **keywords)
+        except UserError as error:
+            place = os.fspath(f) if isinstance(f, (str, os.PathLike)) else "the file"
+            raise UserError(f"{place}: {error}") from None
+
+    return load_named
