@@ -1,7 +1,10 @@
 #include "offline/plan_file.h"
 
+#include <algorithm>
+
 #include "core/import/size_hints.h"
 #include "core/import/storage_views.h"
+#include "core/nearest_name.h"
 #include "core/size_error.h"
 
 namespace tilefuse {
@@ -16,6 +19,19 @@ CallFacts guessed_facts(const Call& call) {
           .is_ordered = true};
 }
 
+// A name that no region has was misspelt, and would change nothing.
+void check_pins(const CompileOptions& options, const PlannedGraph& planned) {
+  std::vector<std::string_view> names;
+  for (const LoweredRegion& region : planned.regions) names.push_back(region.compiled.program.name);
+  for (const auto& [name, unused] : options.pins) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    std::string nearest = nearest_name(name, names).value_or("");
+    if (nearest.empty() && !names.empty()) nearest = names.front();
+    throw UserError("pin " + name + ": no region of the program has this name" +
+                    (nearest.empty() ? "; it has none" : "; there is " + nearest));
+  }
+}
+
 }  // namespace
 
 bool is_fused(const ProgramFile& file) { return file.archive().has("extra/tilefuse/tilefuse.json"); }
@@ -25,7 +41,9 @@ Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options) 
   if (!graph) return graph.unsupported();
   options.hints = captured_size_hints(file.program());
   try {
-    return plan_graph(*graph, options, {guessed_facts, "none"});
+    PlannedGraph planned = plan_graph(*graph, options, {guessed_facts, "none"});
+    check_pins(options, planned);
+    return planned;
   } catch (const SizeError& error) {
     file.archive().fail(file.program_entry(), error.what());
   }

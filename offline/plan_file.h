@@ -7,7 +7,8 @@ namespace tilefuse {
 
 bool is_fused(const ProgramFile& file);
 
-// Unsupported: the program as a whole stays with the framework, for this reason.
+// Unsupported: the program as a whole stays with the framework, for this reason. UserError: a pin names no
+// region.
 Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options);
 
 }  // namespace tilefuse

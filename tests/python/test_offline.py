@@ -285,5 +285,7 @@ def test_the_command_fuses_shows_and_names_what_is_wrong(tmp_path, capfd):
     assert "it is fused already" in capfd.readouterr().out
     assert cli.main(["fuse", fused, "-o", fused, "--pin", "nonsense"]) == 2
     assert "'nonsense' is not region:decision=value" in capfd.readouterr().err
+    assert cli.main(["fuse", str(tmp_path / "model.pt2"), "-o", fused, "--pin", "nowhere:lanes=8"]) == 2
+    assert re.search(r"pin nowhere: no region of the program has this name; there is \w+", capfd.readouterr().err)
     assert cli.main(["show", str(tmp_path / "nothing.pt2")]) == 2
     assert "nothing.pt2: cannot read the file" in capfd.readouterr().err
