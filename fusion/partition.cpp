@@ -21,6 +21,8 @@ constexpr double kMarginUs = 0.05;
 constexpr double kMarginShare = 0.001;
 // What a chain can save at most, of the time of its parts: below it nobody asks the solver.
 constexpr double kLeastChainShare = 0.02;
+// Estimates of regions with products were up to three times what the solver found, never more.
+constexpr double kHopelessEstimate = 3;
 // Siblings only share a read; looked for among this many neighbouring readers of a value, so that a value
 // with many readers stays linear.
 constexpr size_t kSiblingWindow = 4;
@@ -167,12 +169,15 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
     if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
   }
   const bool is_solved = has_contraction(*tiles);
-  const Result<double> price = prices_.of(*tiles);
-  if (!price) return NotSchedulable{price.unsupported().reason};
-  fused_us = *price;
   const double first_us = is_solved ? solved_cost(first) : cost(first);
   const double second_us = is_solved ? solved_cost(second) : cost(second);
   const double apart_us = first_us + second_us;
+  if (is_solved && prices_.estimated(*tiles) > kHopelessEstimate * apart_us) {
+    return NoGain{apart_us, prices_.estimated(*tiles)};
+  }
+  const Result<double> price = prices_.of(*tiles);
+  if (!price) return NotSchedulable{price.unsupported().reason};
+  fused_us = *price;
   // A share of the smaller one: the launch of a small map counts beside a region of any size.
   const double margin_us = kMarginShare * std::min(first_us, second_us) + kMarginUs;
   if (fused_us > apart_us - margin_us) return NoGain{apart_us, fused_us};
@@ -228,6 +233,7 @@ std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>&
   nodes_examined_ += int64_t(nodes);
   const auto tiles = lower_to_tiles(graph_, groups_.region(parts), {options_.eager_numerics});
   if (!tiles) return std::nullopt;
+  if (prices_.estimated(*tiles) > kHopelessEstimate * joint.apart_us) return std::nullopt;
   const Result<double> price = prices_.of(*tiles);
   if (!price || *price > (1 - kMarginShare) * joint.apart_us - kMarginUs) return std::nullopt;
   joint.fused_us = *price;
