@@ -102,29 +102,14 @@ def test_changed_regions_are_errors_or_are_not_run(file, trusted, files, tmp_pat
         assert "torch.Size([2, 64])" in done.stdout, done.stderr
 
 
-def test_a_program_that_reads_past_an_input_is_refused(files, tmp_path, run_model):  # noqa: F811
-    def longer(graph):
-        node = next(n for n in graph["nodes"] if n["target"] == "torch.ops.aten.linear.default")
-        node["target"] = "torch.ops.aten.view.default"
-        node["inputs"] = [node["inputs"][0], {"name": "size", "arg": {"as_ints": [-1]}, "kind": 1}]
-        made = graph["tensor_values"][node["outputs"][0]["as_tensor"]["name"]]
-        made["sizes"], made["strides"] = [{"as_int": 1 << 20}, {"as_int": 128}], [{"as_int": 128}, {"as_int": 1}]
-
-    bad = edited_program(files / "model.pt2", tmp_path / "bad.pt2", longer)
-    with pytest.raises(tilefuse.UserError, match=r"bad.pt2: entry models/model.json: .*outside of 0 to"):
-        tilefuse.fuse_file(bad, tmp_path / "out.pt2")
-    with pytest.raises(RuntimeError, match=r"bad.pt2: entry models/model.json: .*outside of 0 to"):
-        run_model(bad, (torch.randn(8, 64),))
-
-
 def test_an_operator_that_is_not_there_is_an_error_that_names_it(files, tmp_path, run_model):  # noqa: F811
     def unknown(graph):
         next(n for n in graph["nodes"] if "linear" in n["target"])["target"] = "torch.ops.aten.no_such.default"
 
     bad = edited_program(files / "model.pt2", tmp_path / "bad.pt2", unknown)
     assert tilefuse.fuse_file(bad, tmp_path / "out.pt2")["refusal"] is None  # torch may know it where it runs
-    with pytest.raises(RuntimeError, match=r"bad.pt2: .*aten::no_such"):
-        run_model(bad, (torch.randn(8, 64),))
+    with pytest.raises(RuntimeError, match=r"out.pt2: .*aten::no_such"):
+        run_model(tmp_path / "out.pt2", (torch.randn(8, 64),))
 
 
 def test_regions_take_what_they_were_fused_for(files):
