@@ -1,6 +1,7 @@
 // The operators that move data: views, concatenations, gathers, and the loads they end in.
 #include <algorithm>
 
+#include "core/condition.h"
 #include "fusion/demand_builder.h"
 
 namespace tilefuse {
@@ -61,7 +62,7 @@ DemandBuilder::Made DemandBuilder::make_view(const Node& node, NodeId id, const 
   Exprs guard = lists_[place.guard];
   Exprs conditions;
   for (const Expr& e : view.map.conditions) {
-    Expr condition = normalized(substitute_indices(e, coordinates));
+    Expr condition = undivided_condition(normalized(substitute_indices(e, coordinates)));
     if (never(condition, writer_.extents())) return constant(view.map.fill, dtype, id, graph_[result].name);
     if (proves_nonnegative(condition, writer_.extents())) continue;
     if (depends_on_data(condition)) return refuse(node, "its condition would depend on gathered indices");
@@ -110,8 +111,8 @@ DemandBuilder::Made DemandBuilder::make_concat(const Node& node, NodeId id, cons
   Expr start;
   for (const ValueId operand : node.operands) {
     const Expr end = start + graph_[operand].type.shape[concat.dim];
-    const Expr after = position - start;
-    const Expr before = end - 1 - position;
+    const Expr from_start = position - start;
+    const Expr after = undivided_condition(from_start), before = undivided_condition(end - 1 - position);
     const Exprs& extents = writer_.extents();
     if (!never(after, extents) && !never(before, extents)) {
       Exprs guard = lists_[place.guard];
@@ -122,7 +123,7 @@ DemandBuilder::Made DemandBuilder::make_concat(const Node& node, NodeId id, cons
       if (!proves_nonnegative(after, extents)) append(guard, {after});
       if (!is_last) append(guard, {before});
       Exprs coordinates = outer;
-      coordinates[concat.dim] = normalized(after);
+      coordinates[concat.dim] = normalized(from_start);
       const Place inner{lists_.number(std::move(coordinates)), lists_.number(std::move(guard))};
       const Made piece = demand(operand, inner);
       if (!piece) return piece;

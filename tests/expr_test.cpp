@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "core/condition.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
 
@@ -213,6 +214,26 @@ TEST(ExprLaws, proofs_bounds_and_divisors_hold_for_every_binding) {
   }
   EXPECT_GT(proved, kSamples / 4);
   EXPECT_GT(divisible, kSamples / 50);
+}
+
+TEST(ExprLaws, conditions_without_divisions_hold_where_they_did) {
+  Source source(7);
+  int changed = 0;
+  for (int n = 0; n < kSamples; ++n) {
+    const Expr e = source.expression(static_cast<int>(source.draw(1, 3))).expr;
+    const std::vector<Expr> extents = source.extents();
+    const Expr undivided = undivided_condition(e);
+    changed += undivided == e ? 0 : 1;
+    for (int b = 0; b < kBindings; ++b) {
+      const Binding binding = source.binding(extents);
+      ASSERT_EQ(binding(undivided) >= 0, binding(e) >= 0) << to_text(e) << " as " << to_text(undivided);
+    }
+  }
+  EXPECT_GT(changed, kSamples / 100);
+  EXPECT_EQ(undivided_condition(floordiv(kJ, 128) - 1), kJ - 128);
+  EXPECT_EQ(undivided_condition(3 - floordiv(kJ, 8)), 31 - kJ);
+  EXPECT_EQ(undivided_condition(kI - floordiv(kJ + kS, 8)), 8 * kI + 7 - kJ - kS);
+  EXPECT_EQ(undivided_condition(2 * floordiv(kJ, 8) - 1), 2 * floordiv(kJ, 8) - 1);
 }
 
 TEST(ExprLaws, bounds_of_literal_boxes_are_attained_by_affine_expressions) {
