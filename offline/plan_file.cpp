@@ -22,6 +22,7 @@ CallFacts guessed_facts(const Call& call) {
 // A name that no region has was misspelt, and would change nothing.
 void check_pins(const CompileOptions& options, const PlannedGraph& planned) {
   std::vector<std::string_view> names;
+  names.reserve(planned.regions.size());
   for (const LoweredRegion& region : planned.regions) names.push_back(region.compiled.program.name);
   for (const auto& [name, unused] : options.pins) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
