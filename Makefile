@@ -21,7 +21,7 @@ demo-offline: build
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
 test: check cpp-test asan-test python-test
-	$(MAKE) fuzz FUZZ_SECONDS=20
+	$(MAKE) fuzz FUZZ_SECONDS=20 FUZZ_SEED=1
 	$(PYTHON) tools/size_table.py
 
 ## make test-full     the same over all sources, with sanitizers throughout, and OpInfo in every dtype (hours on two cores)
@@ -80,12 +80,13 @@ asan-test-full: asan-configure
 
 ## make fuzz          tests of files with sanitizers, and their parsers under libFuzzer, FUZZ_SECONDS each (default 60)
 FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
 FILE_TESTS := bad_files_test fuzz_regressions_test offline_test
 fuzz: $(STAMPS)/python
 	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(FILE_TESTS)
 	set -e; for test in $(FILE_TESTS); do build/fuzz/tests/$$test --gtest_brief=1; done
-	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --jobs $(JOBS)
 
 python-test: build
 	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)

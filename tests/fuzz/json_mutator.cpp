@@ -98,10 +98,14 @@ class Mutator {
 
   void replace(Json& value) {
     if (value.is_number_integer() && below(2) == 0) {
-      const auto number = value.get<int64_t>();
-      const int64_t steps[] = {1, -1, 2, 64, -number};
+      constexpr int64_t kSteps[] = {1, -1, 2, 64};
+      const size_t step = below(std::size(kSteps) + 1);
       int64_t changed = 0;
-      if (!__builtin_add_overflow(number, steps[below(5)], &changed)) value = changed;
+      if (step == std::size(kSteps)) {
+        value = 0;
+      } else if (!__builtin_add_overflow(value.get<int64_t>(), kSteps[step], &changed)) {
+        value = changed;
+      }
     } else if (value.is_string() && below(4) != 0) {
       value = mutate_text_(value.get<std::string>());
     } else {
