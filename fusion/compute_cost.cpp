@@ -121,7 +121,8 @@ bool ComputeCost::is_written_out() const {
   };
   const std::vector<AxisId>& reduced = facts_.structure.reduced;
   const AxisId last{uint32_t(graph_.axes.size()) - 1};
-  return graph_.axes.size() > 1 && few(last) && std::all_of(reduced.begin(), reduced.end(), few) &&
+  return graph_.axes.size() > 1 && !has_contraction(graph_) && few(last) &&
+         std::all_of(reduced.begin(), reduced.end(), few) &&
          std::all_of(graph_.values.begin(), graph_.values.end(), is_plain) &&
          std::all_of(facts_.accesses.begin(), facts_.accesses.end(), is_straight);
 }
