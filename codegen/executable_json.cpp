@@ -264,7 +264,9 @@ class Reader {
 
 }  // namespace
 
-std::string to_json(const Executable& executable) { return Writer().write(executable).dump(); }
+std::string to_json(const Executable& executable) {
+  return Writer().write(executable).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Executable parse_executable(std::string_view text) {
   try {

@@ -106,7 +106,7 @@ std::string report_json(const ReportFacts& facts) {
               {"unfused_edges", edges_json(facts)},
               {"executable", to_text(facts.executable)},
               {"stages", stages}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);  // names of a text may be no UTF-8
 }
 
 }  // namespace tilefuse
