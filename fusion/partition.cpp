@@ -10,6 +10,7 @@
 #include "fusion/contraction.h"
 #include "fusion/fusion_groups.h"
 #include "fusion/rate_tables.h"
+#include "fusion/region_facts.h"
 #include "fusion/region_order.h"
 #include "fusion/structure.h"
 
@@ -27,16 +28,9 @@ constexpr double kHopelessEstimate = 3;
 // with many readers stays linear.
 constexpr size_t kSiblingWindow = 4;
 
-int64_t hinted(const Expr& e, const SizeHints& hints) {
-  return evaluate(e, {}, [&](const std::string& symbol) {
-    const auto found = hints.find(symbol);
-    return found == hints.end() ? int64_t{2048} : found->second;
-  });
-}
-
 double bytes_of(const Value& value, const SizeHints& hints) {
   double elements = 1;
-  for (const Expr& extent : value.type.shape) elements *= double(hinted(extent, hints));
+  for (const Expr& extent : value.type.shape) elements *= double(hinted_size(extent, hints));
   return elements * size_in_bytes(value.type.dtype);
 }
 
@@ -172,8 +166,9 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   const double first_us = is_solved ? solved_cost(first) : cost(first);
   const double second_us = is_solved ? solved_cost(second) : cost(second);
   const double apart_us = first_us + second_us;
-  if (is_solved && prices_.estimated(*tiles) > kHopelessEstimate * apart_us) {
-    return NoGain{apart_us, prices_.estimated(*tiles)};
+  if (is_solved) {
+    const double estimate_us = prices_.estimated(*tiles);
+    if (estimate_us > kHopelessEstimate * apart_us) return NoGain{apart_us, estimate_us};
   }
   const Result<double> price = prices_.of(*tiles);
   if (!price) return NotSchedulable{price.unsupported().reason};
