@@ -9,12 +9,6 @@
 namespace tilefuse {
 namespace {
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
-
 class BodyWriter {
  public:
   BodyWriter(SourceWriter& out, const Executable& executable, const BundlePlan& plan,
@@ -99,7 +93,7 @@ class BodyWriter {
     }
     out_.line("// $", {c_identifier(executable_.regions[size_t(launch.region)].name)});
     auto scope = out_.block("");
-    out_.line("const void* const buffers[] = {$};", {buffers.empty() ? "nullptr" : joined(buffers)});
+    out_.line("const void* const buffers[] = {$};", {buffers.empty() ? "nullptr" : comma_separated(buffers)});
     out_.line("const int64_t kernel_sizes[] = {$};", {spell(program.sizes)});
     for (const tilefuse::Launch& each : program.launches) {
       out_.line("if (!run_kernel(call, $, $, $, buffers, kernel_sizes)) return BAD_INDEX;",

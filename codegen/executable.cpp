@@ -4,28 +4,23 @@
 #include <numeric>
 
 #include "core/match.h"
+#include "core/source_writer.h"
 
 namespace tilefuse {
 namespace {
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
 
 std::string joined(const std::vector<Expr>& exprs) {
   std::vector<std::string> parts;
   parts.reserve(exprs.size());
   for (const Expr& expr : exprs) parts.push_back(to_text(expr));
-  return joined(parts);
+  return comma_separated(parts);
 }
 
 std::string joined(const Executable& executable, const std::vector<SlotId>& slots) {
   std::vector<std::string> parts;
   parts.reserve(slots.size());
   for (SlotId id : slots) parts.push_back("%" + executable[id].spec.name);
-  return joined(parts);
+  return comma_separated(parts);
 }
 
 std::string text_of(const Executable& executable, const Slot& slot) {
@@ -118,7 +113,7 @@ std::string to_text(const Executable& executable) {
   std::vector<std::string> outputs;
   outputs.reserve(executable.outputs.size());
   for (const ExecutableOutput& output : executable.outputs) outputs.push_back(text_of(executable, output));
-  return text + "  return " + joined(outputs) + "\n}\n";
+  return text + "  return " + comma_separated(outputs) + "\n}\n";
 }
 
 }  // namespace tilefuse

@@ -81,4 +81,10 @@ void SourceWriter::blank() {
   text_ += '\n';
 }
 
+std::string comma_separated(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
 }  // namespace tilefuse

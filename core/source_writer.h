@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace tilefuse {
 
@@ -72,5 +73,7 @@ class SourceWriter {
   std::string text_;
   int depth_ = 0;
 };
+
+std::string comma_separated(const std::vector<std::string>& parts);  // "a, b, c"
 
 }  // namespace tilefuse
