@@ -241,6 +241,23 @@ TEST_F(Lie, an_input_that_is_another_than_the_signature_says) {
               AllOf(HasSubstr("input_specs[0]"), HasSubstr("the graph's input at that place is 'x'")));
 }
 
+TEST_F(Lie, a_result_of_another_dtype_than_its_operator_gives) {
+  const auto halved = [](Json& json) { graph(json)["tensor_values"]["slice_1"]["dtype"] = 6; };
+  EXPECT_THAT(
+      error_of(halved),
+      AllOf(HasSubstr(": entry models/model.json: node 'slice_1' (torch.ops.aten.slice.Tensor)"),
+            HasSubstr("must record f32 elements of 'slice_1', which the operator gives, records f16")));
+}
+
+TEST_F(Lie, state_that_is_written_with_another_type) {
+  const auto written_back = [](Json& json) {
+    json["graph_module"]["signature"]["output_specs"][1] = {
+        {"buffer_mutation", {{"arg", {{"name", "sum_1"}}}, {"buffer_name", "steps"}}}};
+  };
+  EXPECT_THAT(error_of(written_back),
+              AllOf(HasSubstr("outputs[1]"), HasSubstr("'b_steps': must be f32[4], is f32[]")));
+}
+
 TEST_F(Lie, sizes_that_no_memory_has) {
   const auto huge = [](Json& json) {
     Json& meta = json["config"]["weight"]["tensor_meta"];

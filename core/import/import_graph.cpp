@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/import/arguments.h"
+#include "core/graph_text.h"
 #include "core/import/document.h"
 #include "core/import/field.h"
 #include "core/import/inline_graphs.h"
@@ -13,6 +14,7 @@
 #include "core/import/refusal.h"
 #include "core/import/signature.h"
 #include "core/import/storage_views.h"
+#include "core/verify_op.h"
 
 namespace tilefuse {
 namespace aten {
@@ -155,6 +157,7 @@ class Importer {
       const auto* value = std::get_if<ValueId>(&output.value);
       const auto mutation = signature_.mutations().find(i);
       if (value != nullptr && mutation != signature_.mutations().end()) {
+        require_type_of(mutation->second, *value, outputs.at(i));
         write_back(mutation->second, *value);
       } else if (value != nullptr) {
         builder_.output(*value);
@@ -171,6 +174,16 @@ class Importer {
 
   static bool is_literal(std::string_view tag) {
     return tag == "as_none" || tag == "as_bool" || tag == "as_float" || tag == "as_string";
+  }
+
+  void require_type_of(const std::string& input, ValueId value, const Field& output) const {
+    const auto position = input_positions_.find(input);
+    if (position == input_positions_.end()) return;
+    const TensorType& given = builder_.graph()[value].type;
+    const TensorType& kept =
+        builder_.graph()[*builder_.graph().inputs[static_cast<size_t>(position->second)].tensor].type;
+    if (given.dtype == kept.dtype && is_same_shape(given.shape, kept.shape)) return;
+    output.fail("is written into input '" + input + "': must be " + to_text(kept) + ", is " + to_text(given));
   }
 
   // An input that ends as it began needs no write.
@@ -264,7 +277,7 @@ class Importer {
         node["outputs"].fail("must hold the " + std::to_string(outputs.size()) + " results, holds " +
                              std::to_string(results.size()));
       }
-      if (!op.unread().empty() || !adopt_recorded_sizes(overload, outputs, results)) return std::nullopt;
+      if (!op.unread().empty() || !adopt_recorded_sizes(node, outputs, results)) return std::nullopt;
       return outputs;
     } catch (const Declined&) {
       return std::nullopt;
@@ -300,14 +313,17 @@ class Importer {
 
   // Puts the recorded sizes on the outputs: sizes that are equal by the guards of the capture may be spelled
   // in two ways. False: something else differs, and the expansion is dropped.
-  static bool adopt_recorded_sizes(const std::string& overload, Outputs& outputs,
+  static bool adopt_recorded_sizes(const Field& node, Outputs& outputs,
                                    const std::vector<ResultRecord>& results) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i]) continue;
       if (i >= outputs.size() || !outputs[i]) return false;
       const TensorType& type = results[i]->type;
-      TILEFUSE_CHECK(outputs[i]->dtype() == type.dtype,
-                     overload + ": result " + std::to_string(i) + " has another dtype than recorded");
+      if (outputs[i]->dtype() != type.dtype) {
+        node["outputs"].fail("must record " + dtype_name(outputs[i]->dtype()) + " elements of '" +
+                             results[i]->name + "', which the operator gives, records " +
+                             dtype_name(type.dtype));
+      }
       const Shape shape = outputs[i]->shape();
       if (shape == type.shape) continue;
       if (!std::equal(shape.begin(), shape.end(), type.shape.begin(), type.shape.end(), is_same_size))
@@ -316,6 +332,8 @@ class Importer {
     }
     return true;
   }
+
+  static std::string dtype_name(DType dtype) { return std::string(info(dtype).name); }
 
   static bool is_same_size(const Expr& a, const Expr& b) {
     return a == b || (may_be_equal(a, b) && !a.is_constant(1) && !b.is_constant(1));
