@@ -1,37 +1,78 @@
-"""Runs the fuzz targets that `make fuzz` has built, each for a number of seconds, and fails with the first finding.
+"""Runs the fuzz targets that are built, and fails when one finds something.
 
     python tools/fuzz.py --seconds 60 --jobs 2 [--seed 1] [--build build/fuzz] [target ...]
+    python tools/fuzz.py --fixed --jobs 2 [target ...]
 
-The corpus stays in build/fuzz/corpus/<target> from run to run. What is found is a file below build/fuzz/findings,
-with the command that shows it again: made small, it belongs into tests/fuzz/regressions/<target>.
+With --seconds the corpus stays in build/fuzz/corpus/<target> from run to run, and grows. With --fixed nothing stays:
+a fixed number of executions from a fixed seed, over seeds that are made anew and the regressions, so that the same
+build does the same again, on any machine.
+
+What is found is a file below build/fuzz/findings, and is printed at the end, packed as text: made small, it belongs
+into tests/fuzz/regressions/<target>.
 """
 
 import argparse
+import base64
 import concurrent.futures
+import gzip
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
+from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TARGETS = ("archive", "executable", "graph", "program", "size_expression", "tile_graph")
+# Executions of a fixed run: about 20 s each on a core of 2.5 GHz.
+RUNS = {"archive": 1500, "executable": 20000, "graph": 9000, "program": 6000, "size_expression": 20000, "tile_graph": 20000}
 LONGEST = {"archive": 1 << 17, "executable": 1 << 16, "program": 1 << 16, "size_expression": 512}
-LIMITS = ("-timeout=20", "-rss_limit_mb=3000", "-malloc_limit_mb=1500", "-print_final_stats=1", "-close_fd_mask=1")
+LIMITS = ("-rss_limit_mb=3000", "-malloc_limit_mb=1500", "-print_final_stats=1", "-close_fd_mask=1")
+BEGINS_REPORT = re.compile(r"^(terminate called|.*runtime error: |==\d+==\s*ERROR: )")
+MOST_LINES, LONGEST_LINE = 60, 200
 
 
-def run(build: pathlib.Path, target: str, seconds: int, seed: int) -> tuple[str, bool, str]:
-    """The target's name, whether it ended well, and what it says."""
-    corpus, findings = build / "corpus" / target, build / "findings" / target
-    corpus.mkdir(parents=True, exist_ok=True)
-    findings.mkdir(parents=True, exist_ok=True)
-    program = build / "tests" / "fuzz" / f"fuzz_{target}"
-    words = build / "corpus" / f"{target}.dict"
-    command = [program, *LIMITS, f"-max_total_time={seconds}", f"-seed={seed}", f"-max_len={LONGEST.get(target, 1 << 13)}"]
-    command += [f"-artifact_prefix={findings}/"] + ([f"-dict={words}"] if words.exists() else [])
+@dataclass
+class Outcome:
+    target: str
+    is_fine: bool
+    text: str
+
+
+def fixed(target: str, seeds: pathlib.Path) -> list[str]:
+    """Inputs by a sorted list: folders are read in the order of the file system. Compared values (-use_cmp) are
+    addresses at times, which differ from run to run."""
+    inputs = sorted((seeds / target).iterdir()) + sorted(regressions(target))
+    listed = seeds / f"{target}.list"
+    listed.write_text(",".join(map(str, inputs)))
+    return [f"-runs={RUNS[target]}", "-seed=1", f"-seed_inputs=@{listed}", "-use_cmp=0", "-reload=0", "-timeout=120"]
+
+
+def regressions(target: str) -> list[pathlib.Path]:
     kept = ROOT / "tests" / "fuzz" / "regressions" / target
-    command += [corpus] + ([kept] if kept.exists() else [])
+    return list(kept.iterdir()) if kept.exists() else []
+
+
+def open_ended(target: str, corpus: pathlib.Path, seconds: int, seed: int) -> list[str]:
+    kept = ROOT / "tests" / "fuzz" / "regressions" / target
+    folders = [str(corpus / target)] + ([str(kept)] if kept.exists() else [])
+    return [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=20", *folders]
+
+
+def run(given: argparse.Namespace, target: str) -> Outcome:
+    findings = given.build / "findings" / target
+    findings.mkdir(parents=True, exist_ok=True)
+    seeds = given.build / ("seeds" if given.fixed else "corpus")
+    words = seeds / f"{target}.dict"
+    command = [program(given, target), *LIMITS, f"-max_len={LONGEST.get(target, 1 << 13)}", f"-artifact_prefix={findings}/"]
+    command += [f"-dict={words}"] if words.exists() else []
+    command += fixed(target, seeds) if given.fixed else open_ended(target, seeds, given.seconds, given.seed)
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    return target, done.returncode == 0, done.stdout
+    return Outcome(target, done.returncode == 0, done.stdout)
+
+
+def program(given: argparse.Namespace, target: str) -> pathlib.Path:
+    return given.build / "tests" / "fuzz" / f"fuzz_{target}"
 
 
 def summary(text: str) -> str:
@@ -44,23 +85,49 @@ def summary(text: str) -> str:
     return f"{units[1]} executions, {edges} edges, {features} features, {corpus} inputs"
 
 
+def report(text: str) -> str:
+    """From the message on, without the progress before it."""
+    lines = text.splitlines()
+    first = next((i for i, line in enumerate(lines) if BEGINS_REPORT.match(line)), max(0, len(lines) - MOST_LINES))
+    return "\n".join(line[:LONGEST_LINE] for line in lines[first : first + MOST_LINES])
+
+
+def packed_input(given: argparse.Namespace, outcome: Outcome) -> str:
+    """The input as text, with the commands that run it again."""
+    written = re.search(r"Test unit written to (.+)", outcome.text)
+    if not written:
+        return "no input was written"
+    text = base64.b64encode(gzip.compress(pathlib.Path(written[1]).read_bytes(), mtime=0)).decode()
+    lines = "\n".join(textwrap.wrap(text, 120))
+    shown = program(given, outcome.target)
+    shown = shown.relative_to(ROOT) if shown.is_relative_to(ROOT) else shown
+    return f"base64 -d <<END | gunzip > finding\n{lines}\nEND\n{shown} finding"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", default=TARGETS, metavar="target")
+    parser.add_argument("targets", nargs="*", default=list(RUNS), metavar="target")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0, help="of the random choices; 0: another one each time")
+    parser.add_argument("--fixed", action="store_true", help="the same executions each time, instead of --seconds and --seed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "fuzz")
     given = parser.parse_args()
-    build = given.build.resolve()
-    subprocess.run([build / "tests" / "fuzz" / "make_seeds", build / "corpus"], check=True)
-    failed = False
+    given.build = given.build.resolve()
+    seeds = given.build / ("seeds" if given.fixed else "corpus")
+    if given.fixed:
+        shutil.rmtree(seeds, ignore_errors=True)
+    subprocess.run([given.build / "tests" / "fuzz" / "make_seeds", seeds], check=True)
+    for target in () if given.fixed else given.targets:
+        (seeds / target).mkdir(parents=True, exist_ok=True)
+    failed = []
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        for target, is_fine, text in pool.map(lambda name: run(build, name, given.seconds, given.seed), given.targets):
-            print(f"{target:16}{summary(text)}{'' if is_fine else ': FOUND SOMETHING'}", flush=True)
-            if not is_fine:
-                failed = True
-                print(text[-6000:])
+        for outcome in pool.map(lambda target: run(given, target), given.targets):
+            print(f"{outcome.target:16}{summary(outcome.text)}{'' if outcome.is_fine else ': FOUND SOMETHING'}", flush=True)
+            if not outcome.is_fine:
+                failed.append(outcome)
+    for outcome in failed:
+        print(f"\n{outcome.target}: {report(outcome.text)}\n\n{packed_input(given, outcome)}", flush=True)
     return 1 if failed else 0
 
 

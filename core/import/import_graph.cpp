@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "core/import/arguments.h"
 #include "core/graph_text.h"
+#include "core/import/arguments.h"
 #include "core/import/document.h"
 #include "core/import/field.h"
 #include "core/import/inline_graphs.h"
