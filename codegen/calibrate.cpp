@@ -262,7 +262,7 @@ std::string Calibration::run() {
         key.starts_with("columns.") || key.starts_with("interleaved.") || key.starts_with("bandwidth.");
     if (!table && !rates_.contains(key)) rates_[key] = quantity(value, "as in that profile", taken);
   }
-  Json profile = {{"name", "host"}, {"kind", "cpu"}};
+  Json profile = {{"name", "host"}, {"kind", "cpu"}, {"instructions", base_.instructions}};
   profile["vector_bytes"] = quantity(base_.vector_bytes, "bytes", taken);
   profile["datapath_bytes"] = quantity(base_.datapath_bytes, "bytes", taken);
   profile["vector_registers"] = quantity(base_.vector_registers, "registers", taken);

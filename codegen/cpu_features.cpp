@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdio>
 
+#include "fusion/instruction_sets.h"
+
 namespace tilefuse {
 namespace {
 
@@ -32,10 +34,14 @@ void append_leaf(unsigned leaf, unsigned sub_leaf, std::array<bool, 4> kept, std
 
 }  // namespace
 
-std::string cpu_features() {
+std::string cpu_architecture() {
   utsname system{};
   uname(&system);
-  std::string text = system.machine;
+  return system.machine;
+}
+
+std::string cpu_features() {
+  std::string text = cpu_architecture();
 #if defined(__x86_64__) || defined(__i386__)
   append_leaf(1, 0, {true, false, true, true}, &text);  // model; features
   append_leaf(7, 0, {false, true, true, true}, &text);
@@ -56,12 +62,7 @@ std::string cpu_features() {
 }
 
 bool cpu_has_avx512() {
-#if defined(__x86_64__) || defined(__i386__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
+  return missing_instructions({"avx512f", "avx512bw", "avx512dq", "avx512vl"}).empty();
 }
 
 }  // namespace tilefuse

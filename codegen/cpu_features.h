@@ -5,5 +5,6 @@
 
 namespace tilefuse {
 std::string cpu_features();
+std::string cpu_architecture();  // "x86_64": whose code runs here at all
 bool cpu_has_avx512();  // the subset that kernels use: F, BW, DQ, VL, and the system saves its registers
 }  // namespace tilefuse

@@ -102,7 +102,8 @@ std::string complete_source(const std::string& source) {
 Result<Module> build(const std::string& source, const Toolchain& toolchain, const BuildOptions& options,
                      KernelCache& cache) {
   const auto start = Clock::now();
-  const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
+  const std::vector<std::string> flags =
+      compile_flags(toolchain, options.eager_numerics, options.instructions);
   const std::string key = key_of(source, toolchain, flags);
   if (const auto path = cache.find_file(key)) {
     Result<std::shared_ptr<void>> library = open_library(*path);
@@ -115,7 +116,8 @@ Result<Module> build(const std::string& source, const Toolchain& toolchain, cons
 
 Result<std::string> build_object(const std::string& source, const Toolchain& toolchain,
                                  const BuildOptions& options, KernelCache& cache) {
-  const std::vector<std::string> flags = compile_flags(toolchain, options.eager_numerics);
+  const std::vector<std::string> flags =
+      compile_flags(toolchain, options.eager_numerics, options.instructions);
   const std::string key = key_of(source, toolchain, flags);
   if (auto known = cache.load(key)) return *std::move(known);
   auto compiled = compile_into(cache, key, source, toolchain, flags, options.limit);

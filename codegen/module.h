@@ -12,6 +12,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class Module {
 
 struct BuildOptions {
   bool eager_numerics = false;
+  std::optional<std::vector<std::string>> instructions = {};  // absent: all that this processor has
   std::chrono::milliseconds limit = std::chrono::minutes(2);  // for one compilation
 };
 

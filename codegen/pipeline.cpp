@@ -15,6 +15,7 @@
 #include "core/import/size_hints.h"
 #include "core/structural_hash.h"
 #include "fusion/region_graph.h"
+#include "fusion/whole_graph_region.h"
 
 namespace tilefuse {
 namespace {
@@ -265,6 +266,20 @@ PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const
   result.regions = std::move(planned.regions);
   result.target = std::move(planned.target);
   return result;
+}
+
+std::vector<LoweredRegion> lower_for(const Target& target, const PlannedGraph& planned,
+                                     const CompileOptions& options) {
+  std::vector<LoweredRegion> regions;
+  StageTimes times;
+  for (size_t r = 0; r < planned.regions.size(); ++r) {
+    const CompiledRegion& known = planned.regions[r].compiled;
+    RegionNodes nodes = whole_graph_region(planned.region_graphs[r]);
+    nodes.name = known.name;
+    regions.push_back(lower_region(planned.region_graphs[r], nodes, known.hash, target,
+                                   lowering_options(options, known.name), {}, times));
+  }
+  return regions;
 }
 
 Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,

@@ -52,6 +52,9 @@ struct PlannedGraph {
   Target target;
 };
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework);
+// The same regions for another target, pins and all; what it does not allow is refused there.
+std::vector<LoweredRegion> lower_for(const Target& target, const PlannedGraph& planned,
+                                     const CompileOptions& options);
 // The report alone.
 Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,
                                      const Framework& framework);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "codegen/cpu_features.h"
 #include "codegen/process.h"
+#include "fusion/instruction_sets.h"
 
 namespace tilefuse {
 namespace {
@@ -92,6 +94,24 @@ Result<Toolchain> use_requested(const ToolchainRequest& request, KernelCache& ca
   return ask(std::move(command), cache);
 }
 
+#if defined(__x86_64__) || defined(__i386__)
+constexpr const char* kThisProcessor = "-march=native";
+constexpr const char* kAnyProcessor = "-march=x86-64";
+#else
+constexpr const char* kThisProcessor = "-mcpu=native";
+constexpr const char* kAnyProcessor = "";  // what the compiler makes unless told
+#endif
+
+std::vector<std::string> processor_flags(const std::vector<std::string>& instructions) {
+  std::vector<std::string> flags = compiler_flags(instructions);
+  if (*kAnyProcessor != '\0') flags.insert(flags.begin(), kAnyProcessor);
+  return flags;
+}
+
+bool contains(const std::vector<std::string>& sets, const char* wanted) {
+  return std::find(sets.begin(), sets.end(), wanted) != sets.end();
+}
+
 }  // namespace
 
 Result<Toolchain> find_toolchain(const ToolchainRequest& request, KernelCache& cache) {
@@ -113,15 +133,11 @@ Result<Toolchain> find_toolchain(const ToolchainRequest& request, KernelCache& c
       "cannot compile kernels: found no C++ compiler (c++, g++, clang++, or the ziglang wheel)" + tried};
 }
 
-std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_numerics) {
+std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_numerics,
+                                       const std::optional<std::vector<std::string>>& instructions) {
   std::vector<std::string> flags = {
       "-std=c++20",
       "-O3",
-#if defined(__x86_64__) || defined(__i386__)
-      "-march=native",
-#else
-      "-mcpu=native",
-#endif
       "-fPIC",
       "-shared",
       "-fno-math-errno",
@@ -130,10 +146,14 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_nu
       "-fwrapv",  // integers wrap, as torch's do
       "-w",       // warnings are for the tests of the emitter
   };
+  const std::vector<std::string> processor =
+      instructions ? processor_flags(*instructions) : std::vector<std::string>{kThisProcessor};
+  flags.insert(flags.end(), processor.begin(), processor.end());
   flags.emplace_back(eager_numerics ? "-ffp-contract=off" : "-ffp-contract=fast");
   if (eager_numerics) flags.emplace_back("-DTILEFUSE_EXACT_BF16");
   // clang splits 512-bit vectors unless told: a quarter of the speed.
-  if (toolchain.is_clang && cpu_has_avx512()) flags.emplace_back("-mprefer-vector-width=512");
+  const bool is_wide = instructions ? contains(*instructions, "avx512f") : cpu_has_avx512();
+  if (toolchain.is_clang && is_wide) flags.emplace_back("-mprefer-vector-width=512");
   return flags;
 }
 

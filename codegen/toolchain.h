@@ -9,6 +9,7 @@
 // ziglang wheel of the given Python. Who answers `--version` is taken. The answer is kept in the cache under
 // the program's path, size and time, so that a warm start runs no program at all.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,9 @@ struct Toolchain {
 
 Result<Toolchain> find_toolchain(const ToolchainRequest& request, KernelCache& cache);
 
-// All but the files. Contraction (a * b + c with one rounding) is off for eager's numerics.
-std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_numerics);
+// All but the files. Contraction (a * b + c with one rounding) is off for eager's numerics. `instructions`:
+// what the code may use (instruction_sets.h); absent: whatever this processor has.
+std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_numerics,
+                                       const std::optional<std::vector<std::string>>& instructions = {});
 
 }  // namespace tilefuse

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -13,6 +14,7 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
+#include "fusion/instruction_sets.h"
 #include "fusion/target_profiles.h"
 
 namespace tilefuse {
@@ -73,6 +75,25 @@ void read_sizes(const Profile& profile, Target& target) {
   target.l3_bytes = profile.integer("l3_bytes", target.l2_bytes, 64 * kGiB);
 }
 
+std::vector<std::string> read_instructions(const Profile& profile) {
+  const Json& list = profile.field("instructions");
+  if (!list.is_array()) profile.fail("instructions", "must be a list of instruction sets");
+  const std::vector<std::string_view> known = instruction_set_names();
+  std::vector<std::string> sets;
+  for (const Json& item : list) {
+    const std::string field = "instructions[" + std::to_string(sets.size()) + "]";
+    if (!item.is_string()) profile.fail(field, "must be a string");
+    const auto name = item.get<std::string>();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const auto nearest = nearest_name(name, known);
+      profile.fail(field, "is no instruction set that is known: " + name +
+                              (nearest ? "; did you mean " + *nearest + "?" : std::string()));
+    }
+    sets.push_back(name);
+  }
+  return sets;
+}
+
 #if defined(__x86_64__)
 bool is_zen4() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -81,7 +102,18 @@ bool is_zen4() {
   const unsigned family = ((a >> 8) & 15) + ((a >> 20) & 255);
   return family == 25;  // Zen 3 and 4; only Zen 4 has AVX-512
 }
+#else
+bool is_zen4() { return false; }
 #endif
+
+std::string find_host_target() {
+  for (const EmbeddedProfile& profile : embedded_profiles()) {  // the most specific first
+    const Target target = parse_target(profile.json, std::string(profile.name));
+    if (target.name == "x86-zen4" && !is_zen4()) continue;  // its rates were measured on one
+    if (missing_instructions(target.instructions).empty()) return target.name;
+  }
+  throw InternalError("host target: the embedded profiles lack one for any processor");
+}
 
 }  // namespace
 
@@ -101,6 +133,7 @@ Target parse_target(std::string_view json, const std::string& origin) {
   target.kind = profile.text("kind");
   if (target.kind != "cpu") profile.fail("kind", "must be \"cpu\", got \"" + target.kind + "\"");
   read_sizes(profile, target);
+  target.instructions = read_instructions(profile);
   const Json& rates = profile.field("rates");
   if (!rates.is_object()) profile.fail("rates", "must be an object");
   for (const auto& [key, entry] : rates.items()) target.rates[key] = profile.quantity("rates." + key, entry);
@@ -135,13 +168,15 @@ std::vector<std::string> target_names() {
 }
 
 std::string host_target_name() {
-#if defined(__x86_64__)
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512) return is_zen4() ? "x86-zen4" : "x86-avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86-avx2";
-#endif
-  return "portable-cpu";
+  static const std::string name = find_host_target();
+  return name;
+}
+
+bool is_richer(const Target& a, const Target& b) {
+  const auto rank = [](const Target& target) {
+    return std::tuple(-target.vector_bytes, -int(target.instructions.size()), target.name);
+  };
+  return rank(a) < rank(b);
 }
 
 }  // namespace tilefuse

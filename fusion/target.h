@@ -11,6 +11,8 @@ namespace tilefuse {
 struct Target {
   std::string name;  // "x86-zen4"
   std::string kind;  // "cpu"
+  std::vector<std::string>
+      instructions;  // sets that code for it may use: "avx2", "fma"; see instruction_sets.h
   int vector_bytes = 32;
   int datapath_bytes = 32;  // of a vector done at a time; narrower vectors take as long
   int vector_registers = 16;
@@ -28,5 +30,7 @@ Target parse_target(std::string_view json, const std::string& origin);  // UserE
 Target load_target(const std::string& name_or_path);                    // an embedded name, or a file
 std::vector<std::string> target_names();                                // embedded ones
 std::string host_target_name();  // the best embedded match for this processor
+// What runs more of: by the width of vectors, then by what there is besides, then by name.
+bool is_richer(const Target& a, const Target& b);
 
 }  // namespace tilefuse

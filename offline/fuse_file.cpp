@@ -1,10 +1,12 @@
 #include "offline/fuse_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <thread>
 
 #include "core/import/document.h"
 #include "core/import/inline_graphs.h"
+#include "core/import/size_hints.h"
 #include "offline/explain_file.h"
 #include "offline/fused_program.h"
 #include "offline/plan_file.h"
@@ -50,9 +52,35 @@ std::string without_gradients(const ProgramFile& file, const std::string& entry)
   return config.dump();
 }
 
-std::vector<std::string> compiled_objects(const PlannedGraph& planned, const FuseOptions& options,
+struct WantedTarget {
+  std::string given;  // name or file
+  Target profile;
+};
+
+// The targets asked for, the richest first.
+std::vector<WantedTarget> wanted_targets(const FuseOptions& options) {
+  std::vector<WantedTarget> targets;
+  for (const std::string& name : options.targets) {
+    Target target = load_target(name);
+    for (const char c : target.name) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_') continue;
+      throw UserError("target " + name + ": its name must be letters, digits, - and _, got " + target.name);
+    }
+    const auto same = [&](const WantedTarget& other) { return other.profile.name == target.name; };
+    if (std::any_of(targets.begin(), targets.end(), same)) {
+      throw UserError("target " + name + ": two targets are named " + target.name);
+    }
+    targets.push_back({name, std::move(target)});
+  }
+  std::sort(targets.begin(), targets.end(),
+            [](const WantedTarget& a, const WantedTarget& b) { return is_richer(a.profile, b.profile); });
+  return targets;
+}
+
+std::vector<std::string> compiled_objects(const std::vector<LoweredRegion>& regions,
+                                          const FuseOptions& options, const BuildOptions& building,
                                           std::vector<std::string>& warnings) {
-  std::vector<std::string> objects(planned.regions.size());
+  std::vector<std::string> objects(regions.size());
   if (!options.embed) return objects;
   const CompileOptions& compile = options.compile;
   KernelCache cache(compile.cache_dir.empty() ? default_cache_directory() : compile.cache_dir,
@@ -63,22 +91,54 @@ std::vector<std::string> compiled_objects(const PlannedGraph& planned, const Fus
     return objects;
   }
   std::vector<std::string> sources;
-  for (const LoweredRegion& region : planned.regions) {
+  for (const LoweredRegion& region : regions) {
     if (region.compiled.refusal.empty()) sources.push_back(region.compiled.program.source);
   }
-  const BuildOptions building{.eager_numerics = compile.eager_numerics};
   const int jobs = int(std::max(1U, std::thread::hardware_concurrency()));
   build_all(sources, *toolchain, building, cache, jobs);
   for (size_t r = 0; r < objects.size(); ++r) {
-    if (!planned.regions[r].compiled.refusal.empty()) continue;
-    auto object = build_object(planned.regions[r].compiled.program.source, *toolchain, building, cache);
+    if (!regions[r].compiled.refusal.empty()) continue;
+    auto object = build_object(regions[r].compiled.program.source, *toolchain, building, cache);
     if (object) {
       objects[r] = *std::move(object);
     } else {
-      warnings.push_back(planned.regions[r].compiled.name + ": " + object.unsupported().reason);
+      warnings.push_back(regions[r].compiled.name + ": " + object.unsupported().reason);
     }
   }
   return objects;
+}
+
+// What the report, which is of the first target, does not say.
+void warn_of_refusals(const TargetRegions& made, const std::vector<LoweredRegion>& reported,
+                      std::vector<std::string>& warnings) {
+  for (size_t r = 0; r < reported.size(); ++r) {
+    const CompiledRegion& region = made.regions[r].compiled;
+    if (region.refusal.empty() || !reported[r].compiled.refusal.empty()) continue;
+    warnings.push_back("for " + made.target.name + ", " + region.name +
+                       " runs with torch: " + region.refusal);
+  }
+}
+
+// The regions for each target, the one that was planned for first.
+std::vector<TargetRegions> regions_by_target(const ProgramFile& file, const PlannedGraph& planned,
+                                             const std::vector<WantedTarget>& targets,
+                                             const FuseOptions& options, std::vector<std::string>& warnings) {
+  BuildOptions building{.eager_numerics = options.compile.eager_numerics};
+  CompileOptions lowering = options.compile;
+  lowering.hints = captured_size_hints(file.program());
+  std::vector<TargetRegions> made;
+  for (const auto& [given, target] : targets) {
+    building.instructions = target.instructions;
+    TargetRegions& added = made.emplace_back(file_target(target, /*is_for_any=*/true));
+    added.regions = made.size() == 1 ? planned.regions : lower_for(target, planned, lowering);
+    warn_of_refusals(added, planned.regions, warnings);
+    added.objects = compiled_objects(added.regions, options, building, warnings);
+  }
+  if (made.empty()) {
+    made.push_back({file_target(planned.target, /*is_for_any=*/false), planned.regions,
+                    compiled_objects(planned.regions, options, building, warnings)});
+  }
+  return made;
 }
 
 // What of the program cannot be written again is told with file and entry.
@@ -114,7 +174,9 @@ FuseResult fuse_file(const std::string& input, const std::string& output, const 
     copy_archive(file, output, {});
     return result;
   }
-  const CompileOptions& compile = options.compile;
+  const std::vector<WantedTarget> targets = wanted_targets(options);
+  CompileOptions compile = options.compile;
+  if (!targets.empty()) compile.target = targets.front().given;
   const Result<PlannedGraph> planned_or = plan_file(file, compile);
   if (!planned_or) {
     result.refusal = planned_or.unsupported().reason;
@@ -124,8 +186,10 @@ FuseResult fuse_file(const std::string& input, const std::string& output, const 
   const PlannedGraph& planned = *planned_or;
   result = counted(planned);
   std::map<std::string, std::string> replaced;
-  const std::vector<std::string> objects = compiled_objects(planned, options, result.warnings);
-  for (auto& [name, text] : region_files(planned, compile, objects)) replaced[kExtra + name] = text;
+  const auto made = regions_by_target(file, planned, targets, options, result.warnings);
+  for (auto& [name, text] : region_files(planned.region_graphs, made, compile.eager_numerics)) {
+    replaced[kExtra + name] = text;
+  }
   replaced[kReportEntry] = stored_report(planned.report);
   std::vector<std::string> operators;
   operators.reserve(planned.regions.size());

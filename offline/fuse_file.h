@@ -1,7 +1,10 @@
 // Fuses an exported program: .pt2 in, .pt2 out, with no torch.
 //
 //   FuseResult result = fuse_file("model.pt2", "fused.pt2", {.compile = options});
+//   fuse_file("model.pt2", "fused.pt2", {.targets = {"x86-avx2", "x86-zen4"}});
 //
+// With targets the file holds kernels for each; regions are those of the richest one, whatever their order.
+// Without, its kernels are for this processor alone.
 // A file that is fused already is copied as it is. A program that cannot be taken as a whole (sizes that
 // depend on data, graphs inside of graphs) is copied, too, and `refusal` says why.
 #pragma once
@@ -14,7 +17,8 @@ namespace tilefuse {
 
 struct FuseOptions {
   CompileOptions compile;
-  bool embed = true;  // compile now, and put the machine code into the file
+  std::vector<std::string> targets = {};  // names or files of hardware profiles, each to be compiled for
+  bool embed = true;                      // compile now, and put the machine code into the file
 };
 
 struct FuseResult {

@@ -1,7 +1,8 @@
 #include "offline/region_files.h"
 
+#include <algorithm>
+
 #include "codegen/c_names.h"
-#include "codegen/cpu_features.h"
 #include "codegen/executable_json.h"
 #include "codegen/plan.h"
 #include "codegen/region_executable.h"
@@ -20,10 +21,8 @@ using aten::Field;
 using Json = nlohmann::json;
 
 constexpr const char* kManifest = "tilefuse.json";
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr size_t kHashDigits = 16;
-
-std::string processor() { return to_text(hash_bytes(cpu_features())); }
 
 enum class Wanted : uint8_t { EmbeddedCode, CompiledCode, Sources };
 
@@ -47,14 +46,29 @@ class Loader {
                               std::to_string(manifest["format"].integer()) + "; fuse the model again");
     }
     options_.eager_numerics = manifest["numerics"].text() == "eager";
+    const Field targets = manifest["targets"];
+    for (size_t i = 0; i < targets.size(); ++i) targets_.push_back(parse_file_target(targets.at(i)));
     std::vector<FileRegion> regions;
     const Field list = manifest["regions"];
+    if (wanted_ == Wanted::EmbeddedCode) require_target(list);
     regions.reserve(list.size());
     for (size_t i = 0; i < list.size(); ++i) regions.push_back(region(list.at(i)));
     return regions;
   }
 
  private:
+  // Code that was made for certain targets is not quietly replaced where the machine is none of them.
+  void require_target(const Field& regions) const {
+    bool has_code = false;
+    for (size_t i = 0; i < regions.size(); ++i)
+      has_code = has_code || regions.at(i).find("objects").has_value();
+    const bool is_for_any = std::none_of(targets_.begin(), targets_.end(),
+                                         [](const FileTarget& target) { return !target.processor.empty(); });
+    if (has_code && is_for_any && std::none_of(targets_.begin(), targets_.end(), runs_here)) {
+      fail(kManifest, no_target_fits(targets_));
+    }
+  }
+
   const std::string& file(const std::string& name) const {
     const auto found = files_.find(name);
     if (found == files_.end()) throw UserError(origin_ + name + ": is missing");
@@ -73,18 +87,26 @@ class Loader {
     if (region.op != region_operator(name, graph, options_.eager_numerics)) {
       fail(region.op + "/graph.txt", "is not the graph that the operator is named after");
     }
-    const auto built_for = row.find("processor");
-    const bool is_embedded = wanted_ == Wanted::EmbeddedCode;
-    if (is_embedded && built_for && built_for->text() == processor()) {
-      load_embedded(region, row);
-    } else {
-      make_again(region, name, graph);
-    }
+    if (!load_embedded(region, row)) make_again(region, name, graph);
     return region;
   }
 
-  void load_embedded(FileRegion& region, const Field& row) const {
-    const std::string program = region.op + "/program.json", object = region.op + "/kernel.so.b64";
+  // The code for the richest target that this machine is; false: there is none, or it is not trusted.
+  bool load_embedded(FileRegion& region, const Field& row) const {
+    const auto objects = row.find("objects");
+    if (wanted_ != Wanted::EmbeddedCode || !objects) return false;
+    for (const FileTarget& target : targets_) {
+      const auto hash = objects->find(target.name);
+      if (!hash || !runs_here(target)) continue;
+      load_object_of(region, target.name, hash->text());
+      return true;
+    }
+    return false;
+  }
+
+  void load_object_of(FileRegion& region, const std::string& target, const std::string& hash) const {
+    const std::string folder = region.op + "/" + target;
+    const std::string program = folder + "/program.json", object = folder + "/kernel.so.b64";
     try {
       const Executable executable = parse_executable(file(program));
       if (executable.regions.size() != 1) fail(program, "does not describe one region");
@@ -94,7 +116,7 @@ class Loader {
     }
     const auto bytes = from_base64(file(object));
     if (!bytes) fail(object, "is no base64");
-    if (row["object"].text() != to_text(hash_bytes(*bytes))) {
+    if (hash != to_text(hash_bytes(*bytes))) {
       fail(object, "is not the machine code that " + std::string(kManifest) + " has the hash of");
     }
     auto module = load_object(*bytes);
@@ -103,7 +125,7 @@ class Loader {
       if (module->symbol(launch.symbol) == nullptr) fail(object, "lacks the kernel " + launch.symbol);
     }
     region.module = *std::move(module);
-    region.how = "embedded";
+    region.how = "embedded for " + target;
   }
 
   // What region_graph makes of a region: tensors in, tensors out, computed by operators of ours.
@@ -130,6 +152,18 @@ class Loader {
     }
   }
 
+  // The schedule for this target, or for the richest one that this machine is; empty: the file has none.
+  std::string stored_schedule(const std::string& op, const std::string& target) const {
+    std::string found;
+    for (const FileTarget& known : targets_) {
+      const std::string name = op + "/" + known.name + "/schedule.txt";
+      if (!files_.contains(name) || !what_lacks(known).empty()) continue;
+      if (known.name == target) return name;
+      if (found.empty()) found = name;
+    }
+    return found;
+  }
+
   void make_again(FileRegion& region, const std::string& name, const std::string& text) {
     const Graph graph = parsed_graph(region.op + "/graph.txt", text);
     RegionNodes nodes = whole_graph_region(graph);
@@ -137,16 +171,16 @@ class Loader {
     LoweringOptions lowering;
     lowering.eager_numerics = options_.eager_numerics;
     lowering.solve.threads = options_.threads;
-    if (const auto schedule = files_.find(region.op + "/schedule.txt"); schedule != files_.end()) {
-      lowering.schedule = schedule->second;
-    }
+    const std::string target_name = options_.target.empty() ? host_target_name() : options_.target;
+    const std::string schedule = stored_schedule(region.op, target_name);
+    if (!schedule.empty()) lowering.schedule = file(schedule);
     StageTimes times;
     try {
       const std::string hash = region.op.substr(region.op.size() - kHashDigits);
       const auto reads = unproven_reads(graph);
       if (reads.empty()) {
-        const Target target = load_target(options_.target.empty() ? host_target_name() : options_.target);
-        region.compiled = lower_region(graph, nodes, hash, target, lowering, {}, times).compiled;
+        region.compiled =
+            lower_region(graph, nodes, hash, load_target(target_name), lowering, {}, times).compiled;
       } else {  // kernels do not look where they read; the framework's operators do
         region.compiled.name = name;
         region.compiled.hash = hash;
@@ -157,7 +191,7 @@ class Loader {
     } catch (const SizeError& error) {
       fail(region.op + "/graph.txt", error.what());
     } catch (const UserError& error) {
-      fail(region.op + "/schedule.txt", error.what());
+      fail(schedule, error.what());
     }
     if (region.compiled.refusal.empty() && wanted_ == Wanted::Sources) return;
     if (region.compiled.refusal.empty()) build_kernels(region);
@@ -186,6 +220,7 @@ class Loader {
   std::string origin_;
   Wanted wanted_;
   CompileOptions options_;
+  std::vector<FileTarget> targets_;
   KernelCache cache_;
   std::optional<Result<Toolchain>> toolchain_;
 };
@@ -197,33 +232,34 @@ std::string region_operator(const std::string& name, const std::string& graph_te
   return name + "_" + to_text(hash_bytes(meaning)).substr(0, kHashDigits);
 }
 
-ExtraFiles region_files(const PlannedGraph& planned, const CompileOptions& options,
-                        const std::vector<std::string>& objects) {
+ExtraFiles region_files(const std::vector<Graph>& graphs, const std::vector<TargetRegions>& targets,
+                        bool eager_numerics) {
   ExtraFiles files;
-  Json regions = Json::array();
-  for (size_t r = 0; r < planned.regions.size(); ++r) {
-    const LoweredRegion& lowered = planned.regions[r];
-    const std::string graph = to_text(planned.region_graphs[r]);
-    const std::string op = region_operator(lowered.compiled.name, graph, options.eager_numerics);
+  Json regions = Json::array(), names = Json::array();
+  for (const TargetRegions& made : targets) names.push_back(to_json(made.target));
+  for (size_t r = 0; r < graphs.size(); ++r) {
+    const std::string name = targets.front().regions[r].compiled.name, graph = to_text(graphs[r]);
+    const std::string op = region_operator(name, graph, eager_numerics);
     files[op + "/graph.txt"] = graph;
-    Json row = {{"op", op}, {"name", lowered.compiled.name}};
-    if (lowered.compiled.refusal.empty()) {
-      files[op + "/tiles.txt"] = lowered.tiles;
-      files[op + "/schedule.txt"] = lowered.schedule;
-      files[op + "/kernel.cpp"] = lowered.compiled.program.source;
-      files[op + "/program.json"] = to_json(region_executable(lowered.compiled));
-      if (!objects[r].empty()) {
-        files[op + "/kernel.so.b64"] = to_base64(objects[r]);
-        row["processor"] = processor();
-        row["object"] = to_text(hash_bytes(objects[r]));
-      }
+    Json row = {{"op", op}, {"name", name}};
+    for (const TargetRegions& made : targets) {
+      const LoweredRegion& lowered = made.regions[r];
+      if (!lowered.compiled.refusal.empty()) continue;
+      const std::string folder = op + "/" + made.target.name;
+      files[op + "/tiles.txt"] = lowered.tiles;  // the same for all targets
+      files[folder + "/schedule.txt"] = lowered.schedule;
+      files[folder + "/kernel.cpp"] = lowered.compiled.program.source;
+      files[folder + "/program.json"] = to_json(region_executable(lowered.compiled));
+      if (made.objects[r].empty()) continue;
+      files[folder + "/kernel.so.b64"] = to_base64(made.objects[r]);
+      row["objects"][made.target.name] = to_text(hash_bytes(made.objects[r]));
     }
     regions.push_back(row);
   }
   files[kManifest] = Json{
       {"format", kFormat},
-      {"target", planned.target.name},
-      {"numerics", options.eager_numerics ? "eager" : "fast"},
+      {"targets", names},
+      {"numerics", eager_numerics ? "eager" : "fast"},
       {"regions",
        regions}}.dump(1);
   return files;

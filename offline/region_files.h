@@ -1,14 +1,18 @@
 // What a fused file says about its regions, as text files below extra/tilefuse/.
 //
-//   tilefuse.json              format, target, numerics, and per region its operator and the processor of its
-//   object <operator>/graph.txt       the region as a graph of its own: what it means, and what its name is
-//   the hash of <operator>/tiles.txt       its tile graph            <operator>/schedule.txt   its schedule
-//   <operator>/kernel.cpp      its source                <operator>/program.json   how its kernels are
-//   launched <operator>/kernel.so.b64   its machine code, in base64
+//   tilefuse.json               format, numerics, the targets that there is code for, richest first, and per
+//                               region its operator and the hashes of its machine code
+//   <operator>/graph.txt        the region as a graph of its own: what it means, and what its name is the
+//   hash of <operator>/tiles.txt        its tile graph and for each target in <operator>/<target>/
+//     schedule.txt              its schedule
+//     kernel.cpp                its source
+//     program.json              how its kernels are launched
+//     kernel.so.b64             its machine code, in base64
 //
-// Machine code is code: it is loaded only where the caller trusts the file and where this processor is the
-// one it was compiled for. Otherwise the region is made again from its graph, checked as any input is, with
-// the stored schedule if that is legal. Without a compiler it runs with the framework's operators.
+// Machine code is code: it is loaded only where the caller trusts the file, for the richest target that this
+// machine is; a file with none for it is refused then. Otherwise the region is made again from its graph,
+// checked as any input is, with the stored schedule if that is legal. Without a compiler it runs with the
+// framework's operators.
 #pragma once
 #include <functional>
 #include <map>
@@ -19,6 +23,7 @@
 #include "codegen/compile_options.h"
 #include "codegen/module.h"
 #include "codegen/pipeline.h"
+#include "offline/file_targets.h"
 
 namespace tilefuse {
 
@@ -28,15 +33,21 @@ struct FileRegion {
   std::string op;  // torch.ops.tilefuse.<op>
   CompiledRegion compiled;
   std::optional<Module> module;  // absent: the framework's operators
-  std::string how;               // "embedded", "compiled", or why it runs with the framework's operators
+  std::string how;  // "embedded for x86-avx2", "compiled", or why it runs with the framework's operators
 };
 
 // The operator of a region: its words and the hash of its graph.
 std::string region_operator(const std::string& name, const std::string& graph_text, bool eager_numerics);
 
-// `objects[i]`: machine code of region i; empty: none.
-ExtraFiles region_files(const PlannedGraph& planned, const CompileOptions& options,
-                        const std::vector<std::string>& objects);
+struct TargetRegions {
+  FileTarget target;
+  std::vector<LoweredRegion> regions;  // by region of the program
+  std::vector<std::string> objects;    // the machine code of each; empty: none
+};
+
+// `graphs`: of the regions. `targets`: the richest first.
+ExtraFiles region_files(const std::vector<Graph>& graphs, const std::vector<TargetRegions>& targets,
+                        bool eager_numerics);
 
 // `trusted`: the file comes from somebody whose programs the caller would run. `origin` starts the errors:
 // "fused.pt2: entry extra/tilefuse/". UserError where a file is missing or is not what its operator's name

@@ -354,8 +354,8 @@ class RegionLie : public testing::Test {
   // Somebody who makes up a graph can give the operator its name, too.
   FileRegion region_of(const std::string& graph) const {
     const std::string op = region_operator("made_up", graph, false);
-    const Json manifest = {{"format", 1},
-                           {"target", "x86-avx2"},
+    const Json manifest = {{"format", 2},
+                           {"targets", Json::array()},
                            {"numerics", "fast"},
                            {"regions", {{{"op", op}, {"name", "made_up"}}}}};
     const ExtraFiles files = {{"tilefuse.json", manifest.dump()}, {op + "/graph.txt", graph}};
@@ -448,28 +448,32 @@ class ObjectLie : public RegionLie {
     for (const auto& [name, text] : contents) {
       if (name.starts_with(kExtra)) files_[name.substr(kExtra.size())] = text;
     }
-    op_ = Json::parse(files_.at("tilefuse.json"))["regions"][0]["op"];
+    const Json manifest = Json::parse(files_.at("tilefuse.json"));
+    folder_ = manifest["regions"][0]["op"].get<std::string>() + "/" +
+              manifest["targets"][0]["name"].get<std::string>();
   }
   std::string error_with(const std::string& file, const std::string& text) const {
     ExtraFiles changed = files_;
-    changed[op_ + file] = text;
+    changed[folder_ + file] = text;
     return error_of(changed, true);
   }
+
+  std::string folder_;  // of the code for this processor
 };
 
 TEST_F(ObjectLie, machine_code_that_was_changed_is_an_error) {
-  ASSERT_TRUE(files_.contains(op_ + "/kernel.so.b64")) << "no compiler was found";
+  ASSERT_TRUE(files_.contains(folder_ + "/kernel.so.b64")) << "no compiler was found";
   EXPECT_EQ(error_of(files_, true), "");
-  std::string object = files_.at(op_ + "/kernel.so.b64");
+  std::string object = files_.at(folder_ + "/kernel.so.b64");
   object[object.size() / 2] = object[object.size() / 2] == 'A' ? 'B' : 'A';
   EXPECT_THAT(error_with("/kernel.so.b64", object), AllOf(HasSubstr("kernel.so.b64"), HasSubstr("hash")));
   EXPECT_THAT(error_with("/kernel.so.b64", "no base64!"), HasSubstr("kernel.so.b64: is no base64"));
-  object = files_.at(op_ + "/kernel.so.b64");
+  object = files_.at(folder_ + "/kernel.so.b64");
   EXPECT_THAT(error_with("/kernel.so.b64", object.substr(0, 400)), HasSubstr("hash"));
 }
 
 TEST_F(ObjectLie, launches_that_were_changed_are_errors) {
-  const std::string file = op_ + "/program.json";
+  const std::string file = folder_ + "/program.json";
   EXPECT_THAT(error_with("/program.json", "{}"), HasSubstr(file));
   EXPECT_THAT(error_with("/program.json", "[1, 2"), HasSubstr(file));
   const Json whole = Json::parse(files_.at(file));

@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
 #include "core/result.h"
+#include "fusion/instruction_sets.h"
 #include "tests/random_tile_graph.h"
 
 namespace tilefuse {
@@ -239,6 +244,18 @@ TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {
   EXPECT_THAT(target_names(), testing::Contains(host_target_name()));
 }
 
+TEST(Target, this_machine_has_what_its_target_needs_and_nothing_that_nobody_knows) {
+  EXPECT_THAT(missing_instructions(load_target(host_target_name()).instructions), testing::IsEmpty());
+  EXPECT_THAT(missing_instructions({"avx4096"}), testing::ElementsAre("avx4096"));
+  EXPECT_THAT(compiler_flags({"fma", "avx512bf16"}), testing::ElementsAre("-mfma", "-mavx512bf16"));
+}
+
+TEST(Target, richer_ones_have_wider_vectors_or_more_instructions) {
+  std::vector<Target> targets;
+  for (const std::string& name : target_names()) targets.push_back(load_target(name));
+  EXPECT_TRUE(std::is_sorted(targets.begin(), targets.end(), is_richer));  // as the profiles are listed
+}
+
 std::string complaint(const std::string& json) {
   try {
     parse_target(json, "mine.json");
@@ -260,6 +277,12 @@ TEST(Target, complaints_name_the_file_and_the_field) {
       "mine.json: vector_bytes must be a power of two, got 48");
   EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 64, "unit": "bytes"}})"),
             "mine.json: vector_bytes lacks a source");
+  std::stringstream avx2;
+  avx2 << std::ifstream(TILEFUSE_SOURCE_DIR "/configs/targets/x86-avx2.json").rdbuf();
+  std::string misspelt = avx2.str();
+  misspelt.insert(misspelt.find("fma\"") + 3, "a");
+  EXPECT_EQ(complaint(misspelt),
+            "mine.json: instructions[1] is no instruction set that is known: fmaa; did you mean fma?");
   try {
     load_target("x86-zen5");
     FAIL() << "there is no such target";

@@ -9,6 +9,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "core/canonicalize.h"
@@ -205,14 +206,15 @@ TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {
   tampered[op + "/graph.txt"] += " ";
   EXPECT_THAT(error(tampered), AllOf(HasSubstr(op + "/graph.txt"), HasSubstr("named after")));
   tampered = files;
-  tampered[op + "/schedule.txt"] = "schedule x for y { lanes q = 7 }";
-  EXPECT_THAT(error(tampered), HasSubstr(op + "/schedule.txt"));
+  const std::string schedule = op + "/" + host_target_name() + "/schedule.txt";
+  tampered[schedule] = "schedule x for y { lanes q = 7 }";
+  EXPECT_THAT(error(tampered), HasSubstr(schedule));
   tampered = files;
   tampered.erase(op + "/graph.txt");
   EXPECT_THAT(error(tampered), HasSubstr("graph.txt: is missing"));
   tampered = files;
   tampered["tilefuse.json"] = R"({"format": 7})";
-  EXPECT_THAT(error(tampered), HasSubstr("field format: must be 1, got 7"));
+  EXPECT_THAT(error(tampered), HasSubstr("field format: must be 2, got 7"));
 
   // The name of a region becomes that of a function in source that is compiled.
   const std::string code = "f() {} int x",
@@ -224,6 +226,93 @@ TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {
   tampered["tilefuse.json"] = manifest.dump();
   tampered[of_code + "/graph.txt"] = files.at(op + "/graph.txt");
   EXPECT_THAT(error(tampered), HasSubstr("name: must be letters, digits and underscores"));
+}
+
+// ---------------------------------------------------------------- targets
+class TargetsTest : public OfflineTest {
+ protected:
+  ExtraFiles fused_for(const std::vector<std::string>& targets, bool embed) const {
+    FuseOptions options{.compile = {}, .targets = targets, .embed = embed};
+    options.compile.cache_dir = path("cache");
+    const FuseResult result = fuse_file(kExample, path("fused.pt2"), options);
+    EXPECT_EQ(result.refusal, "");
+    EXPECT_THAT(result.warnings, testing::IsEmpty());
+    ExtraFiles files;
+    for (const auto& [name, text] : contents_of(path("fused.pt2"))) {
+      if (name.starts_with("extra/tilefuse/")) files[name.substr(15)] = text;
+    }
+    return files;
+  }
+  std::vector<FileRegion> loaded(const ExtraFiles& files, bool trusted) const {
+    CompileOptions options;
+    options.cache_dir = path("cache");
+    return load_regions(files, "fused.pt2: entry extra/tilefuse/", trusted, options);
+  }
+  // Targets that no machine is, by the instructions that they name.
+  static ExtraFiles out_of_reach(ExtraFiles files, const std::set<std::string>& targets) {
+    Json manifest = Json::parse(files.at("tilefuse.json"));
+    for (Json& target : manifest["targets"]) {
+      if (targets.contains(target["name"])) target["instructions"].push_back("avx4096");
+    }
+    files["tilefuse.json"] = manifest.dump();
+    return files;
+  }
+};
+
+const std::vector<std::string> kBoth = {"portable-cpu", "x86-avx2"};
+
+TEST_F(TargetsTest, their_order_changes_nothing_and_each_has_its_files) {
+  const ExtraFiles files = fused_for(kBoth, false);
+  EXPECT_EQ(files, fused_for({kBoth.rbegin(), kBoth.rend()}, false));
+  const Json manifest = Json::parse(files.at("tilefuse.json"));
+  EXPECT_EQ(manifest["targets"][0]["name"], "x86-avx2");
+  for (const Json& region : manifest["regions"]) {
+    for (const std::string& target : kBoth) {
+      const std::string folder = region["op"].get<std::string>() + "/" + target;
+      EXPECT_THAT(files.at(folder + "/schedule.txt"), HasSubstr("for " + target));
+      EXPECT_THAT(files.at(folder + "/kernel.cpp"), HasSubstr("// target    " + target));
+    }
+  }
+}
+
+TEST_F(TargetsTest, the_richest_that_this_machine_is_gets_loaded) {
+  const ExtraFiles files = fused_for(kBoth, true);
+  const bool has_avx2 = host_target_name() != "portable-cpu";
+  for (const FileRegion& region : loaded(files, true)) {
+    EXPECT_TRUE(region.module);
+    EXPECT_EQ(region.how, has_avx2 ? "embedded for x86-avx2" : "embedded for portable-cpu");
+  }
+  for (const FileRegion& region : loaded(out_of_reach(files, {"x86-avx2"}), true)) {
+    EXPECT_EQ(region.how, "embedded for portable-cpu");
+  }
+}
+
+TEST_F(TargetsTest, a_file_for_other_machines_is_refused_and_says_what_lacks) {
+  const ExtraFiles files = out_of_reach(fused_for(kBoth, true), {"x86-avx2", "portable-cpu"});
+  try {
+    loaded(files, true);
+    FAIL() << "no machine is either";
+  } catch (const UserError& refused) {
+    EXPECT_THAT(refused.what(), testing::StartsWith("fused.pt2: entry extra/tilefuse/tilefuse.json: none of "
+                                                    "the file's targets runs on this machine: for x86-avx2"));
+    EXPECT_THAT(refused.what(), testing::ContainsRegex("for x86-avx2 it lacks .*avx4096; for portable-cpu it "
+                                                       "lacks avx4096"));
+    EXPECT_THAT(refused.what(), HasSubstr("--target " + host_target_name()));
+  }
+  for (const FileRegion& region : loaded(files, false)) EXPECT_EQ(region.how, "compiled");
+}
+
+TEST_F(TargetsTest, code_of_another_architecture_is_refused) {
+  ExtraFiles files = fused_for({"portable-cpu"}, true);
+  Json manifest = Json::parse(files.at("tilefuse.json"));
+  manifest["targets"][0]["architecture"] = "vax";
+  files["tilefuse.json"] = manifest.dump();
+  EXPECT_THAT([&] { loaded(files, true); }, testing::ThrowsMessage<UserError>(HasSubstr(", not vax")));
+}
+
+TEST_F(TargetsTest, two_of_one_name_are_an_error) {
+  EXPECT_THAT(([&] { fused_for({"x86-avx2", "x86-avx2"}, false); }),
+              testing::ThrowsMessage<UserError>(HasSubstr("two targets are named x86-avx2")));
 }
 
 // ---------------------------------------------------------------- damage

@@ -3,6 +3,7 @@
 //   tilefuse show model.pt2                      what is in it: state, and the graph as the compiler takes it
 //   tilefuse fuse model.pt2 -o fused.pt2         the same program with fused regions, their kernels embedded
 //   tilefuse fuse model.pt2 -o fused.pt2 --explain --target x86-zen4 --pin layer_norm:lanes=8
+//   tilefuse fuse model.pt2 -o fused.pt2 --target x86-avx2 --target x86-zen4      kernels for either
 //   tilefuse explain model.pt2 --html out.html   what fusing does, and why not more, as a page; also of a
 //   fused file
 //   tilefuse bundle model.pt2 -o libmodel.so --header model.h    a C library that needs no torch
@@ -27,10 +28,10 @@ namespace {
 using Json = nlohmann::json;
 
 struct Arguments {
-  std::string input, output, target, numerics = "fast", products = "auto", cxx;
+  std::string input, output, numerics = "fast", products = "auto", cxx;
   std::string json, html, source;
   std::string header, weights, name;
-  std::vector<std::string> pins;
+  std::vector<std::string> targets, pins;
   int threads = int(std::max(1U, std::thread::hardware_concurrency()));
   bool explain = false, no_embed = false;
 };
@@ -64,7 +65,7 @@ void add_pin(Json& pins, const std::string& text) {
 tilefuse::CompileOptions compile_options(const Arguments& arguments) {
   Json options = {
       {"threads", arguments.threads}, {"numerics", arguments.numerics}, {"products", arguments.products}};
-  if (!arguments.target.empty()) options["target"] = arguments.target;
+  if (arguments.targets.size() == 1) options["target"] = arguments.targets[0];
   if (!arguments.cxx.empty()) options["cxx"] = arguments.cxx;
   for (const std::string& pin : arguments.pins) add_pin(options["pins"], pin);
   return tilefuse::parse_compile_options(options.dump(), tilefuse::read_environment());
@@ -92,6 +93,7 @@ void explain(const Arguments& arguments) {
 void fuse(const Arguments& arguments) {
   tilefuse::FuseOptions fusing;
   fusing.compile = compile_options(arguments);
+  fusing.targets = arguments.targets;
   fusing.embed = !arguments.no_embed;
   const tilefuse::FuseResult result = tilefuse::fuse_file(arguments.input, arguments.output, fusing);
   for (const std::string& warning : result.warnings) std::cerr << "tilefuse: " << warning << "\n";
@@ -140,9 +142,16 @@ int main(int argc, char** argv) {
                        "a file for the weights; inside of the library unless given");
   bundling->add_option("--name", arguments.name,
                        "what the functions begin with; that of the library unless given");
+  fusing->add_option("--target", arguments.targets,
+                     "hardware profile to make code for: a name or a file, any number of times; code for "
+                     "this processor alone unless given");
+  for (CLI::App* planning : {explaining, bundling}) {
+    planning
+        ->add_option("--target", arguments.targets,
+                     "hardware profile: a name or a file; this machine's unless given")
+        ->expected(1);
+  }
   for (CLI::App* planning : {fusing, explaining, bundling}) {
-    planning->add_option("--target", arguments.target,
-                         "hardware profile: a name or a file; this machine's unless given");
     planning->add_option("--numerics", arguments.numerics, "fast, or eager: round where eager rounds");
     planning->add_option("--pin", arguments.pins, "region:decision=value, any number of times");
     planning->add_option("--threads", arguments.threads,

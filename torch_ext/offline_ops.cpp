@@ -2,11 +2,11 @@
 // pages.
 //
 //   fuse_file(str input, str output, str options_json) -> str
-//     options_json: as for compile, and {"embed": false}. The answer:
+//     options_json: as for compile, and {"embed": false, "targets": ["x86-avx2", "x86-zen4"]}. The answer:
 //       {"regions": 3, "launches": 12, "calls": 20, "refusal": null, "warnings": [], "report": {...} or null}
 //   register_regions(str files_json, str origin, bool trusted, str options_json) -> str
 //     files_json: {"tilefuse.json": "...", ...}, the files below extra/tilefuse/. The answer:
-//       {"layer_norm_gelu_0f3a...": "embedded", ...}
+//       {"layer_norm_gelu_0f3a...": "embedded for x86-zen4", ...}
 //   report_page(str report_json, str title) -> str
 //     The report as one HTML file.
 #include <torch/library.h>
@@ -25,11 +25,24 @@ namespace {
 
 using Json = nlohmann::json;
 
+// The list of targets, taken out of the options.
+std::vector<std::string> taken_targets(Json& options) {
+  std::vector<std::string> targets;
+  if (!options.is_object() || !options.contains("targets")) return targets;
+  for (const Json& target : options["targets"]) {
+    if (!target.is_string()) throw UserError("option 'targets' wants a list of names, got " + target.dump());
+    targets.push_back(target.get<std::string>());
+  }
+  options.erase("targets");
+  return targets;
+}
+
 std::string fuse_program(const std::string& input, const std::string& output,
                          const std::string& options_json) {
   return translated([&] {
     Json given = parse_document(options_json, "the options");
     FuseOptions options;
+    options.targets = taken_targets(given);
     if (given.is_object() && given.contains("embed")) {
       options.embed = given["embed"] == true;
       given.erase("embed");

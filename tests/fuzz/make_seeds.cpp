@@ -90,7 +90,7 @@ void add_archive(Seeds& seeds, const std::string& bytes) {
     if (name.ends_with("/program.json")) seeds.add("executable", text);
     if (!name.ends_with("/tiles.txt")) continue;
     seeds.add("tile_graph", text);
-    const std::string schedule = name.substr(0, name.rfind('/')) + "/schedule.txt";
+    const std::string schedule = name.substr(0, name.rfind('/')) + "/x86-avx2/schedule.txt";
     seeds.add("tile_graph", text + "\n" + contents.at(schedule));
   }
 }

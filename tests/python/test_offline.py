@@ -4,12 +4,14 @@ The C++ program is examples/cpp, built as its CMakeLists.txt says.
 """
 
 import copy
+import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import tilefuse
@@ -189,6 +191,50 @@ def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_pa
     assert_close(outputs, *second, name)
 
 
+def test_a_file_for_several_targets_runs_the_richest_that_is_here(exported, run_model, tmp_path):
+    model, inputs, file = exported("mlp")
+    here = json.loads(tilefuse.library.operators().host_target())["name"]
+    names = sorted({"portable-cpu", here})
+    first, _ = expected(model, inputs)
+    files = []
+    for order in (names, names[::-1]):
+        fused = tmp_path / f"fused{len(files)}.pt2"
+        assert tilefuse.fuse_file(file, fused, targets=order)["warnings"] == []
+        with zipfile.ZipFile(fused) as archive:
+            files.append({name: archive.read(name) for name in archive.namelist()})
+        outputs, text = run_model(fused, inputs, "--trust", PATH="/nonexistent")
+        assert f": embedded for {here}\n" in text and "compile" not in text
+        assert_close(outputs, *first, "mlp")
+        with tilefuse.trusted_files(), torch.no_grad():
+            assert_close([torch.export.load(fused).module()(*inputs)], *first, "mlp")
+    assert files[0] == files[1]
+
+
+def test_a_file_for_other_machines_is_refused_in_python_and_cpp(exported, run_model, tmp_path):
+    model, inputs, file = exported("mlp")
+    profile = json.loads((ROOT / "configs/targets/portable-cpu.json").read_text()) | {"name": "vax"}
+    (tmp_path / "vax.json").write_text(json.dumps(profile))
+    fused, away = tmp_path / "fused.pt2", tmp_path / "away.pt2"
+    assert tilefuse.fuse_file(file, fused, targets=[tmp_path / "vax.json"])["warnings"] == []
+    with zipfile.ZipFile(fused) as archive, zipfile.ZipFile(away, "w") as changed:
+        for entry in archive.infolist():
+            data = archive.read(entry)
+            if entry.filename.endswith("/tilefuse.json"):  # no machine has it
+                data = data.replace(b'"instructions": []', b'"instructions": ["avx4096"]')
+            changed.writestr(entry, data)
+    message = "for vax it lacks avx4096. Fuse the model with --target"
+    with pytest.raises(tilefuse.UserError, match=f"away.pt2: entry extra/tilefuse/tilefuse.json: .*{message}"):
+        with tilefuse.trusted_files():
+            torch.export.load(away)
+    with pytest.raises(RuntimeError, match=f"away.pt2: entry extra/tilefuse/tilefuse.json: .*{message}"):
+        run_model(away, inputs, "--trust")
+    outputs, text = run_model(away, inputs)
+    assert ": compiled" in text
+    assert_close(outputs, *expected(model, inputs)[0], "mlp")
+    with pytest.raises(tilefuse.UserError, match="option 'targets' wants a list"):
+        tilefuse.fuse_file(file, fused, targets="x86-avx2")
+
+
 def test_an_untrusted_file_is_compiled_from_its_graphs(exported, run_model, tmp_path):
     model, inputs, file = exported("mlp")
     fused = tmp_path / "fused.pt2"
@@ -283,6 +329,10 @@ def test_the_command_fuses_shows_and_names_what_is_wrong(tmp_path, capfd):
     assert "up.weight: f32[128, 64] at 0 of data/weights/weight_0" in shown and 'op = "tilefuse.' in shown
     assert cli.main(["fuse", fused, "-o", str(tmp_path / "again.pt2")]) == 0
     assert "it is fused already" in capfd.readouterr().out
+    several = ["--target", "portable-cpu", "--target", "x86-avx2"]
+    assert cli.main(["fuse", str(tmp_path / "model.pt2"), "-o", fused, *several]) == 0
+    assert cli.main(["fuse", str(tmp_path / "model.pt2"), "-o", fused, "--target", "x86-avx3"]) == 2
+    assert "target x86-avx3: neither a file nor one of" in capfd.readouterr().err
     assert cli.main(["fuse", fused, "-o", fused, "--pin", "nonsense"]) == 2
     assert "'nonsense' is not region:decision=value" in capfd.readouterr().err
     assert cli.main(["fuse", str(tmp_path / "model.pt2"), "-o", fused, "--pin", "nowhere:lanes=8"]) == 2

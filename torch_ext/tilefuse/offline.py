@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,7 +32,7 @@ _trusting = False
 
 
 def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
-    """The program with its regions fused. Options: those of ``torch.compile(backend="tilefuse")``."""
+    """The program with its regions fused. Options: those of ``torch.compile(backend="tilefuse")``, and ``fuse_file``'s."""
     with tempfile.TemporaryDirectory() as folder:
         exported, fused = os.path.join(folder, "model.pt2"), os.path.join(folder, "fused.pt2")
         torch.export.save(program, exported)
@@ -45,12 +45,23 @@ def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
 
 
 def fuse_file(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], *, embed: bool = True, **options: Any
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    embed: bool = True,
+    targets: Sequence[str | os.PathLike[str]] = (),
+    **options: Any,
 ) -> Mapping[str, Any]:
-    """Fuses a .pt2 file. Returns counts, warnings and the report, or under "refusal" why it was only copied."""
+    """Fuses a .pt2 file. Returns counts, warnings and the report, or under "refusal" why it was only copied.
+
+    ``targets``: hardware profiles, names or files, to make machine code for; for this processor alone unless given.
+    """
+    if isinstance(targets, (str, os.PathLike)):
+        raise UserError(f"tilefuse: option 'targets' wants a list of names or files, got {str(targets)!r}")
     settings = json.loads(Options.parse(options=options).to_json(torch.get_num_threads()))
+    settings |= {"embed": embed, "targets": [str(target) for target in targets]}
     try:
-        text = operators().fuse_file(str(source), str(target), json.dumps(settings | {"embed": embed}))
+        text = operators().fuse_file(str(source), str(output), json.dumps(settings))
     except ValueError as error:
         raise UserError(str(error)) from None
     return json.loads(text)
@@ -84,7 +95,7 @@ def _register(reader: Any, names: list[str]) -> None:
         answer = json.loads(operators().register_regions(json.dumps(files), f"entry {_EXTRA}", _trusting, settings))
     except ValueError as error:
         raise UserError(str(error)) from None
-    refusals = sorted({how for how in answer.values() if how not in ("embedded", "compiled")})
+    refusals = sorted({how for how in answer.values() if how != "compiled" and not how.startswith("embedded for ")})
     if refusals:
         warn_once(f"tilefuse: regions of a fused file run with plain PyTorch: {'; '.join(refusals)}", about="faults")
 

@@ -1,0 +1,58 @@
+#include "offline/file_targets.h"
+
+#include <algorithm>
+
+#include "codegen/cpu_features.h"
+#include "core/source_writer.h"
+#include "core/structural_hash.h"
+#include "fusion/instruction_sets.h"
+
+namespace tilefuse {
+namespace {
+
+std::string this_processor() { return to_text(hash_bytes(cpu_features())); }
+
+}  // namespace
+
+FileTarget file_target(const Target& target, bool is_for_any) {
+  return {target.name, cpu_architecture(), target.instructions, is_for_any ? "" : this_processor()};
+}
+
+nlohmann::json to_json(const FileTarget& target) {
+  nlohmann::json json = {
+      {"name", target.name}, {"architecture", target.architecture}, {"instructions", target.instructions}};
+  if (!target.processor.empty()) json["processor"] = target.processor;
+  return json;
+}
+
+FileTarget parse_file_target(const aten::Field& field) {
+  FileTarget target{field["name"].text(), field["architecture"].text(), {}, ""};
+  const aten::Field list = field["instructions"];
+  for (size_t i = 0; i < list.size(); ++i) target.instructions.push_back(list.at(i).text());
+  if (const auto processor = field.find("processor")) target.processor = processor->text();
+  return target;
+}
+
+std::string what_lacks(const FileTarget& target) {
+  if (target.architecture != cpu_architecture()) {
+    return "is " + cpu_architecture() + ", not " + target.architecture;
+  }
+  const std::vector<std::string> missing = missing_instructions(target.instructions);
+  return missing.empty() ? "" : "lacks " + comma_separated(missing);
+}
+
+bool runs_here(const FileTarget& target) {
+  return what_lacks(target).empty() && (target.processor.empty() || target.processor == this_processor());
+}
+
+std::string no_target_fits(const std::vector<FileTarget>& targets) {
+  std::string text = "none of the file's targets runs on this machine: ";
+  for (const FileTarget& target : targets) {
+    text.append(&target == targets.data() ? "for " : "; for ").append(target.name).append(" it ");
+    text += what_lacks(target);
+  }
+  return text + ". Fuse the model with --target " + host_target_name() +
+         " too, or load the file without trusting its code: then its graphs are compiled";
+}
+
+}  // namespace tilefuse

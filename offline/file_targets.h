@@ -1,0 +1,37 @@
+// The targets that a fused file has kernels for, and which of them this machine is.
+//
+//   {"name": "x86-avx2", "architecture": "x86_64", "instructions": ["avx2", "fma"]}
+//   {"name": "x86-zen4", ..., "processor": "3f2a..."}     only for the very processor that compiled it
+//
+// A file lists the richest first. Its code runs where the processor has all of a target's instructions;
+// code that was compiled for one processor, and names no target, runs on that one.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/import/field.h"
+#include "fusion/target.h"
+
+namespace tilefuse {
+
+struct FileTarget {
+  std::string name, architecture;
+  std::vector<std::string> instructions;
+  std::string processor;  // empty: any that has the instructions
+};
+
+// Compiled here, for whoever has the target's instructions, or for this processor alone.
+FileTarget file_target(const Target& target, bool is_for_any);
+nlohmann::json to_json(const FileTarget& target);
+FileTarget parse_file_target(const aten::Field& field);
+
+// "lacks avx512f and avx512bw", "is aarch64, not x86_64"; empty: this machine has what the target's
+// schedules count on.
+std::string what_lacks(const FileTarget& target);
+bool runs_here(const FileTarget& target);  // its machine code
+
+// Why none of a file's code runs: what the file has, what this machine lacks, and what to do.
+std::string no_target_fits(const std::vector<FileTarget>& targets);
+
+}  // namespace tilefuse
