@@ -59,14 +59,24 @@ void DemandBuilder::store_output(ValueId output, BufferId buffer) {
   Exprs coordinates;
   Expr offset;
   const Exprs& strides = strides_of(output);
+  bool is_shared = false;
   for (size_t dim = 0; dim < assignment_.dims[number].size(); ++dim) {
     coordinates.push_back(coordinate_of(assignment_.leaves(number, dim)));
     // Without elements there is nothing to store: such an axis stays, whatever its stride.
     const bool is_empty = graph_[output].type.shape[dim].is_constant(0);
     offset = offset + coordinates.back() * (is_empty ? Expr(1) : strides[dim]);
+    is_shared = is_shared || (!is_empty && strides[dim].is_constant(0));
   }
   const Place place{lists_.number(std::move(coordinates)), lists_.number({})};
-  if (const Made value = demand(output, place)) writer_.add_store({*value, buffer, offset});
+  const Made value = demand(output, place);
+  if (!value) return;
+  const std::vector<AxisId>& axes = writer_.graph()[*value].axes;
+  const auto is_dropped = [&](AxisId axis) { return !uses_index(offset, int(axis.index)); };
+  if (is_shared && std::any_of(axes.begin(), axes.end(), is_dropped)) {
+    refuse(graph_.producer(output), "its strides put elements that differ at one place");
+    return;
+  }
+  writer_.add_store({*value, buffer, offset});
 }
 
 DemandBuilder::Made DemandBuilder::demand(ValueId value, Place place) {

@@ -130,6 +130,17 @@ TEST(Decomposition, why_a_call_is_left_names_the_form_that_nothing_holds) {
             "no region holds this form of aten.mm.default: the argument 'out_dtype' has no meaning there");
 }
 
+// Records may lie: the framework's kernel says so when it is called.
+TEST(Decomposition, a_call_with_another_size_than_its_operator_gives_stays) {
+  const CallGraph given{"aten::mm", {"self", "mat2"}, {{3, 5}, {5, 4}}, {0, 4142}};
+  const Graph graph = given.graph();
+  const NodeId call = the_call(graph);
+  EXPECT_FALSE(decomposed_alone(graph, call));
+  EXPECT_EQ(why_call(std::get<Call>(graph[call].op), {{DType::F32, {3, 5}}, {DType::F32, {5, 4}}},
+                     {{"y", {DType::F32, {0, 4142}}, {4142, 1}}}),
+            "no region holds this form of aten.mm.default: it gives f32[3, 4], but f32[0, 4142] is recorded");
+}
+
 TEST(Decomposition, linear_is_one_product_with_all_rows) {
   const Tensor rows = counting(DType::F32, {6, 5}, 0), weight = counting(DType::F32, {4, 5}, 1);
   std::vector<double> expected;

@@ -111,6 +111,17 @@ TEST(LowerToTiles, keeps_the_values_of_single_outputs) {
   EXPECT_GT(schedulable, counts.lowered / 3);
 }
 
+TEST(LowerToTiles, elements_that_differ_are_not_stored_at_one_place) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[4, 8]) {
+  %a = exp(%x) : f32[4, 8] strides [0, 4]
+  return %a
+})");
+  const auto tiles = lower_to_tiles(graph, whole_graph_region(graph));
+  ASSERT_FALSE(tiles);
+  EXPECT_EQ(tiles.unsupported().reason,
+            "cannot lower %a in one tile graph: its strides put elements that differ at one place");
+}
+
 // The row maxima are needed along the columns: the reduction must not walk the very axis it is read at.
 TEST(LowerToTiles, a_reduction_read_along_its_own_axis_walks_another) {
   const Graph graph = parse_graph(R"(graph cross(%x: f32[5, 5]) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/graph_text.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
 #include "core/match.h"
@@ -55,6 +56,18 @@ Argument argument_of(const CallArgument& given, const std::vector<ValueId>& oper
   return argument;
 }
 
+// What the operator gives where another type is recorded; empty if all are as recorded.
+std::string other_than_recorded(const aten::Outputs& outputs,
+                                const std::vector<aten::TensorRecord>& results) {
+  if (outputs.size() < results.size()) return "it gives fewer results than are recorded";
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!outputs[i]) return "a result is recorded that it does not give";
+    if (outputs[i]->type() == results[i].type) continue;
+    return "it gives " + to_text(outputs[i]->type()) + ", but " + to_text(results[i].type) + " is recorded";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool is_decomposable(const Call& call) { return find_decomposable(call).has_value(); }
@@ -77,13 +90,9 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call&
     aten::CapturedOp op(builder, std::string(found->row->overload), std::move(arguments),
                         {results.begin(), results.end()});
     const aten::Outputs outputs = found->row->build(op);
-    if (!op.unread().empty()) return std::nullopt;
+    if (!op.unread().empty() || !other_than_recorded(outputs, results).empty()) return std::nullopt;
     std::vector<ValueId> values;
-    for (size_t i = 0; i < results.size(); ++i) {
-      TILEFUSE_CHECK(i < outputs.size() && outputs[i] && outputs[i]->type() == results[i].type,
-                     overload_of(call) + ": its decomposition has another type than recorded");
-      values.push_back(outputs[i]->id());
-    }
+    for (size_t i = 0; i < results.size(); ++i) values.push_back(outputs[i]->id());
     return values;
   } catch (const aten::Declined&) {
     return std::nullopt;
@@ -108,9 +117,11 @@ std::string why_call(const Call& call, const std::vector<TensorType>& operands,
   for (const CallArgument& argument : call.arguments) arguments.push_back(argument_of(argument, values));
   try {
     aten::CapturedOp op(builder, overload, std::move(arguments), {results.begin(), results.end()});
-    row->build(op);
+    const aten::Outputs outputs = row->build(op);
     if (!op.unread().empty())
       return form + ": the argument '" + op.unread().front() + "' has no meaning there";
+    const std::string other = other_than_recorded(outputs, results);
+    if (!other.empty()) return form + ": " + other;
   } catch (const aten::Declined& declined) {
     return form + ": " + declined.reason;
   } catch (const aten::Refusal& refusal) {
