@@ -7,7 +7,7 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 
-.PHONY: help demo demo-offline test test-full fuzz bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline test test-full fuzz fuzz-fixed fuzz-build bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -21,7 +21,7 @@ demo-offline: build
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
 test: check cpp-test asan-test python-test
-	$(MAKE) fuzz FUZZ_SECONDS=20 FUZZ_SEED=1
+	$(MAKE) fuzz-fixed
 	$(PYTHON) tools/size_table.py
 
 ## make test-full     the same over all sources, with sanitizers throughout, and OpInfo in every dtype (hours on two cores)
@@ -78,15 +78,21 @@ asan-test-full: asan-configure
 	cmake --build build/asan -j $(JOBS)
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 3000
 
-## make fuzz          tests of files with sanitizers, and their parsers under libFuzzer, FUZZ_SECONDS each (default 60)
-FUZZ_SECONDS ?= 60
-FUZZ_SEED ?= 0
 FILE_TESTS := bad_files_test fuzz_regressions_test offline_test
-fuzz: $(STAMPS)/python
+fuzz-build: $(STAMPS)/python
 	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(FILE_TESTS)
 	set -e; for test in $(FILE_TESTS); do build/fuzz/tests/$$test --gtest_brief=1; done
+
+## make fuzz          tests of files with sanitizers, and their parsers under libFuzzer, FUZZ_SECONDS each (default 60)
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= 0
+fuzz: fuzz-build
 	$(PYTHON) tools/fuzz.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED) --jobs $(JOBS)
+
+## make fuzz-fixed    the same with the executions that `make test` runs, which are the same each time
+fuzz-fixed: fuzz-build
+	$(PYTHON) tools/fuzz.py --fixed --jobs $(JOBS)
 
 python-test: build
 	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)

@@ -2,6 +2,9 @@
 //
 // Programs are mutated as JSON, archives entry by entry and packed anew, with right checksums; a part of the
 // mutations stays with plain bytes, and all of them for the other targets.
+//
+// With --mutate_only_first=N the corpus is what the first N executions ran: what is mutated then depends on
+// the seeds alone, and not on what the code under test reaches, which every change of it changes.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -96,13 +99,43 @@ std::string changed(const std::string& bytes, std::mt19937& random) {
   return kName == "archive" ? changed_archive(bytes, random) : changed_json(bytes, random);
 }
 
+struct Corpus {
+  size_t executions = 0, most = SIZE_MAX;
+};
+
+Corpus& corpus() {
+  static Corpus instance;
+  return instance;
+}
+
+// What libFuzzer counts beside edges: one for each seed, so that none counts as reaching nothing of its own,
+// which would leave it out.
+constexpr size_t kMostSeeds = 1024;
+__attribute__((used, section("__libfuzzer_extra_counters"))) uint8_t seed_counters[kMostSeeds];
+
 }  // namespace
 }  // namespace tilefuse::fuzz
 
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr std::string_view kFlag = "--mutate_only_first=";
+  for (int i = 1; i < *argc; ++i) {
+    const std::string_view given = (*argv)[i];
+    if (given.starts_with(kFlag)) {
+      tilefuse::fuzz::corpus().most = std::stoul(std::string(given.substr(kFlag.size())));
+    }
+  }
+  return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr int kAccepted = 0, kNotForTheCorpus = -1;
   static const tilefuse::fuzz::Target& target = tilefuse::fuzz::find_target(tilefuse::fuzz::kName);
   target.run({reinterpret_cast<const char*>(data), size});
-  return 0;
+  tilefuse::fuzz::Corpus& corpus = tilefuse::fuzz::corpus();
+  if (corpus.most == SIZE_MAX) return kAccepted;
+  if (corpus.executions >= corpus.most) return kNotForTheCorpus;
+  tilefuse::fuzz::seed_counters[corpus.executions++ % tilefuse::fuzz::kMostSeeds] = 1;
+  return kAccepted;
 }
 
 #ifdef TILEFUSE_FUZZ_STRUCTURE
