@@ -16,6 +16,7 @@ import zipfile
 import pytest
 import tilefuse
 import torch
+from exported_models import EXPORTED
 from numeric import assert_close, to_double
 from tilefuse import cli
 from torch import nn
@@ -99,7 +100,7 @@ def plain(module, *inputs, dynamic=None):
 
 
 def architecture(name):
-    return lambda: (*MODELS[name](), None)
+    return lambda: (*(MODELS | EXPORTED)[name](), None)
 
 
 CASES = {
@@ -113,7 +114,7 @@ CASES = {
     "norms": plain(Norms, torch.randn(2, 3, 8, 8)),
     "norms_dynamic": plain(Norms, torch.randn(2, 3, 8, 8), dynamic=({0: BATCH},)),
     "constants": plain(Constants, torch.randn(3, 4), 2, "plus"),
-} | {name: architecture(name) for name in MODELS}
+} | {name: architecture(name) for name in MODELS | EXPORTED}
 
 
 @pytest.fixture(scope="session")
