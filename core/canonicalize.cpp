@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/canonical_rules.h"
+#include "core/import/decomposition.h"
 
 namespace tilefuse {
 namespace {
@@ -164,16 +165,21 @@ class Rewriter {
   Graph result_;
 };
 
-// Inputs and Calls stay; anything else only for the sake of what stays.
+// A Call may do more than compute its results, unless core ops could say the same.
+bool stays(const Node& node) {
+  const Call* call = std::get_if<Call>(&node.op);
+  return call != nullptr ? !is_decomposable(*call) : std::holds_alternative<Input>(node.op);
+}
+
+// Inputs and such Calls stay; anything else only for the sake of what stays.
 std::vector<bool> live_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes.size(), false);
   const std::vector<Observed> observed = observed_values(graph);
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    const bool is_kept = std::holds_alternative<Input>(node.op) || std::holds_alternative<Call>(node.op);
     const bool is_returned = std::any_of(node.results.begin(), node.results.end(),
                                          [&](ValueId value) { return observed[value.index].is_returned; });
-    live[i] = live[i] || is_kept || is_returned;
+    live[i] = live[i] || stays(node) || is_returned;
     if (!live[i]) continue;
     for (const ValueId operand : node.operands) live[graph[operand].producer.index] = true;
   }

@@ -1,4 +1,5 @@
 // Pools: reductions over windows.
+#include <algorithm>
 #include <limits>
 
 #include "core/import/operand.h"
@@ -76,27 +77,67 @@ Outputs average_pool(CapturedOp& op) {
   return {as_result(op, average)};
 }
 
-// Positions that somebody reads are the framework's: which of several NaNs they name is its own affair.
+// To one value each, or in windows that all have one size and do not overlap.
 template <int dims>
-Outputs maximum_pool(CapturedOp& op) {
+Outputs adaptive_average_pool(CapturedOp& op) {
+  const Tensor x = widened(op.tensor("self"));
+  if (!info(x.dtype()).is_float) decline("an average of integers");
+  const std::vector<Expr> sizes = op.sizes("output_size");
+  const int front = x.rank() - dims;
+  if (std::all_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_constant(1); })) {
+    Dims all;
+    for (int dim = front; dim < x.rank(); ++dim) all.push_back(dim);
+    return {as_result(op, mean(x, all))};
+  }
+  std::vector<Window> windows;
+  double taps = 1;
+  for (size_t w = 0; w < dims; ++w) {
+    const auto from = x.size(front + int(w)).constant(), to = op.shape()[size_t(front) + w].constant();
+    if (!from || !to || *to == 0 || *from % *to != 0) decline("windows of several sizes");
+    windows.push_back({.size = *from / *to, .stride = *from / *to});
+    taps *= double(*from / *to);
+  }
+  const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
+  return {as_result(op, total / taps)};
+}
+
+Tensor largest_of_windows(CapturedOp& op, size_t dims) {
   const Tensor x = op.tensor("self");
-  if (op.is_used(1)) decline("the positions of maxima");
   if (!info(x.dtype()).is_float) decline("a maximum of integers");
   if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
   std::vector<Window> windows = pool_windows(op, dims);
   const std::vector<Expr> dilations = per_dim(op, "dilation", dims, {1});
   for (size_t w = 0; w < windows.size(); ++w) windows[w].dilation = dilations[w];
   const double lowest = -std::numeric_limits<double>::infinity();
-  const Tensor largest = over_windows(ReduceKind::Max, windowed(x, windows, op.shape(), lowest), x.rank());
-  return {as_result(op, largest), constant(op.builder(), int64_t{0}, op.dtype(1), op.shape(1))};
+  return as_result(op, over_windows(ReduceKind::Max, windowed(x, windows, op.shape(), lowest), x.rank()));
+}
+
+template <int dims>
+Outputs maximum_pool(CapturedOp& op) {
+  return {largest_of_windows(op, dims)};
+}
+
+// Positions that somebody reads are the framework's: which of several NaNs they name is its own affair.
+template <int dims>
+Outputs maximum_pool_and_positions(CapturedOp& op) {
+  if (op.is_used(1)) decline("the positions of maxima");
+  return {largest_of_windows(op, dims), constant(op.builder(), int64_t{0}, op.dtype(1), op.shape(1))};
 }
 
 constexpr OperatorRow kRows[] = {
+    {"aten._adaptive_avg_pool2d.default", adaptive_average_pool<2>},
+    {"aten._adaptive_avg_pool3d.default", adaptive_average_pool<3>},
+    {"aten.adaptive_avg_pool1d.default", adaptive_average_pool<1>},
+    {"aten.adaptive_avg_pool2d.default", adaptive_average_pool<2>},
+    {"aten.adaptive_avg_pool3d.default", adaptive_average_pool<3>},
     {"aten.avg_pool1d.default", average_pool<1>},
     {"aten.avg_pool2d.default", average_pool<2>},
     {"aten.avg_pool3d.default", average_pool<3>},
-    {"aten.max_pool2d_with_indices.default", maximum_pool<2>},
-    {"aten.max_pool3d_with_indices.default", maximum_pool<3>},
+    {"aten.max_pool1d.default", maximum_pool<1>},
+    {"aten.max_pool2d.default", maximum_pool<2>},
+    {"aten.max_pool2d_with_indices.default", maximum_pool_and_positions<2>},
+    {"aten.max_pool3d.default", maximum_pool<3>},
+    {"aten.max_pool3d_with_indices.default", maximum_pool_and_positions<3>},
 };
 
 }  // namespace

@@ -90,6 +90,11 @@ SINGLE_CALLS = {
     "nll_loss2d_backward.default": (floats(), IMAGE, classes(2, 3, 3), vector(5), 1, -100, torch.tensor(3.0)),
     "avg_pool1d.default": (floats(2, 3, 9), [3], [2], [1]), "avg_pool2d.default": (IMAGE, [2, 3], [1, 1], [1, 1], False, False),
     "avg_pool3d.default": (floats(1, 2, 4, 4, 5), [2], [1], [0], False, True, 3),
+    "_adaptive_avg_pool2d.default": (floats(2, 3, 4, 6), [2, 3]), "_adaptive_avg_pool3d.default": (floats(1, 2, 4, 4, 5), [2, 4, 1]),
+    "adaptive_avg_pool1d.default": (floats(2, 3, 8), [4]), "adaptive_avg_pool2d.default": (IMAGE, [1, 1]),
+    "adaptive_avg_pool3d.default": (floats(1, 2, 4, 4, 5), [1, 1, 1]), "max_pool1d.default": (floats(2, 3, 9), [3], [2], [1]),
+    "max_pool2d.default": (IMAGE, [2, 3], [1, 1], [1, 1]), "max_pool3d.default": (floats(1, 2, 4, 4, 5), [2], [1]),
+    "diff.default": (X, 1, 1, X, X.flip(1)), "max.other": (X, X.flip(0)), "min.other": (X, X.flip(0)),
     "elu_backward.default": (X, 1.5, 1.1, 0.9, False, X.flip(0)),
 }  # fmt: skip
 # Their values are not determined.
