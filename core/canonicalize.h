@@ -4,7 +4,8 @@
 // Runs after import (whose expansions repeat themselves) and before partition (which would pay for every
 // node). Ensures: inputs, outputs and mutations stand where they stood and keep names, types and strides; a
 // value that a Call reads or that the graph returns is only replaced by one of the same strides; Calls are
-// never merged or reordered, and removed only where nothing reads one that has a decomposition; floating point results are bit for bit the same.
+// never merged or reordered, and removed only where nothing reads one that has a decomposition; floating
+// point results are bit for bit the same.
 //
 //   %a = view(%x) {map = (i0, i1) -> (i1, i0) : [8, 4]}   : f32[8, 4]
 //   %b = view(%a) {map = (i0, i1) -> (i1, i0) : [4, 8]}   : f32[4, 8]
