@@ -94,8 +94,9 @@ Outputs adaptive_average_pool(CapturedOp& op) {
   for (size_t w = 0; w < dims; ++w) {
     const auto from = x.size(front + int(w)).constant(), to = op.shape()[size_t(front) + w].constant();
     if (!from || !to || *to == 0 || *from % *to != 0) decline("windows of several sizes");
-    windows.push_back({.size = *from / *to, .stride = *from / *to});
-    taps *= double(*from / *to);
+    const int64_t size = *from / *to;
+    windows.push_back({.size = size, .stride = size});
+    taps *= double(size);
   }
   const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
   return {as_result(op, total / taps)};
