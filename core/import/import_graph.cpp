@@ -384,9 +384,13 @@ class Importer {
       refuse("cannot take a graph that writes into '" + target + "': its " + info(type.dtype).name +
              " elements are only passed on");
     }
-    const ValueId written = expand(cast(Tensor(builder_, value), type.dtype), type.shape).id();
-    const std::string root = shared_.write(target, written);
-    write_back(root, values_.at(root));
+    try {
+      const ValueId written = expand(cast(Tensor(builder_, value), type.dtype), type.shape).id();
+      const std::string root = shared_.write(target, written);
+      write_back(root, values_.at(root));
+    } catch (const Declined& declined) {
+      refuse("cannot take a graph that writes into '" + target + "': " + declined.reason);
+    }
   }
 
   void import_copy(const Field& node, const std::vector<ResultRecord>& results) {
