@@ -123,7 +123,8 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
   const double busiest = std::ceil(tasks / threads) / tasks;  // share of the work on one thread
   const double us_per_cycle = 1 / rates_.gigahertz / 1e3;
   const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
-  const bool one_norm = traffic.window_bytes(schedule) <= usable_l1_;
+  const std::vector<double> windows = traffic.windows(online ? online_values() : passes, schedule);
+  const bool one_norm = *std::max_element(windows.begin(), windows.end()) <= usable_l1_;
 
   const auto cache_us = [&](const Traffic& bytes) {
     return (bytes.l2_bytes / rates_.l2_gbs + bytes.l3_bytes * std::max(0.0, 1 / l3_gbs - 1 / rates_.l2_gbs)) /
@@ -194,7 +195,11 @@ double CostModel::body_bound_us(const Schedule& schedule) {
   Schedule whole = schedule;
   for (AxisTile& tile : whole.grid) tile.tile = 0;
   const PassValues& passes = pass_values(whole.keep);
-  const std::vector<NestLoop> nest = loop_nest(facts_, whole);
+  std::vector<NestLoop> nest = loop_nest(facts_, whole);
+  for (NestLoop& loop : nest) {  // tasks may be whole blocks where the axis is not
+    if (loop.step > 1 && loop.axis != whole.lane_axis)
+      loop.trips = facts_.extent[loop.axis.index] / loop.step;
+  }
   double cycles = compute_.outside_cycles(nest, whole) + compute_.packing_cycles(nest, whole);
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     cycles += compute_.pass_cycles(pass, passes, nest, whole);

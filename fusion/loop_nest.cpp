@@ -70,7 +70,8 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   std::vector<NestLoop> nest;
   for (const AxisTile& tile : schedule.grid) {
     const double inner = tile_extent(facts, tile);
-    const double trips = std::ceil(facts.extent[tile.axis.index] / inner);
+    const double whole = facts.extent[tile.axis.index] / inner;  // the last one may be short
+    const double trips = tile.axis == schedule.lane_axis ? std::ceil(whole) : whole;
     if (trips > 1) nest.push_back({tile.axis, trips, inner, true});
   }
   const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),

@@ -103,15 +103,12 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
   return found;
 }
 
-bool TrafficCost::read_before(const Access& access, size_t pass,
-                              const std::vector<std::vector<TileValueId>>& passes) const {
+bool TrafficCost::reads_in(const Access& access, size_t pass,
+                           const std::vector<std::vector<TileValueId>>& passes) const {
   if (!access.load || !facts_.structure.varies_along_reduced(graph_, *access.load)) return false;
-  for (size_t earlier = 0; earlier < pass; ++earlier) {
-    for (TileValueId value : passes[earlier]) {
-      if (access_[value.index] != nullptr && access_[value.index]->buffer == access.buffer) return true;
-    }
-  }
-  return false;
+  return std::any_of(passes[pass].begin(), passes[pass].end(), [&](TileValueId value) {
+    return access_[value.index] != nullptr && access_[value.index]->buffer == access.buffer;
+  });
 }
 
 bool TrafficCost::is_streamed(const Access& access, const Schedule& schedule) const {
@@ -133,25 +130,51 @@ double TrafficCost::scratch_bytes(TileValueId value, const Schedule& schedule) c
   return bytes;
 }
 
-double TrafficCost::window_bytes(const Schedule& schedule) const {
-  double window = 0;
-  for (const Access& access : facts_.accesses) {
-    double elements = 1, contiguous = 1;
-    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
-      const AxisAccess::Kind kind = access.along[a].kind;
-      if (kind == AxisAccess::Kind::Broadcast) continue;
-      double size = 1;
-      if (facts_.structure.is_reduced(AxisId{a})) size = facts_.extent[a];
-      if (AxisId{a} == row_axis(schedule)) size = schedule.rows;
-      if (AxisId{a} == schedule.lane_axis && !facts_.structure.is_reduced(AxisId{a})) {
-        size = schedule.lanes * schedule.unroll;
-      }
-      (kind == AxisAccess::Kind::Unit ? contiguous : elements) *= size;
+double TrafficCost::touched_bytes(const Access& access, const Schedule& schedule) const {
+  double elements = 1, contiguous = 1;
+  for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
+    const AxisAccess::Kind kind = access.along[a].kind;
+    if (kind == AxisAccess::Kind::Broadcast) continue;
+    double size = 1;
+    if (facts_.structure.is_reduced(AxisId{a})) size = facts_.extent[a];
+    if (AxisId{a} == row_axis(schedule)) size = schedule.rows;
+    if (AxisId{a} == schedule.lane_axis && !facts_.structure.is_reduced(AxisId{a})) {
+      size = schedule.lanes * schedule.unroll;
     }
-    window += elements * std::max(kLineBytes, contiguous * access.element_bytes);
+    (kind == AxisAccess::Kind::Unit ? contiguous : elements) *= size;
   }
-  for (TileValueId kept : schedule.keep) window += scratch_bytes(kept, schedule);
-  return window;
+  return elements * std::max(kLineBytes, contiguous * access.element_bytes);
+}
+
+std::vector<double> TrafficCost::windows(const std::vector<std::vector<TileValueId>>& passes,
+                                         const Schedule& schedule) const {
+  double kept = 0;
+  for (TileValueId value : schedule.keep) kept += scratch_bytes(value, schedule);
+  std::vector<double> windows(passes.size(), kept);
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    for (const Access* access : accesses_of_pass(pass, passes, facts_.nest(schedule))) {
+      windows[pass] += touched_bytes(*access, schedule);
+    }
+  }
+  return windows;
+}
+
+// Of what a pass reads again, the share that is still in a cache. Between two looks at an element lie the
+// rest of the earlier pass and the later one as far as the element.
+double TrafficCost::found_again(const Access& access, size_t pass,
+                                const std::vector<std::vector<TileValueId>>& passes,
+                                const std::vector<double>& windows, double usable) const {
+  std::optional<size_t> last;
+  for (size_t earlier = 0; earlier < pass; ++earlier) {
+    if (reads_in(access, earlier, passes)) last = earlier;
+  }
+  if (!last) return 0;
+  double between = 0;
+  for (size_t p = *last + 1; p < pass; ++p) between += windows[p];
+  const double first = windows[*last] + between, at_end = windows[pass] + between;
+  const double least = std::min(first, at_end), most = std::max(first, at_end);
+  if (most <= usable) return 1;
+  return least >= usable ? 0 : (usable - least) / (most - least);
 }
 
 void TrafficCost::add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
@@ -246,7 +269,7 @@ std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& ac
 
 Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                                   const std::vector<NestLoop>& nest, const Schedule& schedule,
-                                  double window) const {
+                                  const std::vector<double>& windows) const {
   std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
   std::erase_if(single_rows,
                 [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
@@ -264,11 +287,13 @@ Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<Til
     const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
     for (size_t i = 0; i < accesses.size(); ++i) {
       if (!misses(*accesses[i], level, schedule)) continue;
-      if (window <= usable_.at(level) && read_before(*accesses[i], pass, passes)) continue;
-      if (level == 0) traffic.l2_bytes += missed[i];
+      const double bytes =
+          missed[i] * (1 - found_again(*accesses[i], pass, passes, windows, usable_.at(level)));
+      if (bytes == 0) continue;
+      if (level == 0) traffic.l2_bytes += bytes;
       if (level == 1)
-        traffic.l3_bytes += missed[i] * piece_factor(*accesses[i], memory_walk(single_rows, *accesses[i]));
-      if (level == 2) add_dram(*accesses[i], missed[i], single_rows, schedule, moved);
+        traffic.l3_bytes += bytes * piece_factor(*accesses[i], memory_walk(single_rows, *accesses[i]));
+      if (level == 2) add_dram(*accesses[i], bytes, single_rows, schedule, moved);
     }
   }
   traffic.dram_ns = dram_ns(moved, schedule);
@@ -325,12 +350,13 @@ double TrafficCost::spilled_bytes(const Schedule& schedule) const {
 
 std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValueId>>& passes,
                                          const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  const double window = window_bytes(schedule);
-  const double spilled = window <= usable_[0] ? 0 : spilled_bytes(schedule);
+  const std::vector<double> touched = windows(passes, schedule);
+  const double spilled =
+      *std::max_element(touched.begin(), touched.end()) <= usable_[0] ? 0 : spilled_bytes(schedule);
   std::vector<Traffic> result;
   result.reserve(passes.size());
   for (size_t pass = 0; pass < passes.size(); ++pass) {
-    result.push_back(pass_traffic(pass, passes, nest, schedule, window));
+    result.push_back(pass_traffic(pass, passes, nest, schedule, touched));
     result.back().l2_bytes += spilled;
   }
   return result;

@@ -1,8 +1,8 @@
 // What each pass of a schedule moves between the levels of memory.
 //
 // Data live where a whole call of the region leaves them: in the cache that holds everything it touches. A
-// pass that reads again what an earlier pass of the same task has read finds it in the level that holds the
-// task's window.
+// pass that reads again what an earlier pass of the same task has read finds it in the level that holds what
+// was touched in between.
 #pragma once
 #include <map>
 #include <vector>
@@ -24,8 +24,9 @@ class TrafficCost {
 
   std::vector<Traffic> passes(const std::vector<std::vector<TileValueId>>& passes,
                               const std::vector<NestLoop>& nest, const Schedule& schedule) const;
-  // Bytes that one element of the parallel axes (one block of rows) touches in all its passes.
-  double window_bytes(const Schedule& schedule) const;
+  // Bytes that each pass touches for one element of the parallel axes (one block of rows).
+  std::vector<double> windows(const std::vector<std::vector<TileValueId>>& passes,
+                              const Schedule& schedule) const;
   // What filling the panels of a contraction moves.
   Traffic packing(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double lower_bound_ns() const;  // DRAM time of reading and writing everything once
@@ -38,8 +39,10 @@ class TrafficCost {
   std::vector<const Access*> accesses_of_pass(size_t pass,
                                               const std::vector<std::vector<TileValueId>>& passes,
                                               const Structure& structure) const;
-  bool read_before(const Access& access, size_t pass,
-                   const std::vector<std::vector<TileValueId>>& passes) const;
+  bool reads_in(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes) const;
+  double touched_bytes(const Access& access, const Schedule& schedule) const;
+  double found_again(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                     const std::vector<double>& windows, double usable) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;
   double piece_factor(const Access& access, const MemoryWalk& walk) const;
   Access panel_access(const Access& access, const Schedule& schedule) const;
@@ -47,7 +50,8 @@ class TrafficCost {
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
   Traffic pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                       const std::vector<NestLoop>& nest, const Schedule& schedule, double window) const;
+                       const std::vector<NestLoop>& nest, const Schedule& schedule,
+                       const std::vector<double>& windows) const;
   double spilled_bytes(const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
