@@ -21,6 +21,7 @@ constexpr double kLeastPartElements = 16384;  // of a split reduction
 constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
+constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
 // Longer rows side by side defeat the prefetcher from memory.
 constexpr double kLongRowMemory = 256;  // bytes
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
@@ -55,7 +56,7 @@ class PreferenceWriter : private RuleWriter {
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
-  double walked_bytes() const;
+  std::pair<double, double> walked_bytes() const;
   double most_in_a_pass() const;  // reductions
   double recompute_cycles(TileValueId value) const;
   bool reuses_across(size_t outer, size_t inner) const;
@@ -122,7 +123,9 @@ void PreferenceWriter::prefer_unroll() {
     }
   }
   if (structure_.reductions.empty() || facts_.has_scan) {
-    const int most = computes_dear_values() ? 4 : !moves_small_elements() ? 1 : from_memory() ? 2 : 4;
+    const int most = computes_dear_values() || (moves_small_elements() && !from_memory()) ? 4
+                     : moves_small_elements() || !from_memory()                           ? 2
+                                                                                          : 1;
     require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
     return;
   }
@@ -193,8 +196,6 @@ void PreferenceWriter::prefer_rows() {
     return;
   }
   require({is(system_.columns, 1)}, "rows share nothing that columns would load once");
-  require({where(system_.rows, [](int64_t rows) { return rows != 3 && rows != 6; })},
-          "a power of two of rows");
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
     const Choice others{system_.lane_axis,
@@ -208,10 +209,18 @@ void PreferenceWriter::prefer_rows() {
     require({is(system_.rows, 1)}, "rows this long defeat the prefetcher side by side");
     return;
   }
-  AtMost together{{}, double(target_.l1_bytes) / 2, "B"};
-  together.limit = std::max(together.limit, walked_bytes());
-  together.sum.push_back({walked_bytes(), {number_of(system_.rows)}});
-  require(std::move(together), "rows side by side stay in half of L1");
+  const auto [apart, shared] = walked_bytes();
+  AtMost together{
+      {{shared, {}}, {apart, {number_of(system_.rows)}}}, kRowsInL1 * double(target_.l1_bytes), "B"};
+  double one_row = shared + apart;
+  for (const auto& [value, keep] : system_.keep) {
+    double bytes = held_bytes(graph_[value].dtype);
+    for (AxisId axis : graph_[value].axes) bytes *= structure_.is_reduced(axis) ? extent(axis) : 1;
+    together.sum.push_back({bytes, {number_of(system_.rows), if_equal(keep, 1)}});
+    one_row += bytes;
+  }
+  together.limit = std::max(together.limit, one_row);
+  require(std::move(together), "rows side by side stay near L1");
 }
 
 // Rows whose distance divides a page fall into one set of L1, which holds as many lines as it has ways.
@@ -239,20 +248,18 @@ void PreferenceWriter::prefer_rows_in_sets(const Access& access) {
   }
 }
 
-// Bytes of one row of everything that is walked along reduced axes.
-double PreferenceWriter::walked_bytes() const {
-  double bytes = 0;
+// Bytes of one row of everything that is walked along reduced axes; and of what all rows share.
+std::pair<double, double> PreferenceWriter::walked_bytes() const {
+  double apart = 0, shared = 0;
   for (const Access& access : facts_.accesses) {
     double elements = 1;
     for (AxisId axis : structure_.reduced) elements *= access.varies_along(axis) ? extent(axis) : 1;
-    if (elements > 1) bytes += elements * access.element_bytes;
+    if (elements <= 1) continue;
+    const bool varies = std::any_of(structure_.parallel.begin(), structure_.parallel.end(),
+                                    [&](AxisId axis) { return access.varies_along(axis); });
+    (varies ? apart : shared) += elements * access.element_bytes;
   }
-  for (const auto& [value, keep] : system_.keep) {
-    double elements = held_bytes(graph_[value].dtype);
-    for (AxisId axis : graph_[value].axes) elements *= structure_.is_reduced(axis) ? extent(axis) : 1;
-    bytes += recompute_cycles(value) >= kDearCycles ? elements : 0;
-  }
-  return bytes;
+  return {apart, shared};
 }
 
 void PreferenceWriter::prefer_split() {
@@ -391,16 +398,17 @@ bool concerns_pinned(const Constraint& constraint, const std::vector<bool>& pinn
 }  // namespace
 
 void add_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts, double region_us,
-                     ScheduleSystem& system) {
+                     ScheduleSystem& system, std::optional<Concern> except) {
   PreferenceWriter writer(graph, target, facts, region_us, system);
-  writer.prefer_lanes();
-  writer.prefer_unroll();
-  writer.prefer_walk();
-  writer.prefer_rows();
-  writer.prefer_split();
-  writer.prefer_grid();
-  writer.prefer_stage();
-  writer.prefer_stores();
+  using Rules = void (PreferenceWriter::*)();
+  const std::pair<Concern, Rules> all[] = {
+      {Concern::Lanes, &PreferenceWriter::prefer_lanes}, {Concern::Unroll, &PreferenceWriter::prefer_unroll},
+      {Concern::Walk, &PreferenceWriter::prefer_walk},   {Concern::Rows, &PreferenceWriter::prefer_rows},
+      {Concern::Split, &PreferenceWriter::prefer_split}, {Concern::Grid, &PreferenceWriter::prefer_grid},
+      {Concern::Stage, &PreferenceWriter::prefer_stage}, {Concern::Stores, &PreferenceWriter::prefer_stores}};
+  for (const auto& [concern, rules] : all) {
+    if (concern != except) (writer.*rules)();
+  }
   std::vector<bool> pinned(system.constraints.variables.size(), false);
   for (const Constraint& constraint : system.constraints.constraints) {
     if (constraint.kind != ConstraintKind::Pin) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "fusion/chain_solve.h"
 #include "fusion/cost_model.h"
@@ -17,11 +18,10 @@ namespace {
 // Candidates are searched for as if there were so many threads, and only ranked for the real number: what
 // decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
 constexpr int kNominalThreads = 8;
-constexpr int kMostAlike = 2;  // of the candidates
 // Of two schedules that cost the same, the smaller code: a share of the cost for each doubling of the body.
 constexpr double kCodeShare = 0.002;
-// A kept copy costs more than its loads and stores say: up to 1.8 times was measured, and never explained.
-constexpr double kKeepShare = 0.05;
+constexpr int64_t kNodesOfAnother = 2000;  // of a search for another decision
+constexpr double kHopeless = 2;  // times the price of the choice: nothing to time while there is better
 // Streaming a store that something else hides anyway loses a few per cent.
 constexpr double kStreamShare = 0.03;
 
@@ -29,8 +29,7 @@ double code_share(const Schedule& schedule) {
   const int doublings = std::countr_zero(static_cast<unsigned>(schedule.unroll)) +
                         std::countr_zero(static_cast<unsigned>(schedule.rows)) +
                         std::bit_width(static_cast<unsigned>(schedule.columns)) - 1;
-  return 1 + kCodeShare * doublings + kKeepShare * double(schedule.keep.size()) +
-         (schedule.streamed.empty() ? 0 : kStreamShare);
+  return 1 + kCodeShare * doublings + (schedule.streamed.empty() ? 0 : kStreamShare);
 }
 
 // The order of additions: who adds is settled by lanes along a reduced axis, parts and corrections. Extremes
@@ -49,6 +48,22 @@ bool same_bits(const TileGraph& graph, const Structure& structure, const Schedul
   if (a.accumulate_in_scratch != b.accumulate_in_scratch || along_reduced(a) != along_reduced(b))
     return false;
   return !along_reduced(a) || (a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll);
+}
+
+bool same_decisions(const Schedule& a, const Schedule& b) {
+  const auto decided = [](const Schedule& s) {
+    return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.walk, s.keep, s.split, s.streamed,
+                    s.accumulate_in_scratch);
+  };
+  const auto same_tile = [](const AxisTile& x, const AxisTile& y) {
+    return x.axis == y.axis && x.tile == y.tile;
+  };
+  const auto same_stage = [](const StagedLoad& x, const StagedLoad& y) {
+    return x.load == y.load && x.contiguous == y.contiguous;
+  };
+  return decided(a) == decided(b) &&
+         std::equal(a.grid.begin(), a.grid.end(), b.grid.begin(), b.grid.end(), same_tile) &&
+         std::equal(a.staged.begin(), a.staged.end(), b.staged.begin(), b.staged.end(), same_stage);
 }
 
 class Solver {
@@ -97,45 +112,115 @@ double Solver::lower_bound(const Domains& domains) {
   return body_is_settled(domains) ? std::max(bound, model_.body_bound_us(relaxed)) : bound;
 }
 
-bool same_code(const Schedule& a, const Schedule& b) {
-  return a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll && a.rows == b.rows &&
-         a.columns == b.columns && a.walk == b.walk && a.keep == b.keep &&
-         a.accumulate_in_scratch == b.accumulate_in_scratch;
-}
+struct Request {
+  const TileGraph& graph;
+  const Target& target;
+  const RegionFacts& facts;
+  const ScheduleSystem& limits;
+  double region_us;
+  SolveOptions options;
+};
 
-// In order, but of those that differ in tiles and stores only the first few: who times a short list wants
-// different kernels in it, because there the cost model can be wrong.
-std::vector<Schedule> short_list(const std::vector<Schedule>& ranked, size_t count) {
-  std::vector<Schedule> chosen, left_out;
-  for (const Schedule& schedule : ranked) {
-    const auto alike = std::count_if(chosen.begin(), chosen.end(),
-                                     [&](const Schedule& other) { return same_code(schedule, other); });
-    (alike < kMostAlike ? chosen : left_out).push_back(schedule);
+SearchResult search_schedules(const Request& request, std::optional<Concern> except = {},
+                              const std::optional<Choice>& besides = {}) {
+  ScheduleSystem system = request.limits;
+  add_preferences(request.graph, request.target, request.facts, request.region_us, system, except);
+  if (besides) {
+    system.constraints.constraints.push_back(
+        {AnyOf{{*besides}}, "decided otherwise", ConstraintKind::Preference});
   }
-  chosen.insert(chosen.end(), left_out.begin(), left_out.end());
-  if (chosen.size() > count) chosen.resize(count);
-  return chosen;
+  return Solver(request.graph, request.target, request.facts, system).run(request.options);
 }
 
-// The first is the cheapest of those that compute the same bits as the choice for the nominal threads; the
-// others follow by cost.
-std::vector<Schedule> rank(const TileGraph& graph, const Structure& structure,
-                           std::vector<Schedule> schedules, CostModel& model, size_t candidates) {
+Schedule complete_schedule(const Request& request, const Domains& assignment, CostModel& model) {
+  Schedule schedule = schedule_of(request.limits, request.graph, assignment);
+  if (schedule.walk == Walk::Online) {
+    schedule.block = online_block(request.graph, request.facts.structure, request.facts.extent, schedule,
+                                  request.target.l1_bytes);
+  }
+  schedule.cost = model.terms(schedule);
+  for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
+  return schedule;
+}
+
+bool is_cheaper(const Schedule& a, const Schedule& b) {
+  return a.cost_us * code_share(a) < b.cost_us * code_share(b);
+}
+
+// In order; the first is the cheapest of those that compute the same bits as the choice for the nominal
+// threads.
+std::vector<Schedule> ranked_schedules(const Request& request, const SearchResult& found, CostModel& model) {
+  std::vector<Schedule> schedules;
+  schedules.reserve(found.ranked.size());
+  for (const RankedAssignment& ranked : found.ranked) {
+    schedules.push_back(complete_schedule(request, ranked.assignment, model));
+  }
   const Schedule nominal = schedules.front();
-  for (Schedule& schedule : schedules) {
-    schedule.cost = model.terms(schedule);
-    schedule.cost_us = 0;
-    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
-  }
-  const auto cheaper = [](const Schedule& a, const Schedule& b) {
-    return a.cost_us * code_share(a) < b.cost_us * code_share(b);
-  };
-  std::stable_sort(schedules.begin(), schedules.end(), cheaper);
+  std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
   const auto first = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
-    return same_bits(graph, structure, schedule, nominal);
+    return same_bits(request.graph, request.facts.structure, schedule, nominal);
   });
   std::rotate(schedules.begin(), first, first + 1);
-  return short_list(schedules, candidates);
+  return schedules;
+}
+
+std::vector<std::pair<Concern, VariableId>> decisions_of(const ScheduleSystem& system) {
+  std::vector<std::pair<Concern, VariableId>> decisions = {
+      {Concern::Lanes, system.lane_axis}, {Concern::Lanes, system.lanes}, {Concern::Unroll, system.unroll},
+      {Concern::Rows, system.rows},       {Concern::Walk, system.walk},   {Concern::Split, system.split}};
+  for (const auto& [value, variable] : system.keep) decisions.emplace_back(Concern::Walk, variable);
+  for (const auto& [load, variable] : system.stage) decisions.emplace_back(Concern::Stage, variable);
+  for (const auto& [buffer, variable] : system.store) decisions.emplace_back(Concern::Stores, variable);
+  for (const auto& [axis, variable] : system.grid) decisions.emplace_back(Concern::Grid, variable);
+  return decisions;
+}
+
+// The best schedule for each other value of each decision of the choice, what is preferred about that
+// decision set aside: by concern, each in order.
+std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, const Domains& choice,
+                                                           CostModel& model) {
+  request.options.short_list = 1;
+  request.options.node_budget = std::min(request.options.node_budget, kNodesOfAnother);
+  std::map<Concern, std::vector<Schedule>> others;
+  for (const auto& [concern, variable] : decisions_of(request.limits)) {
+    ValueSet left = request.limits.constraints.all_values(variable) & ~choice[variable.index];
+    for (; left != 0; left &= left - 1) {
+      const SearchResult found = search_schedules(request, concern, Choice{variable, left & (~left + 1)});
+      if (found.ranked.empty()) continue;
+      others[concern].push_back(complete_schedule(request, found.ranked.front().assignment, model));
+    }
+  }
+  for (auto& [concern, schedules] : others) {
+    std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
+  }
+  return others;
+}
+
+// For who times several: where the cost model is wrong or a preference does not hold, another decision of
+// some kind is better. So behind the choice come the best of each kind, then the second best.
+std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
+                                 const std::map<Concern, std::vector<Schedule>>& others, size_t count) {
+  std::vector<Schedule> chosen = {ranked.front()};
+  const auto take = [&](const Schedule& schedule) {
+    const auto is_same = [&](const Schedule& other) { return same_decisions(schedule, other); };
+    if (chosen.size() < count && std::none_of(chosen.begin(), chosen.end(), is_same)) {
+      chosen.push_back(schedule);
+    }
+  };
+  size_t longest = 0;
+  for (const auto& [concern, schedules] : others) longest = std::max(longest, schedules.size());
+  for (size_t place = 0; place < longest; ++place) {
+    std::vector<Schedule> next;
+    for (const auto& [concern, schedules] : others) {
+      if (place < schedules.size()) next.push_back(schedules[place]);
+    }
+    std::stable_sort(next.begin(), next.end(), is_cheaper);
+    for (const Schedule& schedule : next) {
+      if (schedule.cost_us <= kHopeless * ranked.front().cost_us) take(schedule);
+    }
+  }
+  for (const Schedule& schedule : ranked) take(schedule);
+  return chosen;
 }
 
 }  // namespace
@@ -167,25 +252,20 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   }
   facts->home_bytes = std::max(facts->footprint_bytes, options.around_bytes);
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
-  ScheduleSystem preferred = limits;
-  add_preferences(graph, target, *facts, estimate_us(graph, target, 1, hints), preferred);
-  SearchResult found = Solver(graph, target, *facts, preferred).run(options);
+  const Request request{graph, target, *facts, limits, estimate_us(graph, target, 1, hints), options};
+  SearchResult found = search_schedules(request);
   if (found.ranked.empty()) found = Solver(graph, target, *facts, limits).run(options);
   if (found.ranked.empty()) return Unsupported{explain_conflict(limits.constraints)};
 
-  std::vector<Schedule> schedules;
-  schedules.reserve(found.ranked.size());
-  for (const RankedAssignment& ranked : found.ranked) {
-    schedules.push_back(schedule_of(limits, graph, ranked.assignment));
-  }
-  for (Schedule& schedule : schedules) {
-    if (schedule.walk != Walk::Online) continue;
-    schedule.block = online_block(graph, facts->structure, facts->extent, schedule, target.l1_bytes);
-  }
   CostModel model(graph, target, *facts, options.threads);
+  Solution solution{ranked_schedules(request, found, model), found.nodes, found.complete};
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
-  return Solution{rank(graph, facts->structure, std::move(schedules), model, candidates), found.nodes,
-                  found.complete};
+  if (candidates > 1) {
+    const auto others = decided_otherwise(request, found.ranked.front().assignment, model);
+    solution.ranked = short_list(solution.ranked, others, candidates);
+  }
+  solution.ranked.resize(std::min(solution.ranked.size(), candidates));
+  return solution;
 }
 
 }  // namespace tilefuse

@@ -24,7 +24,7 @@ struct Pins {
 
 struct SolveOptions {
   int threads = 1;
-  int candidates = 8;   // how many ranked schedules to return
+  int candidates = 1;   // how many schedules to return: the choice, then what to time beside it
   int short_list = 48;  // how many the search finds, to be ranked for the threads
   int64_t node_budget =
       20000;                // search nodes; when spent the best found so far is returned and reported as such

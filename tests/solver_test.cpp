@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/result.h"
 #include "fusion/check_schedule.h"
@@ -19,9 +20,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Solution solved(const TileGraph& graph, const Target& target, const Pins& pins = {}, int threads = 1) {
-  SolveOptions options;
-  options.threads = threads;
+Solution solved(const TileGraph& graph, const Target& target, const Pins& pins = {},
+                const SolveOptions& options = {}) {
   Result<Solution> solution = solve(graph, target, pins, options);
   if (!solution) throw InternalError(solution.unsupported().reason + "\n" + to_text(graph));
   return *std::move(solution);
@@ -34,7 +34,8 @@ TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
     const Target target = random_target(random, zen4);
-    const Solution solution = solved(graph, target, {}, static_cast<int>(random.between(1, 32)));
+    const SolveOptions options{.threads = int(random.between(1, 32)), .candidates = seed % 4 == 0 ? 6 : 1};
+    const Solution solution = solved(graph, target, {}, options);
     for (const Schedule& schedule : solution.ranked) {
       const std::string text = to_text(schedule, graph);
       ASSERT_THAT(check_schedule(graph, schedule, &target), IsEmpty()) << seed << "\n"
@@ -52,6 +53,33 @@ TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
     }
   }
   for (const auto& [decision, times] : drawn) EXPECT_GT(times, 20) << decision;
+}
+
+// Who asks for more gets the same choice first, then what decides something otherwise.
+TEST(Solver, lists_other_decisions_behind_the_choice) {
+  const Target target = load_target("x86-zen4");
+  std::map<std::string, int> differs;
+  for (uint64_t seed = 0; seed < 80; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    std::vector<std::string> listed;
+    const Schedule choice = solve(graph, target)->ranked.front();
+    for (const Schedule& schedule : solved(graph, target, {}, {.candidates = 8}).ranked) {
+      listed.push_back(to_text(schedule, graph));
+      differs["lanes"] += schedule.lanes != choice.lanes;
+      differs["unroll"] += schedule.unroll != choice.unroll;
+      differs["rows"] += schedule.rows != choice.rows;
+      differs["keep"] += schedule.keep != choice.keep;
+      differs["streamed"] += schedule.streamed != choice.streamed;
+    }
+    ASSERT_EQ(listed.front(), to_text(choice, graph)) << seed;
+    ASSERT_EQ(std::set<std::string>(listed.begin(), listed.end()).size(), listed.size()) << seed;
+    const Solution fewer = *solve(graph, target, {}, {.candidates = 3});
+    for (size_t i = 0; i < fewer.ranked.size(); ++i) {
+      ASSERT_EQ(to_text(fewer.ranked[i], graph), listed[i]) << seed;
+    }
+  }
+  for (const auto& [decision, times] : differs) EXPECT_GT(times, 10) << decision;
 }
 
 bool adds_floats(const TileGraph& graph) {
@@ -76,10 +104,10 @@ TEST(Solver, gives_the_same_answer_every_time_and_the_same_bits_for_any_threads)
   for (uint64_t seed = 0; seed < 200; ++seed) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
-    const Schedule one = solved(graph, target, {}, 1).ranked.front();
-    EXPECT_EQ(to_text(solved(graph, target, {}, 1).ranked.front(), graph), to_text(one, graph));
+    const Schedule one = solved(graph, target).ranked.front();
+    EXPECT_EQ(to_text(solved(graph, target).ranked.front(), graph), to_text(one, graph));
     for (int threads : {2, 3, 64}) {
-      const Schedule many = solved(graph, target, {}, threads).ranked.front();
+      const Schedule many = solved(graph, target, {}, {.threads = threads}).ranked.front();
       if (!adds_floats(graph)) continue;
       ASSERT_EQ(order_of_additions(graph, many), order_of_additions(graph, one)) << seed;
     }
@@ -154,7 +182,8 @@ TEST(Solver, lower_bound_never_exceeds_the_cost_of_what_it_returns) {
     const Target target = random_target(random, zen4);
     const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
     CostModel model(graph, target, *facts, 8);
-    for (const Schedule& schedule : solved(graph, target).ranked) {
+    const SolveOptions options{.candidates = seed % 5 == 0 ? 8 : 1};
+    for (const Schedule& schedule : solved(graph, target, {}, options).ranked) {
       const double bound = std::max(model.lower_bound_us(schedule.lanes, schedule.lane_axis, schedule.keep),
                                     model.body_bound_us(schedule));
       ASSERT_LE(bound, model.thread_free_us(schedule) * (1 + 1e-9)) << seed << to_text(schedule, graph);
