@@ -58,6 +58,41 @@ std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedul
   return axes;
 }
 
+namespace {
+
+std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule& schedule) {
+  std::vector<NestLoop> loops;
+  for (const AxisTile& tile : schedule.grid) {
+    const double inner = tile_extent(facts, tile);
+    const double whole = facts.extent[tile.axis.index] / inner;  // the last one may be short
+    const double trips = tile.axis == schedule.lane_axis ? std::ceil(whole) : whole;
+    if (trips > 1) loops.push_back({tile.axis, trips, inner, true});
+  }
+  return loops;
+}
+
+// Of the parallel axes in a task: around the loop over lanes, and inside it.
+struct RowLoops {
+  std::vector<NestLoop> outside, inside;
+};
+RowLoops loops_over_rows(const RegionFacts& facts, const Schedule& schedule) {
+  RowLoops loops;
+  const std::optional<AxisId> row = row_axis(schedule), column = column_axis(schedule);
+  const std::vector<AxisId> packed = panel_axes(facts, schedule);
+  const std::vector<AxisId> order = parallel_loop_order(facts.structure, schedule, packed);
+  const auto lane_place = std::find(order.begin(), order.end(), schedule.lane_axis);
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.axis == schedule.lane_axis) continue;
+    const double rows = tile.axis == row ? schedule.rows : tile.axis == column ? schedule.columns : 1;
+    const bool is_outside = std::find(order.begin(), lane_place, tile.axis) != lane_place;
+    (is_outside ? loops.outside : loops.inside)
+        .push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
+  }
+  return loops;
+}
+
+}  // namespace
+
 double task_count(const RegionFacts& facts, const Schedule& schedule) {
   double tasks = 1;
   for (const AxisTile& tile : schedule.grid) {
@@ -67,26 +102,10 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
 }
 
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
-  std::vector<NestLoop> nest;
-  for (const AxisTile& tile : schedule.grid) {
-    const double inner = tile_extent(facts, tile);
-    const double whole = facts.extent[tile.axis.index] / inner;  // the last one may be short
-    const double trips = tile.axis == schedule.lane_axis ? std::ceil(whole) : whole;
-    if (trips > 1) nest.push_back({tile.axis, trips, inner, true});
-  }
+  std::vector<NestLoop> nest = loops_over_tasks(facts, schedule);
   const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),
                               column = column_axis(schedule);
-  std::vector<NestLoop> outside, inside;  // of the loop over lanes
-  const std::vector<AxisId> packed = panel_axes(facts, schedule);
-  const std::vector<AxisId> order = parallel_loop_order(facts.structure, schedule, packed);
-  const auto lane_place = std::find(order.begin(), order.end(), lane);
-  for (const AxisTile& tile : schedule.grid) {
-    if (tile.axis == lane) continue;
-    const double rows = tile.axis == row ? schedule.rows : tile.axis == column ? schedule.columns : 1;
-    const bool is_outside = std::find(order.begin(), lane_place, tile.axis) != lane_place;
-    (is_outside ? outside : inside)
-        .push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
-  }
+  const auto [outside, inside] = loops_over_rows(facts, schedule);
   nest.insert(nest.end(), outside.begin(), outside.end());
   std::vector<NestLoop> reduced, lane_loop;
   for (AxisId axis : facts.structure.reduced) {
