@@ -131,6 +131,14 @@ TEST(Decomposition, why_a_call_is_left_names_the_form_that_nothing_holds) {
 }
 
 // Records may lie: the framework's kernel says so when it is called.
+TEST(Decomposition, a_call_that_mixes_types_stays) {
+  const CallGraph given{"aten::mm", {"self", "mat2"}, {{3, 5}, {5, 4}}, {3, 4}};
+  const Graph graph = given.graph();
+  EXPECT_EQ(why_call(std::get<Call>(graph[the_call(graph)].op), {{DType::F64, {3, 5}}, {DType::F32, {5, 4}}},
+                     {{"y", {DType::F32, {3, 4}}, {4, 1}}}),
+            "no region holds this form of aten.mm.default: a product of f64 that is f32");
+}
+
 TEST(Decomposition, a_call_with_another_size_than_its_operator_gives_stays) {
   const CallGraph given{"aten::mm", {"self", "mat2"}, {{3, 5}, {5, 4}}, {0, 4142}};
   const Graph graph = given.graph();

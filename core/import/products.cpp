@@ -26,7 +26,11 @@ Tensor product(const Tensor& left, const Tensor& right) {
 
 Tensor factor(CapturedOp& op, std::string_view name) {
   const Tensor given = op.tensor(name);
-  if (!info(given.dtype()).is_float) decline("a product of integers");
+  const DTypeInfo& type = info(given.dtype());
+  if (!type.is_float) decline("a product of integers");
+  if (type.compute != info(op.dtype()).compute) {
+    decline(std::string("a product of ") + type.name + " that is " + info(op.dtype()).name);
+  }
   return widened(given);
 }
 
