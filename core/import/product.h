@@ -8,8 +8,8 @@ namespace tilefuse::aten {
 Tensor product(const Tensor& left, const Tensor& right);
 
 // The argument in the dtype that products of it add up in: f32 for bf16 and f16. Declines integers: sums of
-// them are no library's business, and wrap as eager's do only in their own width. Declines what the result does
-// not add up in.
+// them are no library's business, and wrap as eager's do only in their own width. Declines what the result
+// does not add up in.
 Tensor factor(CapturedOp& op, std::string_view name);
 
 }  // namespace tilefuse::aten
