@@ -19,7 +19,9 @@ Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int dep
   for (int i = 0; i < 2; ++i) {
     copies_.lane = asked.lane / 2 * 2 + i;
     halves[static_cast<size_t>(i)] = scopes_.symbol(name_of(id) + copy_suffix(id), type);
-    scopes_.remember(value_key(id), {reference(halves[static_cast<size_t>(i)]), depth, true});
+    const Computed half{reference(halves[static_cast<size_t>(i)]), depth, true};
+    scopes_.remember(value_key(id), half);
+    if (is_kept(id) && copies_.lane != asked.lane) to_keep_.push_back({id, copies_, half});
   }
   copies_ = asked;
   scopes_.add_at(depth, {LetPair{halves[0], halves[1], call("load_pair", {pointer})}, ""});

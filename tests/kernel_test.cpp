@@ -397,6 +397,28 @@ TEST_F(KernelTest, reads_bf16_in_pairs) {
               {{"s0", 70}, {"s1", 83}});
 }
 
+// Both halves of a pair are kept.
+TEST_F(KernelTest, keeps_what_it_reads_in_pairs) {
+  const char* const graph = R"(tile_graph distance_0 {
+  axes row: s0, col: s1
+  buffers %x: bf16[s0, s1] in, %y: bf16[s0] out
+  %0 = load %x[row*s1 + col]             : bf16[row, col]
+  %m = reduce.max(%0) over col           : bf16[row]
+  %d = sub(%0, %m)                       : bf16[row, col]
+  %s = reduce.sum(%d) over col           : bf16[row]
+  store %s -> %y[row]
+}
+)";
+  for (const char* decisions :
+       {"lanes col = 16, unroll 2\n grid row = 1\n walk resident; keep %0\n rows 1\n",
+        "lanes col = 16, unroll 4\n grid row = 2\n walk resident; keep %0\n rows 2\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, std::string(decisions) + " split 1\n stage none\n stores cached",
+                {{"s0", 5}, {"s1", 151}});
+    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
+  }
+}
+
 // Elements of other sizes are sorted; positions and conditions follow the order of the lanes.
 TEST_F(KernelTest, reads_other_elements_beside_pairs) {
   const char* const graph = R"(tile_graph attend_0 {
