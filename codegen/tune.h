@@ -1,4 +1,4 @@
-// Chooses among ranked schedules by running them: the first n are compiled and timed, the fastest wins.
+// Chooses among schedules by running them: the solver's first n are compiled and timed, the fastest wins.
 //
 // The choice is remembered with the plan that it is part of. A tile graph with a size that nobody has seen an
 // example of is not tuned: its first schedule is taken.
