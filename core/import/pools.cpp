@@ -50,11 +50,30 @@ Tensor taps_inside(const Tensor& x, const Window& window, const Expr& positions,
   return reshape(over_windows(ReduceKind::Sum, inside, 1), shape);
 }
 
+// Whether the last window reaches beyond the padding, as with `ceil_mode` it may.
+bool sticks_out(const Window& window, const Expr& size, const Expr& positions) {
+  const Expr last = (positions - 1) * window.stride + window.size;
+  return !proves_nonnegative(size + window.padding * 2 - last);
+}
+
+// The same of windows that may stick out: what they have between `first` and `last`.
+Tensor taps_between(const Tensor& x, const Window& window, const Expr& first, const Expr& last,
+                    const Expr& positions, int dim) {
+  Shape shape(size_t(x.rank()), Expr(1));
+  shape[size_t(dim)] = positions;
+  const auto steps_from = [&](const Expr& start) {
+    return cast({x.builder(), x.builder().iota(shape, dim, start, window.stride)}, x.dtype());
+  };
+  const auto limit = [&](const Expr& size) { return size_tensor(x.builder(), size, x.dtype(), shape); };
+  return minimum(steps_from(window.size - window.padding), limit(last)) -
+         maximum(steps_from(-window.padding), limit(first));
+}
+
 template <int dims>
 Outputs average_pool(CapturedOp& op) {
   const Tensor x = widened(op.tensor("self"));
   if (!info(x.dtype()).is_float) decline("an average of integers");
-  if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
+  const bool rounds_up = op.flag("ceil_mode", false);
   const std::vector<Window> windows = pool_windows(op, dims);
   const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
   const bool counts_padding = op.flag("count_include_pad", true);
@@ -65,12 +84,16 @@ Outputs average_pool(CapturedOp& op) {
   for (size_t w = 0; w < windows.size(); ++w) {
     const auto taps = windows[w].size.constant();
     if (!taps) decline("windows of a size that is not known");
-    if (counts_padding || windows[w].padding.is_constant(0)) {
+    const int dim = x.rank() - int(windows.size()) + int(w);
+    const Expr &length = x.size(dim), &positions = op.shape()[size_t(dim)];
+    const bool is_cut = rounds_up && sticks_out(windows[w], length, positions);
+    if (!is_cut && (counts_padding || windows[w].padding.is_constant(0))) {
       size *= double(*taps);
       continue;
     }
-    const int dim = x.rank() - int(windows.size()) + int(w);
-    const Tensor along = taps_inside(x, windows[w], op.shape()[size_t(dim)], dim);
+    const Expr padding = counts_padding ? windows[w].padding : Expr(0);  // beyond it nothing counts
+    const Tensor along = is_cut ? taps_between(x, windows[w], -padding, length + padding, positions, dim)
+                                : taps_inside(x, windows[w], positions, dim);
     inside = inside ? *inside * along : along;
   }
   const Tensor average = inside ? total / (size == 1 ? *inside : *inside * size) : total / size;
@@ -105,7 +128,8 @@ Outputs adaptive_average_pool(CapturedOp& op) {
 Tensor largest_of_windows(CapturedOp& op, size_t dims) {
   const Tensor x = op.tensor("self");
   if (!info(x.dtype()).is_float) decline("a maximum of integers");
-  if (op.flag("ceil_mode", false)) decline("windows that begin in the padding");
+  op.ignore(
+      "ceil_mode");  // the result's shape says where windows are, and what is outside never is the largest
   std::vector<Window> windows = pool_windows(op, dims);
   const std::vector<Expr> dilations = per_dim(op, "dilation", dims, {1});
   for (size_t w = 0; w < windows.size(); ++w) windows[w].dilation = dilations[w];

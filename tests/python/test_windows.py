@@ -147,6 +147,11 @@ POOLS = {
     "average_1d": (lambda x: F.avg_pool1d(x, 3, 1, 1), (2, 3, 40)),
     "average_3d": (lambda x: F.avg_pool3d(x, 2, 1), (2, 3, 4, 5, 20)),
     "average_ceil": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 10, 20)),
+    "average_ceil_without_padding": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, False), (2, 3, 10, 20)),
+    "average_ceil_unpadded": (lambda x: F.avg_pool2d(x, 2, 2, ceil_mode=True), (2, 3, 9, 11)),
+    "average_ceil_divisor": (lambda x: F.avg_pool2d(x, 3, 2, 1, True, True, 4), (2, 3, 10, 21)),
+    "average_ceil_begins_in_the_padding": (lambda x: F.avg_pool1d(x, 2, 3, 1, ceil_mode=True), (2, 3, 40)),
+    "average_ceil_3d": (lambda x: F.avg_pool3d(x, 2, 3, 1, ceil_mode=True), (2, 3, 4, 5, 20)),
     "maximum_3x3": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 17, 23)),
     "maximum_dilated": (lambda x: F.max_pool2d(x, (3, 2), 1, 1, dilation=2), (2, 3, 17, 23)),
     "maximum_behind_a_map": (lambda x: F.max_pool2d(F.relu(x), 2), (2, 3, 16, 20)),
@@ -154,6 +159,8 @@ POOLS = {
     "maximum_1d": (lambda x: F.max_pool1d(x, 4, 1, 2, 3), (2, 5, 40)),
     "maximum_3d": (lambda x: F.max_pool3d(x, 2, 2), (2, 3, 6, 8, 10)),
     "maximum_ceil": (lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 3, 10, 20)),
+    "maximum_ceil_unpadded": (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), (2, 3, 14, 20)),
+    "maximum_ceil_dilated": (lambda x: F.max_pool2d(x, 2, 3, 1, 2, ceil_mode=True), (2, 3, 14, 21)),
     "maximum_and_position": (lambda x: sum(F.max_pool2d(x, 2, return_indices=True)), (2, 3, 8, 20)),
 }
 
@@ -162,6 +169,14 @@ POOLS = {
 def test_pools_as_eager_computes_them(form):
     function, shape = POOLS[form]
     check(lambda x: function(x) - x.mean(), tensor(*shape))
+
+
+@pytest.mark.parametrize("form", [form for form in POOLS if "ceil" in form])
+def test_windows_that_stick_out_are_part_of_regions(form):
+    function, shape = POOLS[form]
+    report = tilefuse.explain(lambda x: function(x), tensor(*shape)).json()
+    (graph,) = report["graphs"]
+    assert len(graph["regions"]) == 1 and graph["unfused_edges"] == []
 
 
 def test_maxima_of_nan_infinity_and_padding():
