@@ -11,6 +11,8 @@ constexpr int64_t kAlign = 64;
 
 Expr rounded(const Expr& bytes) { return ceildiv(bytes, kAlign) * kAlign; }
 int64_t rounded(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+// To what lies behind.
+int64_t gap(int64_t bytes) { return bytes >= kPageBytes ? kStaggerBytes : 0; }
 
 bool meet(const ArenaRequest& a, const ArenaRequest& b) { return a.first <= b.last && b.first <= a.last; }
 
@@ -45,10 +47,10 @@ ArenaPlan pack(const std::vector<ArenaRequest>& requests) {
   std::vector<Placed> placed;
   int64_t total = 0;
   for (const size_t i : order) {
-    const int64_t bytes = rounded(bytes_of(i));
+    const int64_t needed = rounded(bytes_of(i)), bytes = needed + gap(needed);
     const int64_t offset = best_gap(requests, placed, i, bytes);
     plan.offsets[i] = offset;
-    total = std::max(total, offset + bytes);
+    total = std::max(total, offset + needed);
     const auto by_offset = [](const Placed& a, const Placed& b) { return a.offset < b.offset; };
     const Placed here{offset, offset + bytes, i};
     placed.insert(std::upper_bound(placed.begin(), placed.end(), here, by_offset), here);
@@ -97,6 +99,7 @@ ArenaPlan share_blocks(const std::vector<ArenaRequest>& requests) {
   ArenaPlan plan{std::vector<Expr>(requests.size()), 0};
   std::vector<Expr> offsets;
   for (const Block& block : blocks) {
+    if (!offsets.empty()) plan.bytes = plan.bytes + kStaggerBytes;
     offsets.push_back(plan.bytes);
     plan.bytes = plan.bytes + block.bytes;
   }

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <random>
+#include <set>
 
 #include "codegen/executable_json.h"
 #include "codegen/memory_plan.h"
@@ -106,7 +107,16 @@ TEST(MemoryPlan, symbolic_values_share_where_one_size_is_provably_enough) {
   const Expr s = Expr::symbol("s");
   const ArenaPlan plan = plan_arena({{s * 128, 0, 1}, {s * 64, 1, 2}, {s * 64, 2, 3}, {64, 4, 5}});
   EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
-  EXPECT_EQ(plan.bytes, s * 192);
+  EXPECT_EQ(plan.bytes, s * 192 + kStaggerBytes);
+}
+
+// Loads would wait for stores to the same place of another page.
+TEST(MemoryPlan, tensors_of_whole_pages_begin_at_different_places_of_their_pages) {
+  const ArenaPlan plan = plan_arena({{8192, 0, 1}, {8192, 0, 1}, {8192, 0, 1}});
+  std::set<int64_t> places;
+  for (const Expr& offset : plan.offsets) places.insert(*offset.constant() % 4096);
+  EXPECT_EQ(places.size(), 3U);
+  EXPECT_EQ(plan.bytes, Expr(3 * 8192 + 2 * kStaggerBytes));
 }
 
 using Draw = std::function<int(int low, int high)>;

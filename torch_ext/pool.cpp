@@ -6,21 +6,26 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
 #include <vector>
+
+#include "codegen/memory_plan.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr size_t kAlign = 64, kHugePage = size_t{2} << 20, kPage = 4096;
 constexpr int kClasses = 256;
+constexpr size_t kLeastStaggered = 4 * kPage;  // the page that it costs is a small share
 
 // What the pool knows of a block, apart from it: in front of the data it would push a power of two, the most
 // common size, into the next class and onto one more page.
 struct Block {
   void* memory;
+  void* data;  // in it
   size_t bytes;
   int size_class;
 };
@@ -51,7 +56,7 @@ class Pool final : public c10::Allocator {
     const int size_class = class_of(wanted);
     Block* block = pop(size_class);
     if (block == nullptr) block = fresh(size_class);
-    return {block->memory, block, &Pool::release, c10::Device(c10::kCPU)};
+    return {block->data, block, &Pool::release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -90,14 +95,16 @@ class Pool final : public c10::Allocator {
     const size_t bytes = bytes_of_class(size_class);
     const bool huge = bytes >= kHugePage;
     void* memory = nullptr;
-    const size_t align = huge ? kHugePage : bytes >= kPage ? kPage : kAlign;
-    if (::posix_memalign(&memory, align, bytes) != 0) {
+    const bool staggered = bytes >= kLeastStaggered;
+    const size_t align = huge ? kHugePage : staggered ? kPage : kAlign;
+    if (::posix_memalign(&memory, align, bytes + (staggered ? kPage : 0)) != 0) {
       const std::lock_guard lock(mutex_);
       used_ -= int64_t(bytes);
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tilefuse: cannot allocate ", bytes, " bytes");
     }
     if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // advice: its refusal costs speed alone
-    return new Block{memory, bytes, size_class};
+    const size_t place = staggered ? place_in_page(++places_) : 0;
+    return new Block{memory, static_cast<char*>(memory) + place, bytes, size_class};
   }
 
   static void release(void* context) {
@@ -135,6 +142,7 @@ class Pool final : public c10::Allocator {
   std::mutex mutex_;
   std::array<std::vector<Block*>, kClasses> free_;  // by size class
   int64_t held_ = 0, used_ = 0, bound_ = default_bound();
+  std::atomic<size_t> places_ = 0;  // that blocks had in their pages (see kStaggerBytes)
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Memory for outputs and arenas. Freed blocks keep their pages: a fresh large block costs several times the
 // kernel that fills it, in page faults.
 //
-// Blocks are 64-byte aligned, in size classes a quarter of a power of two apart; large ones ask for huge
-// pages. What is freed beyond the bound goes back to the system. Safe from any thread; never destroyed, since
-// tensors may outlive static destruction.
+// Blocks are 64-byte aligned, in size classes a quarter of a power of two apart, and begin at changing places
+// of their pages (memory_plan.h says why); large ones ask for huge pages. What is freed beyond the bound goes
+// back to the system. Safe from any thread; never destroyed, since tensors may outlive static destruction.
 #pragma once
 #include <c10/core/Allocator.h>
 
