@@ -50,14 +50,17 @@ constexpr int kScratchRows = 4;
 struct AxisTile {
   AxisId axis;
   int64_t tile = 0;  // elements a task covers; 0: all
+  bool operator==(const AxisTile&) const = default;
 };
 
 // A load whose contiguous axis is not the lane axis: blocks of lanes x lanes are turned in registers and kept
 // in a scratch tile in which the lane axis is contiguous. In a region with reductions, an operand that is
-// packed (panels.h): turned, or copied where the contiguous axis is the lane axis.
+// packed (panels.h): turned, or copied where the contiguous axis is the lane axis; a constant once for all
+// calls.
 struct StagedLoad {
   TileValueId load;
   AxisId contiguous;  // the axis the load has stride 1 along
+  bool operator==(const StagedLoad&) const = default;
 };
 
 struct CostTerm {

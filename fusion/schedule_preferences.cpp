@@ -24,8 +24,11 @@ constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side 
 constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
 // Longer rows side by side defeat the prefetcher from memory.
 constexpr double kLongRowMemory = 256;  // bytes
-constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
-constexpr double kFreeWays = 6;         // of the 8 that an L1 has at least
+// Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
+// bodies were no faster, and took compilers ten times as long.
+constexpr double kLongBody = 128;
+constexpr int64_t kPageBytes = 4096;  // L1 tells lines apart by their place in a page
+constexpr double kFreeWays = 6;       // of the 8 that an L1 has at least
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -58,6 +61,7 @@ class PreferenceWriter : private RuleWriter {
   void prefer_rows_in_sets(const Access& access);
   std::pair<double, double> walked_bytes() const;
   double most_in_a_pass() const;  // reductions
+  double walked_values() const;
   double recompute_cycles(TileValueId value) const;
   bool reuses_across(size_t outer, size_t inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
@@ -145,6 +149,15 @@ double PreferenceWriter::most_in_a_pass() const {
   return *std::max_element(count.begin(), count.end());
 }
 
+// Computed in each step of the walks over reduced axes.
+double PreferenceWriter::walked_values() const {
+  double count = 0;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    count += structure_.varies_along_reduced(graph_, TileValueId{v}) ? 1 : 0;
+  }
+  return count;
+}
+
 // Cycles of a vector of everything behind a value that is computed again when the value is not kept.
 double PreferenceWriter::recompute_cycles(TileValueId value) const {
   std::vector<bool> seen(graph_.values.size(), false);
@@ -196,6 +209,9 @@ void PreferenceWriter::prefer_rows() {
     return;
   }
   require({is(system_.columns, 1)}, "rows share nothing that columns would load once");
+  const double body = walked_values();
+  require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) * body <= kLongBody; })},
+          "rows side by side keep the body short");
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
     const Choice others{system_.lane_axis,

@@ -16,6 +16,11 @@ std::optional<VariableId> first_open(const Domains& domains) {
   return std::nullopt;
 }
 
+// Of equal ones the first in the order of variables and domains.
+bool comes_before(const RankedAssignment& a, const RankedAssignment& b) {
+  return a.cost != b.cost ? a.cost < b.cost : a.assignment < b.assignment;
+}
+
 class Search {
  public:
   Search(const ConstraintSystem& system, const SearchOptions& options, const AssignmentCost& cost,
@@ -23,30 +28,78 @@ class Search {
       : propagator_(system), options_(options), cost_(cost), bound_(bound) {}
 
   SearchResult run(Domains domains) {
-    if (propagator_.all(domains)) visit(domains);
+    if (propagator_.all(domains)) {
+      if (options_.decided_first > 0) {
+        decide_first(domains);
+        visit_begun();
+      } else {
+        visit(domains);
+      }
+    }
     return std::move(result_);
   }
 
  private:
+  struct Begun {
+    double bound = 0;
+    Domains domains;
+  };
+  template <class Visit>
+  void branch(const Domains& domains, VariableId variable, const Visit& visit);
+  void decide_first(const Domains& domains);
+  void visit_begun();
   void visit(const Domains& domains);
   void record(const Domains& assignment);
   bool is_full() const { return result_.ranked.size() >= options_.candidates; }
+  bool is_hopeless(double bound) const { return is_full() && bound > result_.ranked.back().cost; }
 
   Propagator propagator_;
   const SearchOptions& options_;
   const AssignmentCost& cost_;
   const AssignmentBound& bound_;
+  std::vector<Begun> begun_;
   SearchResult result_;
 };
 
 void Search::record(const Domains& assignment) {
-  const double cost = cost_(assignment);
-  if (is_full() && cost >= result_.ranked.back().cost) return;
-  const auto place =
-      std::upper_bound(result_.ranked.begin(), result_.ranked.end(), cost,
-                       [](double value, const RankedAssignment& ranked) { return value < ranked.cost; });
-  result_.ranked.insert(place, {cost, assignment});
+  const RankedAssignment found{cost_(assignment), assignment};
+  if (is_full() && !comes_before(found, result_.ranked.back())) return;
+  const auto place = std::upper_bound(result_.ranked.begin(), result_.ranked.end(), found, comes_before);
+  result_.ranked.insert(place, found);
   if (result_.ranked.size() > options_.candidates) result_.ranked.pop_back();
+}
+
+template <class Visit>
+void Search::branch(const Domains& domains, VariableId variable, const Visit& visit) {
+  for (ValueSet left = domains[variable.index]; left != 0; left &= left - 1) {
+    Domains branch = domains;
+    branch[variable.index] = left & (~left + 1);
+    if (propagator_.after_change(variable, branch)) visit(branch);
+  }
+}
+
+// Half of the budget is left for what was begun.
+void Search::decide_first(const Domains& domains) {
+  const std::optional<VariableId> variable = first_open(domains);
+  if (!variable || variable->index >= options_.decided_first) {
+    begun_.push_back({bound_(domains), domains});
+    return;
+  }
+  if (result_.nodes >= options_.node_budget / 2) {
+    result_.complete = false;
+    return;
+  }
+  ++result_.nodes;
+  branch(domains, *variable, [this](const Domains& branch) { decide_first(branch); });
+}
+
+void Search::visit_begun() {
+  std::stable_sort(begun_.begin(), begun_.end(),
+                   [](const Begun& a, const Begun& b) { return a.bound < b.bound; });
+  for (const Begun& begun : begun_) {
+    if (is_hopeless(begun.bound)) return;
+    visit(begun.domains);
+  }
 }
 
 void Search::visit(const Domains& domains) {
@@ -60,12 +113,8 @@ void Search::visit(const Domains& domains) {
     record(domains);
     return;
   }
-  if (is_full() && bound_(domains) >= result_.ranked.back().cost) return;
-  for (ValueSet left = domains[variable->index]; left != 0; left &= left - 1) {
-    Domains branch = domains;
-    branch[variable->index] = left & (~left + 1);
-    if (propagator_.after_change(*variable, branch)) visit(branch);
-  }
+  if (is_full() && is_hopeless(bound_(domains))) return;
+  branch(domains, *variable, [this](const Domains& branch) { visit(branch); });
 }
 
 // Depth first, without costs.

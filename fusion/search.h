@@ -31,6 +31,10 @@ class Propagator {
 struct SearchOptions {
   size_t candidates = 1;
   int64_t node_budget = 20000;
+  // So many variables are decided first, in every way there is; what is left of each is searched in the order
+  // of the bounds, so that a bound that is good by then leaves little of it. 0: in the order of the
+  // variables.
+  size_t decided_first = 0;
 };
 struct RankedAssignment {
   double cost = 0;

@@ -11,6 +11,7 @@
 #include "fusion/schedule_limits.h"
 #include "fusion/schedule_preferences.h"
 #include "fusion/search.h"
+#include "fusion/short_list.h"
 
 namespace tilefuse {
 namespace {
@@ -18,19 +19,7 @@ namespace {
 // Candidates are searched for as if there were so many threads, and only ranked for the real number: what
 // decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
 constexpr int kNominalThreads = 8;
-// Of two schedules that cost the same, the smaller code: a share of the cost for each doubling of the body.
-constexpr double kCodeShare = 0.002;
 constexpr int64_t kNodesOfAnother = 2000;  // of a search for another decision
-constexpr double kHopeless = 2;  // times the price of the choice: nothing to time while there is better
-// Streaming a store that something else hides anyway loses a few per cent.
-constexpr double kStreamShare = 0.03;
-
-double code_share(const Schedule& schedule) {
-  const int doublings = std::countr_zero(static_cast<unsigned>(schedule.unroll)) +
-                        std::countr_zero(static_cast<unsigned>(schedule.rows)) +
-                        std::bit_width(static_cast<unsigned>(schedule.columns)) - 1;
-  return 1 + kCodeShare * doublings + (schedule.streamed.empty() ? 0 : kStreamShare);
-}
 
 // The order of additions: who adds is settled by lanes along a reduced axis, parts and corrections. Extremes
 // come out the same in any order, and what is parallel has none.
@@ -50,22 +39,6 @@ bool same_bits(const TileGraph& graph, const Structure& structure, const Schedul
   return !along_reduced(a) || (a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll);
 }
 
-bool same_decisions(const Schedule& a, const Schedule& b) {
-  const auto decided = [](const Schedule& s) {
-    return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.walk, s.keep, s.split, s.streamed,
-                    s.accumulate_in_scratch);
-  };
-  const auto same_tile = [](const AxisTile& x, const AxisTile& y) {
-    return x.axis == y.axis && x.tile == y.tile;
-  };
-  const auto same_stage = [](const StagedLoad& x, const StagedLoad& y) {
-    return x.load == y.load && x.contiguous == y.contiguous;
-  };
-  return decided(a) == decided(b) &&
-         std::equal(a.grid.begin(), a.grid.end(), b.grid.begin(), b.grid.end(), same_tile) &&
-         std::equal(a.staged.begin(), a.staged.end(), b.staged.begin(), b.staged.end(), same_stage);
-}
-
 class Solver {
  public:
   Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system)
@@ -73,7 +46,8 @@ class Solver {
 
   SearchResult run(const SolveOptions& options) {
     return search(
-        system_.constraints, {size_t(std::max(1, options.short_list)), options.node_budget},
+        system_.constraints,
+        {size_t(std::max(1, options.short_list)), options.node_budget, variables_of_body()},
         [this](const Domains& domains) { return rank_cost(schedule_of(system_, graph_, domains)); },
         [this](const Domains& domains) { return lower_bound(domains); });
   }
@@ -83,6 +57,7 @@ class Solver {
     return model_.thread_free_us(schedule) * code_share(schedule);
   }
   double lower_bound(const Domains& domains);
+  size_t variables_of_body() const;
   bool body_is_settled(const Domains& domains) const;
 
   const TileGraph& graph_;
@@ -90,14 +65,15 @@ class Solver {
   CostModel model_;
 };
 
-// All but the grid and the stores.
+// What comes before the stores and the grid.
+size_t Solver::variables_of_body() const {
+  const VariableId last = system_.stage.empty() ? system_.split : system_.stage.back().second;
+  return last.index + 1;
+}
+
 bool Solver::body_is_settled(const Domains& domains) const {
-  std::vector<VariableId> body = {system_.accumulate, system_.walk,    system_.unroll,
-                                  system_.rows,       system_.columns, system_.split};
-  for (const auto& [value, variable] : system_.keep) body.push_back(variable);
-  for (const auto& [load, variable] : system_.stage) body.push_back(variable);
-  return std::all_of(body.begin(), body.end(),
-                     [&](VariableId variable) { return std::has_single_bit(domains[variable.index]); });
+  const auto end = domains.begin() + static_cast<std::ptrdiff_t>(variables_of_body());
+  return std::all_of(domains.begin(), end, [](ValueSet left) { return std::has_single_bit(left); });
 }
 
 double Solver::lower_bound(const Domains& domains) {
@@ -141,10 +117,6 @@ Schedule complete_schedule(const Request& request, const Domains& assignment, Co
   schedule.cost = model.terms(schedule);
   for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
   return schedule;
-}
-
-bool is_cheaper(const Schedule& a, const Schedule& b) {
-  return a.cost_us * code_share(a) < b.cost_us * code_share(b);
 }
 
 // In order; the first is the cheapest of those that compute the same bits as the choice for the nominal
@@ -194,33 +166,6 @@ std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, cons
     std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
   }
   return others;
-}
-
-// For who times several: where the cost model is wrong or a preference does not hold, another decision of
-// some kind is better. So behind the choice come the best of each kind, then the second best.
-std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
-                                 const std::map<Concern, std::vector<Schedule>>& others, size_t count) {
-  std::vector<Schedule> chosen = {ranked.front()};
-  const auto take = [&](const Schedule& schedule) {
-    const auto is_same = [&](const Schedule& other) { return same_decisions(schedule, other); };
-    if (chosen.size() < count && std::none_of(chosen.begin(), chosen.end(), is_same)) {
-      chosen.push_back(schedule);
-    }
-  };
-  size_t longest = 0;
-  for (const auto& [concern, schedules] : others) longest = std::max(longest, schedules.size());
-  for (size_t place = 0; place < longest; ++place) {
-    std::vector<Schedule> next;
-    for (const auto& [concern, schedules] : others) {
-      if (place < schedules.size()) next.push_back(schedules[place]);
-    }
-    std::stable_sort(next.begin(), next.end(), is_cheaper);
-    for (const Schedule& schedule : next) {
-      if (schedule.cost_us <= kHopeless * ranked.front().cost_us) take(schedule);
-    }
-  }
-  for (const Schedule& schedule : ranked) take(schedule);
-  return chosen;
 }
 
 }  // namespace

@@ -55,6 +55,29 @@ TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
   for (const auto& [decision, times] : drawn) EXPECT_GT(times, 20) << decision;
 }
 
+// Sums along short rows of what a filter with so many taps gives.
+TileGraph filtered_rows(int taps) {
+  std::string text =
+      "tile_graph filtered {\n  axes i: 96, r: 14, s: 14\n  buffers %x: f32[96, 14, 64] in, "
+      "%y: f32[96] out\n  %sum_0 = load %x[i*896 + r*64 + s] : f32[i, r, s]\n";
+  for (int tap = 1; tap < taps; ++tap) {
+    const std::string now = std::to_string(tap), before = std::to_string(tap - 1);
+    text += "  %x_" + now + " = load %x[i*896 + r*64 + s + " + now + "] : f32[i, r, s]\n";
+    text += "  %sum_" + now + " = add(%sum_" + before + ", %x_" + now + ") : f32[i, r, s]\n";
+  }
+  text +=
+      "  %t = reduce.sum(%sum_" + std::to_string(taps - 1) + ") over r, s : f32[i]\n  store %t -> %y[i]\n}\n";
+  return parse_tile_graph(text);
+}
+
+// A long body has enough to compute while lanes come together; its copies side by side are code that
+// compilers take seconds for.
+TEST(Solver, puts_rows_side_by_side_where_the_body_is_short) {
+  const Target target = load_target("x86-zen4");
+  EXPECT_GT(solved(filtered_rows(3), target).ranked.front().rows, 1);
+  EXPECT_EQ(solved(filtered_rows(40), target).ranked.front().rows, 1);
+}
+
 // Who asks for more gets the same choice first, then what decides something otherwise.
 TEST(Solver, lists_other_decisions_behind_the_choice) {
   const Target target = load_target("x86-zen4");
