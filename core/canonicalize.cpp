@@ -148,7 +148,7 @@ class Rewriter {
     for (const ValueId old : node.results) {
       const ValueId fresh{static_cast<uint32_t>(result_.values.size())};
       const Value& value = graph_[old];
-      result_.values.push_back({value.name, value.type, id, value.strides});
+      result_.values.push_back({value.name, value.type, id, value.strides, value.is_constant});
       renamed_[old.index] = fresh;
       results.push_back(fresh);
     }

@@ -126,6 +126,8 @@ struct Value {
   // Strides (elements) that whoever sees this value from outside expects: inputs, results and operands of
   // Calls, graph outputs. Absent: nobody sees it, or contiguous will do.
   std::optional<std::vector<Expr>> strides;
+  // An input that holds the same elements at every call (see constants.h).
+  bool is_constant = false;
 };
 
 // What the graph returns at one position: a tensor, a size, or None.
@@ -174,6 +176,7 @@ class GraphBuilder {
   void mutation(int input_position, ValueId value);
   void set_source(std::string source, std::string origin);  // of the nodes added from now on
   void set_strides(ValueId value, std::vector<Expr> strides);
+  void set_constant(ValueId value);
   void rename(ValueId value, const std::string& name);
   const Graph& graph() const { return graph_; }
   Graph finish();  // verified

@@ -157,6 +157,8 @@ void GraphBuilder::set_source(std::string source, std::string origin) {
   origin_ = std::move(origin);
 }
 
+void GraphBuilder::set_constant(ValueId value) { graph_.values[value.index].is_constant = true; }
+
 void GraphBuilder::set_strides(ValueId value, std::vector<Expr> strides) {
   graph_.values[value.index].strides = std::move(strides);
 }

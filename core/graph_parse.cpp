@@ -119,6 +119,7 @@ void GraphParser::read_input() {
   Typed input = typed();
   const bool is_parameter = cursor_.accept("param");
   values_[name] = builder_.input(name, std::move(input.type), is_parameter, std::move(input.strides));
+  if (cursor_.accept("const")) builder_.set_constant(values_[name]);
 }
 
 void GraphParser::read_statement() {

@@ -175,6 +175,7 @@ std::string input_text(const Graph& graph, const GraphInput& input) {
     const auto* op = std::get_if<Input>(&graph[value.producer].op);
     if (op != nullptr && op->is_parameter) text += " param";
   }
+  if (value.is_constant) text += " const";
   return text;
 }
 

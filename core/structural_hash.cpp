@@ -84,7 +84,7 @@ void Speller::type(const Value& value) {
   number(static_cast<int64_t>(value.type.dtype));
   exprs(value.type.shape);
   const bool is_plain = !value.strides || *value.strides == contiguous_strides(value.type.shape);
-  number(is_plain ? 0 : 1);
+  number((is_plain ? 0 : 1) + (value.is_constant ? 2 : 0));
   if (!is_plain) exprs(*value.strides);
 }
 

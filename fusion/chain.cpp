@@ -27,7 +27,10 @@ class ChainBuilder {
  public:
   ChainBuilder(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule)
       : graph_(graph), axes_(axes), schedule_(schedule), buffers_(graph.buffers) {
-    for (const Buffer& buffer : buffers_) names_.insert(buffer.name);
+    for (Buffer& buffer : buffers_) {
+      names_.insert(buffer.name);
+      buffer.is_constant = false;  // a nest packs what it stages in its task
+    }
   }
   Result<Chain> build();
 

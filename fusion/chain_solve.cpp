@@ -86,6 +86,7 @@ const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGra
     pins.decisions["walk"] = structure->reductions.empty() ? "none" : "multi_pass";
     SolveOptions options;
     options.candidates = 1;
+    options.short_list = 1;  // ranked for one thread as they are searched for: a task shares nothing
     options.node_budget = kNestBudget;
     options.around_bytes = around_bytes;
     for (const int lanes : {target_.vector_bytes / 4, 1}) {  // of one length in all nests

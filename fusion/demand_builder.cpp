@@ -51,7 +51,9 @@ DemandBuilder::DemandBuilder(const Graph& graph, const RegionNodes& region, cons
 
 BufferId DemandBuilder::add_buffer(ValueId value, Buffer::Role role) {
   const TensorType& type = graph_[value].type;
-  return writer_.add_buffer({graph_[value].name, type.dtype, role, type.shape, strides_of(value), value});
+  const bool is_constant = role == Buffer::Role::Input && graph_[value].is_constant;
+  return writer_.add_buffer(
+      {graph_[value].name, type.dtype, role, type.shape, strides_of(value), value, is_constant});
 }
 
 void DemandBuilder::store_output(ValueId output, BufferId buffer) {

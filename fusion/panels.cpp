@@ -16,6 +16,17 @@ bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileV
          along < structure.parallel.size();
 }
 
+// A loop over lanes that is cut at a breakpoint has blocks that begin anywhere.
+bool is_packed_once(const TileGraph& graph, const Structure& structure, TileValueId load) {
+  const auto* op = std::get_if<TileLoad>(&graph[load].op);
+  if (op == nullptr || !graph[op->buffer].is_constant || !symbols_of(op->offset).empty()) return false;
+  const std::vector<AxisId>& axes = graph[load].axes;
+  return is_shared_by_rows(graph, structure, load) && std::all_of(axes.begin(), axes.end(), [&](AxisId axis) {
+           const bool is_uncut = structure.is_reduced(axis) || breakpoints(graph, axis).empty();
+           return is_uncut && graph[axis].extent.constant();
+         });
+}
+
 bool packs_panels(const Structure& structure, const Schedule& schedule) {
   return !structure.reductions.empty() && !schedule.staged.empty();
 }

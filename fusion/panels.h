@@ -7,6 +7,9 @@
 // A panel holds all of the operand's reduced axes for the vectors of one iteration over lanes; every row of
 // the task reads it. So the loop over lanes goes outside the axes along which the panels stay the same:
 // panels outside, rows inside. Packing also widens: a panel holds what is computed with.
+//
+// The panels of a constant are packed once, by a kernel of their own, and lie in memory one behind the other:
+// no call pays for the packing, and rows share them however the tasks are cut.
 #pragma once
 #include <vector>
 
@@ -18,6 +21,9 @@ namespace tilefuse {
 // Loads that rows can share: of a region with a contraction, they walk a reduced axis and some parallel one,
 // and stay the same along another parallel one.
 bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileValueId load);
+
+// A constant in a layout that is known when the kernel is made: staged, it is packed once and for all.
+bool is_packed_once(const TileGraph& graph, const Structure& structure, TileValueId load);
 
 // In a region with reductions a staged load is packed; elsewhere it is turned tile by tile.
 bool packs_panels(const Structure& structure, const Schedule& schedule);

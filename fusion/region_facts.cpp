@@ -110,6 +110,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   facts.accesses = collect_accesses(graph, hints);
   for (Access& access : facts.accesses) {
     access.is_shared = access.load && is_shared_by_rows(graph, facts.structure, *access.load);
+    access.is_packed_once = access.load && is_packed_once(graph, facts.structure, *access.load);
   }
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
   facts.home_bytes = facts.footprint_bytes;

@@ -26,6 +26,7 @@ struct Access {  // one load or one store
   int element_bytes = 4;
   std::vector<AxisAccess> along;  // by AxisId
   bool is_shared = false;         // by rows of a contraction (panels.h)
+  bool is_packed_once = false;    // where it is staged
   bool varies_along(AxisId axis) const { return along[axis.index].kind != AxisAccess::Kind::Broadcast; }
 };
 

@@ -14,6 +14,7 @@ class RegionCopy {
     for (ValueId input : region_.inputs) {
       const Value& value = graph_[input];
       copies_[input] = builder_.input(value.name, value.type, false, value.strides);
+      if (value.is_constant) builder_.set_constant(copies_[input]);
     }
     for (NodeId node : region_.nodes) {
       if (!copies_.contains(graph_[node].results[0])) copy(graph_[node]);

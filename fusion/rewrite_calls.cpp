@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "core/constants.h"
 #include "core/import/decomposition.h"
 #include "core/result.h"
 
@@ -54,6 +55,7 @@ class CallRewriter {
       builder_.set_source(node.source, node.origin);
       copy_of_[*input.tensor] =
           builder_.input(value.name, value.type, std::get<Input>(node.op).is_parameter, value.strides);
+      if (value.is_constant) builder_.set_constant(copy_of_[*input.tensor]);
       note_origin(value.producer);
     }
   }
@@ -87,6 +89,7 @@ class CallRewriter {
       return *values;
     }
     std::vector<TensorType> types;
+    types.reserve(node.results.size());
     for (ValueId result : node.results) types.push_back(graph_[result].type);
     return builder_.add_call(*call, std::move(operands), std::move(types));
   }
@@ -111,6 +114,7 @@ std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id) {
   for (ValueId operand : node.operands) {
     const Value& value = graph[operand];
     operands.push_back(builder.input(value.name, value.type, false, value.strides));
+    if (is_constant(graph, operand)) builder.set_constant(operands.back());
   }
   const auto records = records_of(graph, node);
   const auto values = decompose(builder, std::get<Call>(node.op), operands, records);

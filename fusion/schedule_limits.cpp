@@ -343,7 +343,7 @@ void LimitWriter::add_stage() {
     }
     if (has_reductions()) {
       add_panel(load, stage);
-      panels.sum.push_back(panel_bytes(load, stage));
+      if (!is_packed_once(graph_, structure_, load)) panels.sum.push_back(panel_bytes(load, stage));
       continue;
     }
     for (const DecisionValue& value : domain(stage)) {

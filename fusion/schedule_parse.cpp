@@ -134,6 +134,7 @@ void ScheduleParser::stage() {
     const TileValueId load = value();
     cursor_.expect("along");
     schedule_.staged.push_back({load, axis()});
+    if (cursor_.accept("packed")) cursor_.expect("once");  // follows from the graph
   });
 }
 

@@ -6,6 +6,7 @@
 #include "core/result.h"
 #include "fusion/chain.h"
 #include "fusion/online_walk.h"
+#include "fusion/panels.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -64,9 +65,11 @@ std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
 
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
   std::string text;
+  const Result<Structure> structure = analyze_structure(graph);
   for (const StagedLoad& staged : schedule.staged) {
     if (!text.empty()) text += ", ";
     text += "%" + graph[staged.load].name + " along " + graph[staged.contiguous].name;
+    if (structure && is_packed_once(graph, *structure, staged.load)) text += " packed once";
   }
   return text.empty() ? "none" : text;
 }

@@ -45,6 +45,7 @@ struct Buffer {
   Role role = Role::Input;
   std::vector<Expr> shape, strides;  // in elements
   ValueId value;                     // of the graph the region came from
+  bool is_constant = false;          // an input that holds the same elements at every call
 };
 
 // A data-dependent coordinate: adds wrapped(value) * stride to an offset. The value is an integer; if `wrap`,

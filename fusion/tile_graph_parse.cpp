@@ -65,6 +65,8 @@ class TileGraphParser {
     }
     if (cursor_.accept("out")) {
       buffer.role = Buffer::Role::Output;
+    } else if (cursor_.accept("const")) {
+      buffer.is_constant = true;
     } else {
       cursor_.expect("in");
     }

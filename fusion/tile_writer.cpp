@@ -66,7 +66,8 @@ std::vector<AxisId> TileWriter::domain_of(const TileOp& op, const std::vector<Ti
 
 std::string TileWriter::unique_name(const std::string& wanted) {
   if (names_.insert(wanted).second) return wanted;
-  for (int number = 2;; ++number) {
+  for (int& number = last_number_.try_emplace(wanted, 1).first->second;;) {
+    ++number;
     std::string name = wanted + "_" + std::to_string(number);
     if (names_.insert(name).second) return name;
   }

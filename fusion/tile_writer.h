@@ -1,6 +1,7 @@
 // Appends values to a tile graph under construction: unique names, domains, and one value per equal load.
 #pragma once
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -32,6 +33,7 @@ class TileWriter {
   std::vector<Expr> extents_;
   std::vector<std::vector<TileValueId>> loads_;  // by buffer
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, int> last_number_;  // of a wanted name that was taken
 };
 
 // The literal as a value of that type would hold it.
