@@ -35,6 +35,10 @@ bool contains(const std::vector<TileValueId>& values, TileValueId value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+bool reduces(const TileOp& op) {
+  return std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op);
+}
+
 bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
   const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
@@ -77,7 +81,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
       for (AxisId axis : reduce->axes) mask[axis.index] = true;
     }
-    axes_.push_back(std::move(mask));
+    axes_.push_back(set_of(std::move(mask)));
   }
   for (uint32_t v = 0; v < graph.values.size(); ++v) {  // multiplied and added by one instruction
     const auto sum = contraction_of(graph, TileValueId{v});
@@ -98,10 +102,17 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     paired_store_cycles_.push_back(cycles_in_pairs(graph, store, target));
     std::vector<bool> walked(axes, false);
     for (const int index : indices_of(store.offset)) walked[static_cast<size_t>(index)] = true;
-    store_axes_.push_back(std::move(walked));
+    store_axes_.push_back(set_of(std::move(walked)));
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
   is_written_out_ = is_written_out();
+}
+
+size_t ComputeCost::set_of(std::vector<bool> axes) {
+  const auto found = std::find(sets_.begin(), sets_.end(), axes);
+  if (found != sets_.end()) return static_cast<size_t>(found - sets_.begin());
+  sets_.push_back(std::move(axes));
+  return sets_.size() - 1;
 }
 
 // Without lanes, a compiler writes out a last axis of a few elements, and finds vectors along the next one:
@@ -142,13 +153,11 @@ ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
 }
 
 bool ComputeCost::in_a_pass(TileValueId value) const {
-  const TileOp& op = graph_[value].op;
-  return std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op) ||
-         facts_.structure.varies_along_reduced(graph_, value);
+  return reduces(graph_[value].op) || facts_.structure.varies_along_reduced(graph_, value);
 }
 
 PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool staged) const {
-  const bool vector = lanes.axis && axes_[value.index][lanes.axis->index];
+  const bool vector = lanes.axis && sets_[axes_[value.index]][lanes.axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
   PortCycles each = vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index];
@@ -186,7 +195,7 @@ bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
 }
 
 PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
-  const bool vector = lanes.axis && store_axes_[store][lanes.axis->index];
+  const bool vector = lanes.axis && sets_[store_axes_[store]][lanes.axis->index];
   PortCycles one;
   one.add(store_cycles_[store], !lanes.axis && is_written_out_ ? kWrittenOutShare : 1);
   if (!vector) return one;
@@ -202,34 +211,56 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
 }
 
 // A kept value is stored in the pass that computes it and loaded in the passes that want it.
-PortCycles ComputeCost::keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                                    const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  PortCycles cycles;
+void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                           const Schedule& schedule, std::vector<PortCycles>& work) const {
   for (TileValueId kept : schedule.keep) {
     const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, target_);
-    const double times = executions(nest, schedule, axes_[kept.index]) * registers;
+    PortCycles& cycles = work[axes_[kept.index]];
     if (contains(passes[pass], kept)) {
-      cycles.store += times / rates_.store;
+      cycles.store += registers / rates_.store;
       continue;
     }
     const bool wanted = std::any_of(passes[pass].begin(), passes[pass].end(), [&](TileValueId value) {
       return contains(operands_of(graph_[value]), kept);
     });
-    if (wanted) cycles.load += times / rates_.load;
+    if (wanted) cycles.load += registers / rates_.load;
   }
-  return cycles;
 }
 
-PortCycles ComputeCost::stores_of_pass(size_t pass, const std::vector<NestLoop>& nest,
+ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId>>& passes,
                                        const Schedule& schedule) const {
-  PortCycles cycles;
-  for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    const TileValueId value = graph_.stores[s].value;
-    if (!facts_.structure.stores_in_pass(graph_.stores[s])) continue;
-    if (facts_.structure.level[value.index] != static_cast<int>(pass)) continue;
-    cycles.add(store_cycles(s, lanes_of(schedule)), executions(nest, schedule, store_axes_[s]));
+  const Lanes lanes = lanes_of(schedule);
+  const std::vector<PortCycles> nothing(sets_.size());
+  Work work{std::vector(passes.size(), nothing), std::vector<std::vector<TileValueId>>(passes.size()),
+            nothing};
+  for (size_t pass = 0; pass < passes.size(); ++pass) {
+    add_kept(pass, passes, schedule, work.passes[pass]);
+    for (TileValueId value : passes[pass]) {
+      work.passes[pass][axes_[value.index]].add(value_cycles(value, lanes, is_staged(value, schedule)), 1);
+      if (reduces(graph_[value].op)) work.reductions[pass].push_back(value);
+    }
   }
-  return cycles;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const TileValueId value{v};
+    if (in_a_pass(value)) continue;
+    work.outside[axes_[v]].add(value_cycles(value, lanes, is_staged(value, schedule)), 1);
+  }
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    const TileStore& store = graph_.stores[s];
+    const auto pass = static_cast<size_t>(facts_.structure.level[store.value.index]);
+    const bool in_pass = facts_.structure.stores_in_pass(store);
+    if (in_pass && pass >= passes.size()) continue;
+    (in_pass ? work.passes[pass] : work.outside)[store_axes_[s]].add(store_cycles(s, lanes), 1);
+  }
+  return work;
+}
+
+std::vector<double> ComputeCost::executions_of_sets(const std::vector<NestLoop>& nest,
+                                                    const Schedule& schedule) const {
+  std::vector<double> times;
+  times.reserve(sets_.size());
+  for (const std::vector<bool>& axes : sets_) times.push_back(executions(nest, schedule, axes));
+  return times;
 }
 
 double ComputeCost::chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const {
@@ -256,16 +287,18 @@ double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
 double ComputeCost::scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
                                    const Schedule& schedule) const {
   if (!schedule.accumulate_in_scratch) return 0;
-  const double points = executions(parallel_loops(nest, facts_.structure), schedule, axes_[reduction.index]);
+  const double points =
+      executions(parallel_loops(nest, facts_.structure), schedule, sets_[axes_[reduction.index]]);
   return times / scratch_rows(facts_) + points;
 }
 
-// Panels are filled once in a task: blocks of vectors go through registers.
+// Panels that are not packed once are filled once in a task: blocks of vectors go through registers.
 double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   double cycles = 0;
   if (!packs_panels(facts_.structure, schedule)) return cycles;
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
+    if (access.is_packed_once) continue;
     double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, target_);
     for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
       if (!access.varies_along(AxisId{a})) continue;
@@ -285,18 +318,16 @@ double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Sche
   return cycles;
 }
 
-double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                                const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  PortCycles cycles = keep_cycles(pass, passes, nest, schedule);
-  cycles.add(stores_of_pass(pass, nest, schedule), 1);
+double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector<NestLoop>& nest,
+                                const Schedule& schedule) const {
+  const std::vector<double> times = executions_of_sets(nest, schedule);
+  PortCycles cycles;
+  for (size_t set = 0; set < sets_.size(); ++set) cycles.add(work.passes[pass][set], times[set]);
   double chain = 0;
-  for (TileValueId value : passes[pass]) {
-    const double times = executions(nest, schedule, axes_[value.index]);
-    cycles.add(value_cycles(value, lanes_of(schedule), is_staged(value, schedule)), times);
-    const TileOp& op = graph_[value].op;
-    if (!std::holds_alternative<TileReduce>(op) && !std::holds_alternative<TileScan>(op)) continue;
-    chain = std::max(chain, chain_cycles(value, times, schedule));
-    const double visits = scratch_visits(value, times, nest, schedule);
+  for (TileValueId value : work.reductions[pass]) {
+    const double runs = times[axes_[value.index]];
+    chain = std::max(chain, chain_cycles(value, runs, schedule));
+    const double visits = scratch_visits(value, runs, nest, schedule);
     cycles.load += visits / rates_.load;
     cycles.store += visits / rates_.store;
   }
@@ -308,19 +339,11 @@ double ComputeCost::pass_cycles(size_t pass, const std::vector<std::vector<TileV
   return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
 }
 
-double ComputeCost::outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  const std::vector<NestLoop> loops = parallel_loops(nest, facts_.structure);
+double ComputeCost::outside_cycles(const Work& work, const std::vector<NestLoop>& nest,
+                                   const Schedule& schedule) const {
+  const std::vector<double> times = executions_of_sets(parallel_loops(nest, facts_.structure), schedule);
   PortCycles cycles;
-  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    const TileValueId value{v};
-    if (in_a_pass(value)) continue;
-    cycles.add(value_cycles(value, lanes_of(schedule), is_staged(value, schedule)),
-               executions(loops, schedule, axes_[v]));
-  }
-  for (size_t s = 0; s < graph_.stores.size(); ++s) {
-    if (facts_.structure.stores_in_pass(graph_.stores[s])) continue;
-    cycles.add(store_cycles(s, lanes_of(schedule)), executions(loops, schedule, store_axes_[s]));
-  }
+  for (size_t set = 0; set < sets_.size(); ++set) cycles.add(work.outside[set], times[set]);
   return cycles.total();
 }
 
@@ -342,7 +365,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
     return Lanes{lanes, lane_axis, lane_axis && pairs_along_[lane_axis->index] && stored == DType::BF16};
   };
   const auto add = [&](TileValueId value) {
-    const double times = least_executions(axes_[value.index], lanes, lane_axis);
+    const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
     const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
@@ -359,7 +382,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     cycles.add(store_cycles(s, Lanes{lanes, lane_axis, false}),
-               least_executions(store_axes_[s], lanes, lane_axis));
+               least_executions(sets_[store_axes_[s]], lanes, lane_axis));
   }
   return cycles.total();
 }

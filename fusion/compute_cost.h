@@ -14,11 +14,19 @@ class ComputeCost {
  public:
   ComputeCost(const TileGraph& graph, const Target& target, const RegionFacts& facts);
 
-  // passes: values_of_passes for the schedule's `keep`.
-  double pass_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                     const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  // Cycles of one execution of everything that runs along the same axes, by the place of these in sets_.
+  struct Work {
+    std::vector<std::vector<PortCycles>> passes;
+    std::vector<std::vector<TileValueId>> reductions;  // and scans, by pass
+    std::vector<PortCycles> outside;
+  };
+  // Of all schedules that differ in their grid alone. passes: values_of_passes for the schedule's `keep`.
+  Work work_of(const std::vector<std::vector<TileValueId>>& passes, const Schedule& schedule) const;
+
+  double pass_cycles(size_t pass, const Work& work, const std::vector<NestLoop>& nest,
+                     const Schedule& schedule) const;
   // Values that vary along no reduced axis, with their stores: once for an element of the parallel axes.
-  double outside_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  double outside_cycles(const Work& work, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   // Of lanes that come together at the end of a row: nothing else is done meanwhile.
   double horizontal_cycles(const Schedule& schedule) const;
   double packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
@@ -38,9 +46,12 @@ class ComputeCost {
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
   bool crowds_sets(const Access& access, const Lanes& lanes) const;
-  PortCycles keep_cycles(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                         const std::vector<NestLoop>& nest, const Schedule& schedule) const;
-  PortCycles stores_of_pass(size_t pass, const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  void add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes, const Schedule& schedule,
+                std::vector<PortCycles>& work) const;
+  size_t set_of(std::vector<bool> axes);
+  PortCycles total(const std::vector<PortCycles>& work, const std::vector<NestLoop>& nest,
+                   const Schedule& schedule) const;
+  std::vector<double> executions_of_sets(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const;
   double scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
                         const Schedule& schedule) const;
@@ -61,8 +72,9 @@ class ComputeCost {
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
   bool is_written_out_ = false;
   std::vector<bool> pairs_along_;        // by axis
-  std::vector<std::vector<bool>> axes_;  // by value: the axes its work is done along
-  std::vector<std::vector<bool>> store_axes_;
+  std::vector<std::vector<bool>> sets_;  // of axes that work is done along
+  std::vector<size_t> axes_;             // by value: place in sets_
+  std::vector<size_t> store_axes_;
   std::vector<const Access*> access_;        // by value: of a load
   std::vector<bool> shared_;                 // by value: a load that may be packed
   std::vector<const Access*> store_access_;  // by store

@@ -37,9 +37,12 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)),
       l1_bytes_(target.l1_bytes) {}
 
-const CostModel::PassValues& CostModel::online_values() {
-  if (online_values_.empty()) online_values_ = values_of_passes(graph_, facts_.online->structure, {});
-  return online_values_;
+const WalkedPasses& CostModel::online_passes() {
+  if (online_passes_.values.empty()) {
+    const Structure& structure = facts_.online->structure;
+    online_passes_ = traffic_one_.walked(values_of_passes(graph_, structure, {}), structure);
+  }
+  return online_passes_;
 }
 
 // The pass of the online walk that does the work of a pass of the plain one; behind the last, their number.
@@ -65,12 +68,23 @@ double CostModel::correction_cycles(const Schedule& schedule) const {
   return blocks * kCorrectionCycles * double(facts_.online->carried);
 }
 
-const CostModel::PassValues& CostModel::pass_values(const std::vector<TileValueId>& keep) {
-  const auto found = pass_values_.find(keep);
-  if (found != pass_values_.end()) return found->second;
-  PassValues passes = values_of_passes(graph_, facts_.structure, keep);
-  if (passes.empty()) passes.emplace_back();  // no reduction: one walk, whose values are all outside
-  return pass_values_.emplace(keep, std::move(passes)).first->second;
+const WalkedPasses& CostModel::passes_with(const std::vector<TileValueId>& keep) {
+  const auto found = passes_.find(keep);
+  if (found != passes_.end()) return found->second;
+  std::vector<std::vector<TileValueId>> values = values_of_passes(graph_, facts_.structure, keep);
+  if (values.empty()) values.emplace_back();  // no reduction: one walk, whose values are all outside
+  return passes_.emplace(keep, traffic_one_.walked(std::move(values), facts_.structure)).first->second;
+}
+
+// Schedules come with all their grids one after the other, and grids share the work.
+const ComputeCost::Work& CostModel::work_of(const WalkedPasses& passes, const Schedule& schedule) {
+  const auto body = [](const Schedule& s) {
+    return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.split, s.keep, s.staged);
+  };
+  if (known_.passes != &passes || body(known_.schedule) != body(schedule)) {
+    known_ = {&passes, schedule, compute_.work_of(passes.values, schedule)};
+  }
+  return known_.work;
 }
 
 // Every loop but the innermost begins it anew; rows side by side, and a few trips, are no loop in the code.
@@ -112,18 +126,37 @@ double CostModel::combine_us(const Schedule& schedule, int threads) const {
   return moved_us + sum_us + rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
 }
 
-CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
-  const PassValues& passes = pass_values(schedule.keep);
-  const TrafficCost& traffic = threads == 1 ? traffic_one_ : traffic_all_;
-  const std::vector<NestLoop> nest = loop_nest(facts_, schedule);
+CostModel::Walked CostModel::walked(const Schedule& schedule) {
+  const WalkedPasses& plain = passes_with(schedule.keep);
+  const ComputeCost::Work& work = work_of(plain, schedule);
   const bool online = schedule.walk == Walk::Online && facts_.online;
-  // An online walk computes what its passes compute apart, and moves what they move together.
-  const std::vector<Traffic> moved = traffic.passes(online ? online_values() : passes, nest, schedule);
-  const double tasks = task_count(facts_, schedule) * double(schedule.split);
-  const double busiest = std::ceil(tasks / threads) / tasks;  // share of the work on one thread
   const double us_per_cycle = 1 / rates_.gigahertz / 1e3;
+  Walked walked;
+  // An online walk computes what its passes compute apart, and moves what they move together.
+  walked.passes = online ? &online_passes() : &plain;
+  walked.nest = loop_nest(facts_, schedule);
+  walked.looks = traffic_one_.looks(*walked.passes, walked.nest, schedule);
+  walked.tasks = task_count(facts_, schedule) * double(schedule.split);
+  walked.packing_us = compute_.packing_cycles(walked.nest, schedule) * us_per_cycle;
+  for (size_t pass = 0; pass < plain.values.size(); ++pass) {
+    double cycles = compute_.pass_cycles(pass, work, walked.nest, schedule);
+    if (pass + 1 == plain.values.size()) cycles += compute_.outside_cycles(work, walked.nest, schedule);
+    walked.compute_us.push_back(cycles * us_per_cycle);
+  }
+  walked.starts_us =
+      (loop_starts(walked.nest, schedule) * double(plain.values.size()) + rates_.tile_start * walked.tasks +
+       correction_cycles(schedule) + compute_.horizontal_cycles(schedule)) *
+      us_per_cycle;
+  return walked;
+}
+
+CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& schedule, int threads) const {
+  const TrafficCost& traffic = threads == 1 ? traffic_one_ : traffic_all_;
+  const bool online = schedule.walk == Walk::Online && facts_.online;
+  const std::vector<Traffic> moved = traffic.passes(*walked.passes, walked.looks, schedule);
+  const double busiest = std::ceil(walked.tasks / threads) / walked.tasks;  // share of the work on one thread
   const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
-  const std::vector<double> windows = traffic.windows(online ? online_values() : passes, schedule);
+  const std::vector<double>& windows = walked.looks.windows;
   const bool one_norm = *std::max_element(windows.begin(), windows.end()) <= usable_l1_;
 
   const auto cache_us = [&](const Traffic& bytes) {
@@ -132,29 +165,27 @@ CostModel::Parts CostModel::parts_on(const Schedule& schedule, int threads) {
   };
 
   Parts parts;
-  const Traffic packed = traffic.packing(nest, schedule);  // waited for: nothing else is done meanwhile
-  parts.packing = busiest * overlap(rates_.norm, {compute_.packing_cycles(nest, schedule) * us_per_cycle,
-                                                  cache_us(packed), packed.dram_ns / 1e3 * threads});
+  const Traffic packed =
+      traffic.packing(walked.nest, schedule);  // waited for: nothing else is done meanwhile
+  parts.packing =
+      busiest * overlap(rates_.norm, {walked.packing_us, cache_us(packed), packed.dram_ns / 1e3 * threads});
   double compute = 0, cache = 0, dram = 0;
-  for (size_t pass = 0; pass < passes.size(); ++pass) {
-    double cycles = compute_.pass_cycles(pass, passes, nest, schedule);
-    if (pass + 1 == passes.size()) cycles += compute_.outside_cycles(nest, schedule);
-    compute += cycles * us_per_cycle * busiest;
+  const size_t passes = walked.compute_us.size();
+  for (size_t pass = 0; pass < passes; ++pass) {
+    compute += walked.compute_us[pass] * busiest;
     const size_t walked_to = online ? first_walked(pass + 1) : pass + 1;
-    for (size_t walked = online ? first_walked(pass) : pass; walked < walked_to; ++walked) {
-      cache += cache_us(moved[walked]) * busiest;
-      dram += moved[walked].dram_ns / 1e3 * busiest * threads;
+    for (size_t at = online ? first_walked(pass) : pass; at < walked_to; ++at) {
+      cache += cache_us(moved[at]) * busiest;
+      dram += moved[at].dram_ns / 1e3 * busiest * threads;
     }
     const bool joined = online && walked_to == first_walked(pass);  // with the next pass
-    if ((one_norm || joined) && pass + 1 < passes.size()) continue;
+    if ((one_norm || joined) && pass + 1 < passes) continue;
     parts.together += overlap(rates_.norm, {compute, cache, dram});
     parts.compute += std::exchange(compute, 0);
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);
   }
-  parts.starts = (loop_starts(nest, schedule) * double(passes.size()) + rates_.tile_start * tasks +
-                  correction_cycles(schedule) + compute_.horizontal_cycles(schedule)) *
-                 us_per_cycle * busiest;
+  parts.starts = walked.starts_us * busiest;
   parts.combine = combine_us(schedule, threads);
   parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
   return parts;
@@ -165,9 +196,10 @@ bool CostModel::can_share(const Schedule& schedule) const {
 }
 
 std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
-  Parts parts = parts_on(schedule, 1);
+  const Walked walk = walked(schedule);
+  Parts parts = parts_on(walk, schedule, 1);
   if (can_share(schedule)) {
-    const Parts shared = parts_on(schedule, threads_);
+    const Parts shared = parts_on(walk, schedule, threads_);
     if (shared.total() < parts.total()) parts = shared;
   }
   std::vector<CostTerm> terms = {{"compute", parts.compute}, {"cache", parts.cache}, {"DRAM", parts.dram}};
@@ -180,29 +212,31 @@ std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
 }
 
 double CostModel::thread_free_us(const Schedule& schedule) {
-  const double alone = parts_on(schedule, 1).total();
+  const Walked walk = walked(schedule);
+  const double alone = parts_on(walk, schedule, 1).total();
   if (!can_share(schedule)) return 2 * alone;
-  return std::min(alone, parts_on(schedule, threads_).total()) + alone;
+  return std::min(alone, parts_on(walk, schedule, threads_).total()) + alone;
 }
 
 double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
                                  const std::vector<TileValueId>& keep) {
-  return bound_us(compute_.lower_bound(pass_values(keep), lanes, lane_axis));
+  return bound_us(compute_.lower_bound(passes_with(keep).values, lanes, lane_axis));
 }
 
 // Cut in tasks, nothing is computed less often than in one task.
 double CostModel::body_bound_us(const Schedule& schedule) {
   Schedule whole = schedule;
   for (AxisTile& tile : whole.grid) tile.tile = 0;
-  const PassValues& passes = pass_values(whole.keep);
+  const WalkedPasses& passes = passes_with(whole.keep);
+  const ComputeCost::Work& work = work_of(passes, whole);
   std::vector<NestLoop> nest = loop_nest(facts_, whole);
   for (NestLoop& loop : nest) {  // tasks may be whole blocks where the axis is not
     if (loop.step > 1 && loop.axis != whole.lane_axis)
       loop.trips = facts_.extent[loop.axis.index] / loop.step;
   }
-  double cycles = compute_.outside_cycles(nest, whole) + compute_.packing_cycles(nest, whole);
-  for (size_t pass = 0; pass < passes.size(); ++pass) {
-    cycles += compute_.pass_cycles(pass, passes, nest, whole);
+  double cycles = compute_.outside_cycles(work, nest, whole) + compute_.packing_cycles(nest, whole);
+  for (size_t pass = 0; pass < passes.values.size(); ++pass) {
+    cycles += compute_.pass_cycles(pass, work, nest, whole);
   }
   return bound_us(cycles);
 }

@@ -38,7 +38,6 @@ class CostModel {
   double body_bound_us(const Schedule& schedule);
 
  private:
-  using PassValues = std::vector<std::vector<TileValueId>>;
   struct Rates {
     double norm, loop_start, tile_start, launch_host, launch_threads, l2_gbs, l3_gbs_one, l3_gbs_all,
         gigahertz;
@@ -48,12 +47,28 @@ class CostModel {
     double total() const { return together + packing + starts + combine + launch; }
   };
 
-  const PassValues& pass_values(const std::vector<TileValueId>& keep);
-  const PassValues& online_values();
+  // What is the same on any number of threads.
+  struct Walked {
+    const WalkedPasses* passes = nullptr;  // as what they move counts
+    std::vector<NestLoop> nest;
+    WalkLooks looks;
+    std::vector<double> compute_us;  // by pass of the plain walk; the last one with what is outside
+    double packing_us = 0, starts_us = 0, tasks = 1;
+  };
+  struct KnownWork {
+    const WalkedPasses* passes = nullptr;
+    Schedule schedule;  // the last one that was asked for
+    ComputeCost::Work work;
+  };
+
+  const WalkedPasses& passes_with(const std::vector<TileValueId>& keep);
+  const WalkedPasses& online_passes();
+  const ComputeCost::Work& work_of(const WalkedPasses& passes, const Schedule& schedule);
+  Walked walked(const Schedule& schedule);
   double bound_us(double cycles) const;
   size_t first_walked(size_t pass) const;
   double correction_cycles(const Schedule& schedule) const;
-  Parts parts_on(const Schedule& schedule, int threads);
+  Parts parts_on(const Walked& walked, const Schedule& schedule, int threads) const;
   bool can_share(const Schedule& schedule) const;  // among threads
   double loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
@@ -68,8 +83,9 @@ class CostModel {
   TrafficCost traffic_one_, traffic_all_;
   double usable_l1_;
   int64_t l1_bytes_;
-  std::map<std::vector<TileValueId>, PassValues> pass_values_;
-  PassValues online_values_;
+  std::map<std::vector<TileValueId>, WalkedPasses> passes_;  // by what is kept
+  WalkedPasses online_passes_;
+  KnownWork known_;
 };
 
 }  // namespace tilefuse

@@ -33,19 +33,16 @@ class CallDecomposer {
     while (is_weighed && !chosen_.empty() && give_back(rewritten)) rewritten = rewrite_calls(graph_, chosen_);
     Decomposed result;
     result.calls = int(chosen_.size());
-    for (uint32_t i = 0; i < rewritten.graph.nodes.size(); ++i) {
-      const auto verdict = verdicts_.find(rewritten.origin[i]);
-      if (verdict != verdicts_.end() && !chosen_.contains(verdict->first)) {
-        result.library.emplace(NodeId{i}, verdict->second);
-      }
-    }
+    result.library = library_of(rewritten);
     result.seeds = seeds_of(rewritten);
+    if (is_weighed && !chosen_.empty()) result.partition = std::move(last_);
     result.graph = std::move(rewritten.graph);
     return result;
   }
 
  private:
   void consider(NodeId id);
+  LibraryVerdicts library_of(const RewrittenGraph& rewritten) const;
   std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
   bool give_back(const RewrittenGraph& rewritten);
   std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
@@ -60,6 +57,7 @@ class CallDecomposer {
   std::set<NodeId> chosen_;
   std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
+  Partition last_;                              // of what was rewritten last
 };
 
 // Alone against the library; what may pay in a larger region is chosen for now.
@@ -81,6 +79,18 @@ void CallDecomposer::consider(NodeId id) {
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});
   if (choice_ == ProductChoice::Own || *own < kHopeless * *library) chosen_.insert(id);
   if (count_contractions(*tiles) > 1) several_.insert(id);
+}
+
+// Of the Calls that are left.
+LibraryVerdicts CallDecomposer::library_of(const RewrittenGraph& rewritten) const {
+  LibraryVerdicts library;
+  for (uint32_t i = 0; i < rewritten.graph.nodes.size(); ++i) {
+    const auto verdict = verdicts_.find(rewritten.origin[i]);
+    if (verdict != verdicts_.end() && !chosen_.contains(verdict->first)) {
+      library.emplace(NodeId{i}, verdict->second);
+    }
+  }
+  return library;
 }
 
 std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& rewritten) const {
@@ -156,8 +166,9 @@ bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
   const size_t before = chosen_.size();
   PartitionOptions options = options_;
   options.seeds = seeds_of(rewritten);
-  const Partition parts = partition(rewritten.graph, options, prices_);
-  for (const auto& regions : joined(rewritten, parts)) {
+  options.library = library_of(rewritten);
+  last_ = partition(rewritten.graph, options, prices_);
+  for (const auto& regions : joined(rewritten, last_)) {
     if (regions.empty()) continue;
     const RegionNodes apart = with_calls(rewritten, regions);
     std::vector<NodeId> calls;

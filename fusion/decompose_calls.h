@@ -6,6 +6,7 @@
 // the same; every Call left that has a decomposition and a price is in `library`, with the numbers.
 #pragma once
 #include <map>
+#include <optional>
 
 #include "fusion/partition.h"
 #include "fusion/region_prices.h"
@@ -22,6 +23,7 @@ struct Decomposed {
   LibraryVerdicts library;  // Calls of `graph`
   // Of Calls that make several products: their nodes, to begin as one region.
   std::vector<std::vector<NodeId>> seeds;
+  std::optional<Partition> partition;  // of `graph` with these, where it was weighed last
 };
 
 Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,

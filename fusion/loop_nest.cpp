@@ -20,28 +20,48 @@ double tile_extent(const RegionFacts& facts, const AxisTile& tile) {
 bool varies(const Access& access, AxisId axis) { return access.varies_along(axis); }
 
 // Lines at a distance that divides a page share the sets of a cache: as many times more of it are taken.
-double crowding(const AxisAccess& along, double trips, double run_bytes, const Access& access) {
-  if (along.kind != AxisAccess::Kind::Strided) return 1;
-  const auto distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
-  return std::clamp(double(distance) / run_bytes, 1.0, std::max(1.0, trips));
+struct Spacing {
+  double distance = 0;  // bytes; 0: not lines apart
+  double trips = 1;
+  double crowding(double run_bytes) const {
+    return std::clamp(distance / run_bytes, 1.0, std::max(1.0, trips));
+  }
+};
+
+std::vector<Spacing> spacings(const std::vector<NestLoop>& nest, const Access& access) {
+  std::vector<Spacing> found;
+  found.reserve(nest.size());
+  for (const NestLoop& loop : nest) {
+    const AxisAccess& along = access.along[loop.axis.index];
+    const bool is_strided = along.kind == AxisAccess::Kind::Strided;
+    found.push_back(
+        {is_strided ? double(std::gcd(along.stride * access.element_bytes, kPageBytes)) : 0, loop.trips});
+  }
+  return found;
 }
 
 struct Touched {
   double bytes = 0;  // by the loops from some loop on
   double room = 0;   // that they take in a cache
 };
-Touched footprint(const std::vector<NestLoop>& nest, size_t first, const Access& access) {
-  double elements = 1, contiguous = 1, crowded = 1;
-  for (size_t i = first; i < nest.size(); ++i) {
-    const AxisAccess::Kind kind = access.along[nest[i].axis.index].kind;
-    if (kind == AxisAccess::Kind::Unit) contiguous *= nest[i].trips;
-    if (kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular) elements *= nest[i].trips;
+// By the first loop; at the end, of none.
+std::vector<Touched> footprints(const std::vector<NestLoop>& nest, const Access& access) {
+  std::vector<Touched> found(nest.size() + 1);
+  const std::vector<Spacing> apart = spacings(nest, access);
+  double elements = 1, contiguous = 1;
+  for (size_t first = nest.size() + 1; first-- > 0;) {
+    if (first < nest.size()) {
+      const AxisAccess::Kind kind = access.along[nest[first].axis.index].kind;
+      if (kind == AxisAccess::Kind::Unit) contiguous *= nest[first].trips;
+      if (kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular)
+        elements *= nest[first].trips;
+    }
+    const double run_bytes = std::max(kLineBytes, contiguous * access.element_bytes);
+    double crowded = 1;
+    for (size_t i = first; i < nest.size(); ++i) crowded = std::max(crowded, apart[i].crowding(run_bytes));
+    found[first] = {elements * run_bytes, elements * run_bytes * crowded};
   }
-  const double run_bytes = std::max(kLineBytes, contiguous * access.element_bytes);
-  for (size_t i = first; i < nest.size(); ++i) {
-    crowded = std::max(crowded, crowding(access.along[nest[i].axis.index], nest[i].trips, run_bytes, access));
-  }
-  return {elements * run_bytes, elements * run_bytes * crowded};
+  return found;
 }
 
 }  // namespace
@@ -154,25 +174,29 @@ double executions(const std::vector<NestLoop>& nest, const Schedule& schedule,
   return count * copies;
 }
 
-std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
-                                 const std::vector<const Access*>& accesses, double limit) {
+Footprints::Footprints(const std::vector<NestLoop>& nest, const std::vector<const Access*>& accesses)
+    : accesses_(accesses.size()), room_(nest.size() + 1, 0), missed_(room_.size() * accesses.size()) {
+  for (size_t a = 0; a < accesses.size(); ++a) {
+    const Access* access = accesses[a];
+    const std::vector<Touched> touched = footprints(nest, *access);
+    for (size_t level = 0; level <= nest.size(); ++level) {
+      room_[level] += touched[level].room;
+      size_t outer = level;
+      while (outer > 0 && !varies(*access, nest[outer - 1].axis)) --outer;
+      // Neighbours in a line are read one right after the other.
+      while (outer > 0 && access->along[nest[outer - 1].axis.index].kind == AxisAccess::Kind::Unit) --outer;
+      double bytes = touched[outer].bytes;
+      for (size_t i = 0; i < outer; ++i) bytes *= nest[i].trips;
+      missed_[level * accesses_ + a] = bytes;
+    }
+  }
+}
+
+std::vector<double> Footprints::missed_bytes(double limit) const {
   size_t level = 0;
-  for (; level < nest.size(); ++level) {
-    double together = 0;
-    for (const Access* access : accesses) together += footprint(nest, level, *access).room;
-    if (together <= limit) break;
-  }
-  std::vector<double> missed;
-  for (const Access* access : accesses) {
-    size_t outer = level;
-    while (outer > 0 && !varies(*access, nest[outer - 1].axis)) --outer;
-    // Neighbours in a line are read one right after the other.
-    while (outer > 0 && access->along[nest[outer - 1].axis.index].kind == AxisAccess::Kind::Unit) --outer;
-    double bytes = footprint(nest, outer, *access).bytes;
-    for (size_t i = 0; i < outer; ++i) bytes *= nest[i].trips;
-    missed.push_back(bytes);
-  }
-  return missed;
+  while (level + 1 < room_.size() && room_[level] > limit) ++level;
+  const auto first = missed_.begin() + static_cast<std::ptrdiff_t>(level * accesses_);
+  return {first, first + static_cast<std::ptrdiff_t>(accesses_)};
 }
 
 double scratch_rows(const RegionFacts& facts) {

@@ -32,11 +32,22 @@ double iterations_of(const NestLoop& loop, const Schedule& schedule);
 // vary further in is computed outside. Loops of the lane axis count vectors.
 double executions(const std::vector<NestLoop>& nest, const Schedule& schedule, const std::vector<bool>& axes);
 
-// Bytes that one access brings into a cache of `limit` bytes that all of `accesses` share, over the whole
-// nest: the outermost level of loops whose footprint fits is loaded once; loops around it reload what
-// depends on them. Memory comes in whole lines.
-std::vector<double> missed_bytes(const std::vector<NestLoop>& nest,
-                                 const std::vector<const Access*>& accesses, double limit);
+// What accesses touch from each loop of a nest on, for caches of any size.
+class Footprints {
+ public:
+  Footprints() = default;  // of no accesses
+  Footprints(const std::vector<NestLoop>& nest, const std::vector<const Access*>& accesses);
+
+  // Bytes that each access brings into a cache of `limit` bytes that all of them share, over the whole nest:
+  // the outermost level of loops whose footprint fits is loaded once; loops around it reload what depends on
+  // them. Memory comes in whole lines.
+  std::vector<double> missed_bytes(double limit) const;
+
+ private:
+  size_t accesses_ = 0;
+  std::vector<double> room_;    // that all take in a cache, by the first loop
+  std::vector<double> missed_;  // by the first loop that fits, then by access
+};
 
 // Rows of the innermost reduced axis that are added to accumulators in scratch side by side.
 double scratch_rows(const RegionFacts& facts);

@@ -66,6 +66,10 @@ class Partitioner {
   using Pair = std::pair<uint32_t, uint32_t>;
   static Pair key(GroupId a, GroupId b) { return std::minmax(a.index, b.index); }
 
+  struct Joined {  // two groups that are to become one region
+    double fused_us = 0;
+    bool is_solved = false;  // the price is the solver's
+  };
   struct Joint {  // groups that are to become one region
     std::vector<GroupId> parts;
     double fused_us = 0, apart_us = 0;
@@ -75,7 +79,7 @@ class Partitioner {
   double solved_cost(GroupId group);
   GroupKind kind(GroupId group);
   std::optional<FusionRefusal> try_merge(GroupId first, GroupId second);
-  std::optional<FusionRefusal> judge(GroupId first, GroupId second, double& fused_us);
+  std::optional<FusionRefusal> judge(GroupId first, GroupId second, Joined& fused);
   bool extends_chain(GroupId first, GroupId second);
   double most_saved_us(const std::vector<GroupId>& parts) const;
   std::optional<Joint> weigh(const std::vector<GroupId>& parts);
@@ -148,7 +152,7 @@ bool Partitioner::extends_chain(GroupId first, GroupId second) {
          (is_chain_[second.index] && kind(first) == GroupKind::Maps);
 }
 
-std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, double& fused_us) {
+std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, Joined& fused) {
   const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
   nodes_examined_ += nodes;
   if (nodes > options_.max_region_nodes) return RegionTooLarge{nodes, options_.max_region_nodes};
@@ -172,21 +176,22 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, d
   }
   const Result<double> price = prices_.of(*tiles);
   if (!price) return NotSchedulable{price.unsupported().reason};
-  fused_us = *price;
+  fused = {*price, is_solved};
   // A share of the smaller one: the launch of a small map counts beside a region of any size.
   const double margin_us = kMarginShare * std::min(first_us, second_us) + kMarginUs;
-  if (fused_us > apart_us - margin_us) return NoGain{apart_us, fused_us};
+  if (*price > apart_us - margin_us) return NoGain{apart_us, *price};
   return std::nullopt;
 }
 
 std::optional<FusionRefusal> Partitioner::try_merge(GroupId first, GroupId second) {
   if (options_.fuse_limit >= 0 && merges_ >= options_.fuse_limit)
     return FuseLimitReached{options_.fuse_limit};
-  double fused_us = 0;
-  if (auto refusal = judge(first, second, fused_us)) return refusal;
+  Joined fused;
+  if (auto refusal = judge(first, second, fused)) return refusal;
   const double apart_us = apart_us_[first.index] + apart_us_[second.index];
   absorb(first, second);
-  cost_[first.index] = fused_us;
+  cost_[first.index] = fused.fused_us;
+  if (fused.is_solved) solved_cost_[first.index] = fused.fused_us;
   apart_us_[first.index] = apart_us;
   ++merges_;
   return std::nullopt;
@@ -389,9 +394,9 @@ FusionRefusal Partitioner::reason(NodeId producer, NodeId consumer) {
   const auto known = refused_.find(key(first, second));
   if (known != refused_.end()) return known->second;
   // Not asked while merging (too many siblings lie between): ask now.
-  double fused_us = 0;
-  if (auto refusal = judge(first, second, fused_us)) return *refusal;
-  return NoGain{cost(first) + cost(second), fused_us};
+  Joined fused;
+  if (auto refusal = judge(first, second, fused)) return *refusal;
+  return NoGain{cost(first) + cost(second), fused.fused_us};
 }
 
 std::vector<UnfusedEdge> Partitioner::unfused_edges() {

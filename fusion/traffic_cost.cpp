@@ -146,17 +146,34 @@ double TrafficCost::touched_bytes(const Access& access, const Schedule& schedule
   return elements * std::max(kLineBytes, contiguous * access.element_bytes);
 }
 
-std::vector<double> TrafficCost::windows(const std::vector<std::vector<TileValueId>>& passes,
-                                         const Schedule& schedule) const {
+WalkedPasses TrafficCost::walked(std::vector<std::vector<TileValueId>> values,
+                                 const Structure& structure) const {
+  WalkedPasses passes{std::move(values), {}};
+  for (size_t pass = 0; pass < passes.values.size(); ++pass) {
+    passes.accesses.push_back(accesses_of_pass(pass, passes.values, structure));
+  }
+  return passes;
+}
+
+WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
+                             const Schedule& schedule) const {
   double kept = 0;
   for (TileValueId value : schedule.keep) kept += scratch_bytes(value, schedule);
-  std::vector<double> windows(passes.size(), kept);
-  for (size_t pass = 0; pass < passes.size(); ++pass) {
-    for (const Access* access : accesses_of_pass(pass, passes, facts_.nest(schedule))) {
-      windows[pass] += touched_bytes(*access, schedule);
+  WalkLooks looks{std::vector<double>(passes.values.size(), kept), {}, nest};
+  std::erase_if(looks.single_rows,
+                [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
+  const bool packs = packs_panels(facts_.structure, schedule);
+  for (size_t pass = 0; pass < passes.accesses.size(); ++pass) {
+    PassLooks& found = looks.passes.emplace_back();
+    for (const Access* access : passes.accesses[pass]) {
+      looks.windows[pass] += touched_bytes(*access, schedule);
+      const bool is_turned = access->load && !packs && is_staged(*access->load, schedule);
+      (is_turned ? found.turned : found.accesses).push_back(access);
     }
+    found.panels = read_from_panels(found.accesses, schedule);
+    found.footprints = Footprints(nest, found.accesses);
   }
-  return windows;
+  return looks;
 }
 
 // Of what a pass reads again, the share that is still in a cache. Between two looks at an element lie the
@@ -235,9 +252,9 @@ bool TrafficCost::moves(const Access& access, size_t level, const Schedule& sche
   return static_cast<MemoryLevel>(level) < (is_scratch ? own_home_ : home_);
 }
 
-// A panel fits L2.
+// A panel fits L2, but for those of a constant, which come from memory.
 bool TrafficCost::misses(const Access& access, size_t level, const Schedule& schedule) const {
-  const bool is_panel = access.load && is_staged(*access.load, schedule);
+  const bool is_panel = access.load && !access.is_packed_once && is_staged(*access.load, schedule);
   return moves(access, level, schedule) && !(is_panel && level > 0);
 }
 
@@ -267,33 +284,24 @@ std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& ac
   return panels;
 }
 
-Traffic TrafficCost::pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                                  const std::vector<NestLoop>& nest, const Schedule& schedule,
-                                  const std::vector<double>& windows) const {
-  std::vector<NestLoop> single_rows = nest;  // the walk of one row; rows side by side are priced by table
-  std::erase_if(single_rows,
-                [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
-  std::vector<const Access*> accesses = accesses_of_pass(pass, passes, facts_.nest(schedule));
+Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
+                                  const Schedule& schedule) const {
+  const PassLooks& look = looks.passes[pass];
   Traffic traffic;
   Moved moved;
-  std::erase_if(accesses, [&](const Access* access) {
-    const bool turned =
-        access->load && is_staged(*access->load, schedule) && !packs_panels(facts_.structure, schedule);
-    if (turned) add_turned(*access, schedule, traffic, moved);
-    return turned;
-  });
-  const std::vector<Access> panels = read_from_panels(accesses, schedule);
+  for (const Access* access : look.turned) add_turned(*access, schedule, traffic, moved);
   for (size_t level = 0; level < 3; ++level) {
-    const std::vector<double> missed = missed_bytes(nest, accesses, usable_.at(level));
-    for (size_t i = 0; i < accesses.size(); ++i) {
-      if (!misses(*accesses[i], level, schedule)) continue;
+    const std::vector<double> missed = look.footprints.missed_bytes(usable_.at(level));
+    for (size_t i = 0; i < look.accesses.size(); ++i) {
+      const Access& access = *look.accesses[i];
+      if (!misses(access, level, schedule)) continue;
       const double bytes =
-          missed[i] * (1 - found_again(*accesses[i], pass, passes, windows, usable_.at(level)));
+          missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       if (level == 0) traffic.l2_bytes += bytes;
       if (level == 1)
-        traffic.l3_bytes += bytes * piece_factor(*accesses[i], memory_walk(single_rows, *accesses[i]));
-      if (level == 2) add_dram(*accesses[i], bytes, single_rows, schedule, moved);
+        traffic.l3_bytes += bytes * piece_factor(access, memory_walk(looks.single_rows, access));
+      if (level == 2) add_dram(access, bytes, looks.single_rows, schedule, moved);
     }
   }
   traffic.dram_ns = dram_ns(moved, schedule);
@@ -317,6 +325,7 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
   if (!packs_panels(facts_.structure, schedule)) return traffic;
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
+    if (access.is_packed_once) continue;
     double bytes = access.element_bytes;
     for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
       bytes *= access.varies_along(AxisId{a}) ? facts_.extent[a] : 1;
@@ -348,15 +357,14 @@ double TrafficCost::spilled_bytes(const Schedule& schedule) const {
   return bytes;
 }
 
-std::vector<Traffic> TrafficCost::passes(const std::vector<std::vector<TileValueId>>& passes,
-                                         const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  const std::vector<double> touched = windows(passes, schedule);
-  const double spilled =
-      *std::max_element(touched.begin(), touched.end()) <= usable_[0] ? 0 : spilled_bytes(schedule);
+std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkLooks& looks,
+                                         const Schedule& schedule) const {
+  const double widest = *std::max_element(looks.windows.begin(), looks.windows.end());
+  const double spilled = widest <= usable_[0] ? 0 : spilled_bytes(schedule);
   std::vector<Traffic> result;
-  result.reserve(passes.size());
-  for (size_t pass = 0; pass < passes.size(); ++pass) {
-    result.push_back(pass_traffic(pass, passes, nest, schedule, touched));
+  result.reserve(passes.values.size());
+  for (size_t pass = 0; pass < passes.values.size(); ++pass) {
+    result.push_back(pass_traffic(pass, passes, looks, schedule));
     result.back().l2_bytes += spilled;
   }
   return result;

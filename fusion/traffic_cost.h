@@ -18,14 +18,34 @@ struct Traffic {
   double dram_ns = 0;   // of all threads together
 };
 
+// The passes of a walk: what each computes, and its loads and stores.
+struct WalkedPasses {
+  std::vector<std::vector<TileValueId>> values;
+  std::vector<std::vector<const Access*>> accesses;
+};
+
+// What a schedule's passes do to any cache, whatever the number of threads.
+struct PassLooks {
+  std::vector<const Access*> turned;
+  std::vector<Access> panels;           // of what is staged
+  std::vector<const Access*> accesses;  // the others, pointing at their panels
+  Footprints footprints;                // of these
+};
+struct WalkLooks {
+  std::vector<double> windows;  // bytes that each pass touches for one block of rows
+  std::vector<PassLooks> passes;
+  std::vector<NestLoop> single_rows;  // the walk of one row; rows side by side are priced by table
+};
+
 class TrafficCost {
  public:
   TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);
 
-  std::vector<Traffic> passes(const std::vector<std::vector<TileValueId>>& passes,
-                              const std::vector<NestLoop>& nest, const Schedule& schedule) const;
-  // Bytes that each pass touches for one element of the parallel axes (one block of rows).
-  std::vector<double> windows(const std::vector<std::vector<TileValueId>>& passes,
+  WalkedPasses walked(std::vector<std::vector<TileValueId>> values, const Structure& structure) const;
+  WalkLooks looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
+                  const Schedule& schedule) const;
+  // looks: of these passes.
+  std::vector<Traffic> passes(const WalkedPasses& passes, const WalkLooks& looks,
                               const Schedule& schedule) const;
   // What filling the panels of a contraction moves.
   Traffic packing(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
@@ -49,9 +69,8 @@ class TrafficCost {
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
-  Traffic pass_traffic(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
-                       const std::vector<NestLoop>& nest, const Schedule& schedule,
-                       const std::vector<double>& windows) const;
+  Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
+                       const Schedule& schedule) const;
   double spilled_bytes(const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;

@@ -77,8 +77,9 @@ TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
   std::vector<const Access*> accesses;
   for (const Access& access : facts.accesses) accesses.push_back(&access);
   const double image = 256 * 1024 * 4, row = 1024 * 4;
-  EXPECT_THAT(missed_bytes(nest, accesses, 16 << 10), testing::ElementsAre(image, row, image));  // a row fits
-  EXPECT_THAT(missed_bytes(nest, accesses, 1 << 10), testing::ElementsAre(image, 256 * row, image));
+  const Footprints footprints(nest, accesses);
+  EXPECT_THAT(footprints.missed_bytes(16 << 10), testing::ElementsAre(image, row, image));  // a row fits
+  EXPECT_THAT(footprints.missed_bytes(1 << 10), testing::ElementsAre(image, 256 * row, image));
 }
 
 TEST(LoopNest, sees_where_a_walk_jumps) {
@@ -116,7 +117,9 @@ TEST(CostModel, counts_the_instructions_of_a_sum) {
     return 64 * 0.5 * (target.rate("latency.reduce") + adds / target.rate("chain.add_f32"));
   };
   const double counting = 0.5 * vectors;  // half a cycle an iteration
-  const auto cycles = [&] { return compute.pass_cycles(0, passes, loop_nest(facts, schedule), schedule); };
+  const auto cycles = [&] {
+    return compute.pass_cycles(0, compute.work_of(passes, schedule), loop_nest(facts, schedule), schedule);
+  };
   EXPECT_NEAR(cycles(), vectors / target.rate("chain.add_f32") + counting, 1e-6);  // one chain
   EXPECT_NEAR(compute.horizontal_cycles(schedule), horizontal(0), 1e-6);
   schedule.unroll = 4;
@@ -138,7 +141,8 @@ TEST(CostModel, counts_elements_that_lie_apart) {
     schedule.unroll = unroll;
     schedule.lane_axis = AxisId{1};
     schedule.grid = {{AxisId{0}, 0}, {AxisId{1}, 0}};
-    return ComputeCost(graph, target, facts).outside_cycles(loop_nest(facts, schedule), schedule);
+    const ComputeCost compute(graph, target, facts);
+    return compute.outside_cycles(compute.work_of({{}}, schedule), loop_nest(facts, schedule), schedule);
   };
   const double elements = 64 * 64, stores = elements / 16 / target.rate("rate.store");
   EXPECT_NEAR(cycles_of("100", 1), elements * target.rate("clk_per_element.strided_load") + stores, 1e-6);
