@@ -248,6 +248,11 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
   return is_zero(load.fill) ? loaded : call("select", {mask, loaded, fill});
 }
 
+// Where several multiplications use a vector, compilers would rather load it for each.
+Code LaunchLowering::shared_by_rows(Code loaded) const {
+  return copies_.rows > 1 ? call("in_register", {std::move(loaded)}) : loaded;
+}
+
 Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   const TileValue& v = graph_[id];
   const DType compute = info(v.dtype).compute;
@@ -261,7 +266,7 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   Address from;
   if (const auto staged = staged_rows_.find(id); staged != staged_rows_.end()) {
     from = scratch_address(staged->second, depth);
-    if (staged->second.holds_vector) return {call("load", {from.pointer}), depth, true};  // whole vectors
+    if (staged->second.holds_vector) return {shared_by_rows(call("load", {from.pointer})), depth, true};
   } else {
     const Buffer& buffer = graph_[load.buffer];
     from = address({buffer_pointer(load.buffer), buffer.name, at_copy(load.offset), &load.gathered, depth},
@@ -271,8 +276,7 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   if (is_vector && in_pairs()) return load_pair(id, load, depth);
   Code code =
       lane_guards.empty() ? plain_load(from, is_vector) : guarded_lanes(load, v.dtype, from, lane_guards);
-  // Several multiplications use it; compilers would rather load it for each.
-  if (is_vector && facts_.columns > 1) code = call("in_register", {code});
+  if (is_vector && facts_.columns > 1) code = shared_by_rows(std::move(code));
   if (!scalar_guards.empty()) {
     Code fill = literal(load.fill, compute);
     if (is_vector) fill = call("splat", {fill}, {v.dtype});

@@ -25,8 +25,12 @@ namespace tilefuse {
 // A loaded shared object; it stays loaded while a copy of this lives.
 class Module {
  public:
-  Module(std::shared_ptr<void> handle, bool from_cache, double build_ms)
-      : handle_(std::move(handle)), from_cache_(from_cache), build_ms_(build_ms) {}
+  // `suffix`: of the names in the shared object, where other kernels are in it, too (joined_sources.h).
+  Module(std::shared_ptr<void> handle, bool from_cache, double build_ms, std::string suffix = "")
+      : handle_(std::move(handle)),
+        from_cache_(from_cache),
+        build_ms_(build_ms),
+        suffix_(std::move(suffix)) {}
 
   void* symbol(const std::string& name) const;  // null: it has none of that name
   bool from_cache() const { return from_cache_; }
@@ -36,12 +40,14 @@ class Module {
   std::shared_ptr<void> handle_;
   bool from_cache_;
   double build_ms_;
+  std::string suffix_;
 };
 
 struct BuildOptions {
   bool eager_numerics = false;
   std::optional<std::vector<std::string>> instructions = {};  // absent: all that this processor has
   std::chrono::milliseconds limit = std::chrono::minutes(2);  // for one compilation
+  bool together = false;  // build_all may compile several sources at once: not for objects that are shipped
 };
 
 Result<Module> build(const std::string& source, const Toolchain& toolchain, const BuildOptions& options,

@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 
 #include "codegen/cpu_features.h"
+#include "codegen/joined_sources.h"
 #include "codegen/module.h"
 #include "codegen/process.h"
 #include "codegen/runtime/cpu_runtime.h"
@@ -324,6 +326,74 @@ TEST_F(ToolchainTest, builds_many_in_parallel_in_their_order_and_reports_each) {
     }
   }
   EXPECT_TRUE(build_all({}, found(kept), {}, kept, 2).empty());
+}
+// Compiled at once, the same names in all of them; one that does not compile costs the others nothing.
+TEST_F(ToolchainTest, builds_kernels_together_and_finds_each_of_them_again) {
+  const auto value = [](int lanes, int number) {
+    return "#define TILEFUSE_LANES " + std::to_string(lanes) + "\n#include \"tilefuse_cpu.h\"\n" +
+           "extern \"C\" float value(const float* x) {\n  return x[" + std::to_string(number) + "];\n}\n";
+  };
+  std::vector<std::string> sources;
+  for (int i = 0; i < 7; ++i) sources.push_back(value(i == 5 ? 8 : 16, i));
+  const float numbers[] = {10, 11, 12, 13, 14, 15, 16};
+  const auto expect_all = [&](const std::vector<Result<Module>>& modules, bool from_cache) {
+    ASSERT_EQ(modules.size(), sources.size());
+    for (size_t i = 0; i < 7; ++i) {
+      ASSERT_TRUE(modules[i]) << modules[i].unsupported().reason;
+      EXPECT_EQ(modules[i]->from_cache(), from_cache);
+      EXPECT_EQ(reinterpret_cast<float (*)(const float*)>(modules[i]->symbol("value"))(numbers), numbers[i]);
+    }
+  };
+  const BuildOptions together{.together = true};
+  KernelCache kept = cache();
+  expect_all(build_all(sources, found(kept), together, kept, 1), false);
+  expect_all(build_all(sources, found(kept), together, kept, 1), true);
+  const Result<Module> third = build(sources[2], found(kept), {}, kept);
+  ASSERT_TRUE(third);
+  EXPECT_TRUE(third->from_cache());
+  EXPECT_TRUE(build_object(sources[2], found(kept), {}, kept));
+
+  KernelCache none("", 0);
+  sources.push_back("#define TILEFUSE_LANES 16\n#include \"tilefuse_cpu.h\"\nthis is not C++\n");
+  const auto modules = build_all(sources, found(none), together, none, 2);
+  for (size_t i = 0; i < 7; ++i) EXPECT_TRUE(modules[i]);
+  EXPECT_THAT(modules[7].unsupported().reason, HasSubstr("cannot compile a kernel"));
+}
+TEST(JoinedSources, holds_every_source_once_with_others_that_begin_alike) {
+  std::vector<std::string> sources;
+  for (int i = 0; i < 30; ++i) {
+    sources.push_back("#define TILEFUSE_LANES " + std::string(i % 5 == 0 ? "8" : "16") +
+                      "\n#include \"tilefuse_cpu.h\"\nextern \"C\" void f(int) {}\n" +
+                      std::string(size_t(100 * (i % 7)), ' '));
+  }
+  sources.emplace_back("extern \"C\" void f() {}\n");  // without the runtime: alone
+  sources.emplace_back("extern \"C\" void g() {}\n");
+  for (const int jobs : {1, 2, 8, 64}) {
+    const auto groups = groups_to_join(sources, jobs);
+    EXPECT_GE(groups.size(), std::min<size_t>(size_t(jobs), sources.size()));
+    std::vector<size_t> all;
+    for (const std::vector<size_t>& group : groups) {
+      all.insert(all.end(), group.begin(), group.end());
+      for (const size_t member : group) {
+        EXPECT_EQ(sources[member].substr(0, 26), sources[group.front()].substr(0, 26));
+        EXPECT_TRUE(group.size() == 1 || member < 30);
+      }
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<size_t> each(sources.size());
+    std::iota(each.begin(), each.end(), size_t{0});
+    EXPECT_EQ(all, each);
+  }
+}
+TEST(JoinedSources, tells_names_of_sources_apart) {
+  const std::vector<std::string> sources = {
+      "#include \"tilefuse_cpu.h\"\n\nextern \"C\" void f(int) {}\nextern \"C\" void f_sum(int) {}\n",
+      "#include \"tilefuse_cpu.h\"\n\nextern \"C\" void f(int) {}\n"};
+  const JoinedSource joined = join_sources(sources, {0, 1});
+  EXPECT_EQ(joined.text,
+            "#include \"tilefuse_cpu.h\"\n\nextern \"C\" void f_0(int) {}\nextern \"C\" void "
+            "f_sum_0(int) {}\n\nextern \"C\" void f_1(int) {}\n");
+  EXPECT_EQ(joined.suffixes, (std::vector<std::string>{"_0", "_1"}));
 }
 // What a kernel does not name is left out of its text; nothing that it needs is.
 TEST_F(ToolchainTest, every_function_of_the_runtime_compiles_with_what_it_needs_alone) {
