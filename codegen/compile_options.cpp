@@ -80,6 +80,7 @@ const std::array kRows = {
     Row{"numerics", [](auto& o, const auto& n, const auto& v) { o.eager_numerics = is_eager(n, v); }},
     Row{"strict", [](auto& o, const auto& n, const auto& v) { o.strict = truth(n, v); }},
     Row{"tune", [](auto& o, const auto& n, const auto& v) { o.tune = whole_number(n, v, 0, kMaxTune); }},
+    Row{"freeze", [](auto& o, const auto& n, const auto& v) { o.freeze = truth(n, v); }},
     Row{"fuse_limit", [](auto& o, const auto& n, const auto& v) { o.fuse_limit = whole_number(n, v, -1, kMaxMerges); }},
     Row{"cache_dir", [](auto& o, const auto& n, const auto& v) { o.cache_dir = text(n, v); }},
     Row{"cxx", [](auto& o, const auto& n, const auto& v) { o.cxx = text(n, v); }},
@@ -119,10 +120,10 @@ CompileOptions parse_compile_options(std::string_view json, const EnvironmentOpt
 }
 
 std::string cache_key_text(const CompileOptions& options) {
-  Json key = {{"threads", options.threads},       {"target", options.target},
-              {"eager", options.eager_numerics},  {"tune", options.tune},
-              {"fuse_limit", options.fuse_limit}, {"cxx", options.cxx},
-              {"products", int(options.products)}};
+  Json key = {{"threads", options.threads},        {"target", options.target},
+              {"eager", options.eager_numerics},   {"tune", options.tune},
+              {"fuse_limit", options.fuse_limit},  {"cxx", options.cxx},
+              {"products", int(options.products)}, {"freeze", options.freeze}};
   for (const auto& [region, pins] : options.pins) key["pins"][region] = pins.decisions;
   return key.dump();
 }

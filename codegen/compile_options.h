@@ -19,6 +19,7 @@ struct CompileOptions {
   bool eager_numerics = false;  // "numerics": "fast" or "eager"
   bool strict = false;          // a region that would fall back is a UserError
   int tune = 0;                 // compile and time the best n schedules of a region
+  bool freeze = false;          // parameters are constants
   int fuse_limit = -1;          // stop after so many merges; -1: no limit
   std::string cache_dir;        // empty: the user's
   int64_t cache_limit_mb = 2048;

@@ -80,11 +80,13 @@ class Writer {
         [](const FrameworkHome& h) { return Json{"framework", ids(h.may_share)}; },
         [&](const AliasHome& h) { return Json{"alias", h.base.index, expr(h.offset)}; });
   }
+  Json launch(const Launch& l) { return {l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us}; }
   Json write(const CompiledRegion& region) {
     const RegionProgram& program = region.program;
-    Json launches = Json::array(), workspaces = Json::array();
-    for (const Launch& l : program.launches) {
-      launches.push_back({l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us});
+    Json launches = Json::array(), workspaces = Json::array(), packs = Json::array();
+    for (const Launch& l : program.launches) launches.push_back(launch(l));
+    for (const Pack& p : program.packs) {
+      packs.push_back({launch(p.launch), p.input, p.position, info(p.dtype).name, p.elements, p.layout});
     }
     for (const Workspace& w : program.workspaces)
       workspaces.push_back({info(w.dtype).name, expr(w.elements)});
@@ -96,6 +98,7 @@ class Writer {
             {"source", program.source},
             {"launches", launches},
             {"workspaces", workspaces},
+            {"packs", packs},
             {"sizes", exprs(program.sizes)},
             {"checks", program.checks_indices},
             {"refusal", region.refusal},
@@ -215,6 +218,7 @@ class Reader {
     if (kind == "block") return BlockHome{};
     return FrameworkHome{ids(json.at(1))};
   }
+  Launch launch(const Json& l) const { return {l.at(0), expr(l.at(1)), expr(l.at(2)), l.at(3)}; }
   CompiledRegion read_region(const Json& json) const {
     CompiledRegion region{
         json.at("name"),    json.at("hash"),    specs(json.at("inputs")), specs(json.at("outputs")), {},
@@ -223,8 +227,10 @@ class Reader {
     region.program.source = json.at("source");
     region.program.sizes = exprs(json.at("sizes"));
     region.program.checks_indices = json.at("checks");
-    for (const Json& l : json.at("launches")) {
-      region.program.launches.push_back({l.at(0), expr(l.at(1)), expr(l.at(2)), l.at(3)});
+    for (const Json& l : json.at("launches")) region.program.launches.push_back(launch(l));
+    for (const Json& p : json.value("packs", Json::array())) {
+      region.program.packs.push_back({launch(p.at(0)), whole<int>(p.at(1)), whole<int>(p.at(2)),
+                                      dtype(p.at(3)), whole<int64_t>(p.at(4)), p.at(5)});
     }
     for (const Json& w : json.at("workspaces"))
       region.program.workspaces.push_back({dtype(w.at(0)), expr(w.at(1))});

@@ -17,6 +17,7 @@
 //   chains       lower_chain.cpp      nests one after the other inside a task
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
+//   packs        lower_pack.cpp       panels of constants, packed by a kernel of their own
 #pragma once
 #include <array>
 #include <functional>
@@ -50,6 +51,7 @@ struct LoweringFacts {
   std::optional<AxisId> column_axis;  // of which `columns` go side by side, around the rows
   int columns = 1;
   bool lanes_are_parallel = false;
+  int first_pack = 0;                      // number of the first operand that is packed once
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
   const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
 };
@@ -58,6 +60,7 @@ enum class LaunchPart : uint8_t {
   Whole,    // the region in one launch
   Partial,  // reductions of one part of the outermost reduced axis, into workspaces
   Combine,  // the parts, in order, and what follows them
+  Pack,     // the panels of a constant, for all calls
 };
 
 LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule);  // of plain walks
@@ -264,6 +267,7 @@ class LaunchLowering {
   Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
   Code buffer_pointer(BufferId buffer);
   Code plain_load(const Address& address, bool is_vector);
+  Code shared_by_rows(Code loaded) const;
   void emit_store(const TileStore& store, const Computed& value);
   struct StoreStyle {
     DType dtype = DType::F32;
@@ -314,6 +318,10 @@ class LaunchLowering {
   void fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next);
   void copy_vector(const StagedLoad& staged, const ScratchRow& row);
   ScratchRow panel_row(const StagedLoad& staged);
+  Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
+  ScratchRow packed_row(const StagedLoad& staged);
+  void find_panel(const StagedLoad& staged);
+  Code pack_pointer(const StagedLoad& staged);
 
   const LoweringFacts& facts_;
   const TileGraph& graph_;

@@ -188,7 +188,7 @@ void LaunchLowering::bind_grid() {
 
 void LaunchLowering::parallel_loops(size_t next) {
   const std::vector<AxisId> order = loop_order();
-  if (next == order.size()) return inside_parallel();
+  if (next == order.size()) return part_ == LaunchPart::Pack ? void() : inside_parallel();
   const AxisId axis = order[next];
   const bool opens_lanes = axis == schedule_.lane_axis;
   if (opens_lanes && schedule_.accumulate_in_scratch && part_ != LaunchPart::Combine) {

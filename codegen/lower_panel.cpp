@@ -22,29 +22,40 @@ std::vector<AxisId> LaunchLowering::loop_order() const {
 }
 
 // Row-major over the reduced axes of the load, each row the vectors of one iteration; the axis that is turned
-// is whole blocks long.
-LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
+// is whole blocks long. Returns the number of rows, and adds to the offset.
+Expr LaunchLowering::panel_rows(const StagedLoad& staged, Expr& offset) const {
   const TileValue& v = graph_[staged.load];
-  ScratchRow row;
-  row.dtype = info(v.dtype).compute;
-  row.name = name_of(staged.load) + "_panel";
-  row.holds_vector = true;
-  Expr length = int64_t{schedule_.lanes} * schedule_.unroll;
+  const int64_t row = int64_t{schedule_.lanes} * schedule_.unroll;
+  Expr rows = 1;
   for (size_t i = v.axes.size(); i-- > 0;) {
     const AxisId axis = v.axes[i];
     if (!structure_.is_reduced(axis)) continue;
-    row.offset = row.offset + Expr::index(static_cast<int>(axis.index)) * length;
+    offset = offset + Expr::index(static_cast<int>(axis.index)) * rows * row;
     const int64_t multiple = axis == staged.contiguous ? schedule_.lanes : 1;
-    length = length * simplify(ceildiv(scratch_length(axis), multiple) * multiple);
+    rows = rows * simplify(ceildiv(scratch_length(axis), multiple) * multiple);
   }
-  row.pointer = scratch_pointer(row.name, row.dtype, length);
+  return rows;
+}
+
+LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
+  ScratchRow row;
+  row.dtype = info(graph_[staged.load].dtype).compute;
+  row.name = name_of(staged.load) + "_panel";
+  row.holds_vector = true;
+  const Expr rows = panel_rows(staged, row.offset);
+  row.pointer = scratch_pointer(row.name, row.dtype, rows * (int64_t{schedule_.lanes} * schedule_.unroll));
   return row;
 }
 
 // In each iteration of the loop over lanes.
 void LaunchLowering::fill_panels() {
   for (const StagedLoad& staged : schedule_.staged) {
-    if (!staged_rows_.contains(staged.load)) staged_rows_.emplace(staged.load, panel_row(staged));
+    const bool is_kept = is_packed_once(graph_, structure_, staged.load);
+    if (!staged_rows_.contains(staged.load)) {
+      staged_rows_.emplace(staged.load, is_kept ? packed_row(staged) : panel_row(staged));
+    }
+    if (is_kept) find_panel(staged);
+    if (is_kept && part_ != LaunchPart::Pack) continue;
     fill_panel(staged, staged_rows_.at(staged.load), 0);
     scopes_.blank();
   }

@@ -5,11 +5,13 @@
 
 #include "codegen/inline_values.h"
 #include "codegen/launch_lowering.h"
+#include "codegen/lower_pack.h"
 #include "codegen/name_values.h"
 #include "codegen/spell_reduce.h"
 #include "core/match.h"
 #include "core/result.h"
 #include "fusion/lane_pairs.h"
+#include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -192,7 +194,9 @@ class ProgramLowering {
 
  private:
   void set_facts(const LoweringFacts& facts);
+  Launch lower(const LoweringFacts& facts, LaunchPart part, const std::string& suffix);
   void add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix);
+  void add_packs(const LoweringFacts& facts);
   void add_launches(const LoweringFacts& walk, const LoweringFacts& merge);
   void lower_online();
   void lower_chain();
@@ -208,22 +212,43 @@ void ProgramLowering::set_facts(const LoweringFacts& facts) {
   for (const std::string& symbol : facts.symbols) program_.launches.sizes.push_back(Expr::symbol(symbol));
 }
 
-void ProgramLowering::add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix) {
+Launch ProgramLowering::lower(const LoweringFacts& facts, LaunchPart part, const std::string& suffix) {
   LaunchLowering lowering(facts, part, to_function_name(graph_.name + suffix));
   lowering.run();
   Kernel kernel = lowering.take_kernel();
-  kernel.header = {"fused     " + fused_ops(graph_), "schedule  " + schedule_line(schedule_, graph_),
+  const std::string ops = part == LaunchPart::Pack ? "pack" : fused_ops(graph_);
+  kernel.header = {"fused     " + ops, "schedule  " + schedule_line(facts.schedule, graph_),
                    "target    " + schedule_.target};
   verify(kernel, "lower_to_kernel");
   kernel = name_values(inline_values(std::move(kernel)));
   verify(kernel, "name_values");
   const double share = schedule_.cost_us / std::max(1.0, typical(lowering.tiles()));
-  program_.launches.launches.push_back({.symbol = kernel.name,
-                                        .tiles = lowering.tiles(),
-                                        .scratch_bytes = lowering.scratch_bytes(),
-                                        .tile_us = schedule_.cost_us > 0 ? share : 1.0});
+  Launch launch{.symbol = kernel.name,
+                .tiles = lowering.tiles(),
+                .scratch_bytes = lowering.scratch_bytes(),
+                .tile_us = schedule_.cost_us > 0 ? share : 1.0};
   program_.launches.checks_indices |= lowering.checks_indices();
   program_.kernels.push_back(std::move(kernel));
+  return launch;
+}
+
+void ProgramLowering::add_launch(const LoweringFacts& facts, LaunchPart part, const std::string& suffix) {
+  program_.launches.launches.push_back(lower(facts, part, suffix));
+}
+
+// Each operand that is packed once, by a kernel of its own.
+void ProgramLowering::add_packs(const LoweringFacts& facts) {
+  if (!packs_panels(facts.structure, schedule_)) return;
+  for (const StagedLoad& staged : schedule_.staged) {
+    if (!is_packed_once(graph_, facts.structure, staged.load)) continue;
+    const Schedule schedule = pack_schedule(graph_, facts.structure, schedule_, staged);
+    LoweringFacts packing = collect_lowering_facts(graph_, schedule);
+    packing.first_pack = static_cast<int>(program_.launches.packs.size());
+    Pack pack = pack_of(graph_, facts.structure, schedule);
+    pack.position = static_cast<int>(graph_.buffers.size() + facts.workspaces.size()) + packing.first_pack;
+    pack.launch = lower(packing, LaunchPart::Pack, "_pack_" + graph_[staged.load].name);
+    program_.launches.packs.push_back(std::move(pack));
+  }
 }
 
 void ProgramLowering::add_launches(const LoweringFacts& walk, const LoweringFacts& merge) {
@@ -267,6 +292,7 @@ KernelProgram ProgramLowering::run() {
     lower_online();
   } else {
     const LoweringFacts facts = collect_lowering_facts(graph_, schedule_);
+    add_packs(facts);
     add_launches(facts, facts);
   }
   return std::move(program_);

@@ -11,6 +11,7 @@
 #include "codegen/report.h"
 #include "codegen/tune.h"
 #include "core/canonicalize.h"
+#include "core/constants.h"
 #include "core/import/import_graph.h"
 #include "core/import/size_hints.h"
 #include "core/structural_hash.h"
@@ -54,14 +55,16 @@ LoweringOptions lowering_options(const CompileOptions& options, const std::strin
   return result;
 }
 
-void take_in_products(Planned& planned, const CompileOptions& options, PartitionOptions& partitioning,
-                      RegionPrices& prices) {
+// What the graph becomes with its products, if that is known already.
+std::optional<Partition> take_in_products(Planned& planned, const CompileOptions& options,
+                                          PartitionOptions& partitioning, RegionPrices& prices) {
   Decomposed decomposed = planned.times.measure(
       "products", [&] { return decompose_calls(planned.graph, options.products, partitioning, prices); });
   planned.graph = std::move(decomposed.graph);
   planned.products = decomposed.calls;
   partitioning.library = std::move(decomposed.library);
   partitioning.seeds = std::move(decomposed.seeds);
+  return std::move(decomposed.partition);
 }
 
 void compare_with_operators(Planned& planned, const CompileOptions& options, RegionPrices& prices) {
@@ -81,16 +84,18 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
   Planned planned;
   planned.target = target_of(options);
   planned.times = std::move(times);
-  planned.graph = planned.times.measure("canonicalize", [&] { return canonicalize(captured); });
+  planned.graph = planned.times.measure("canonicalize", [&] {
+    return options.freeze ? canonicalize(freeze(captured)) : canonicalize(captured);
+  });
   PartitionOptions partitioning = partition_options(options);
   RegionPrices prices(planned.target, options.threads, options.hints);
-  take_in_products(planned, options, partitioning, prices);
+  std::optional<Partition> known = take_in_products(planned, options, partitioning, prices);
   const Graph& graph = planned.graph;
   const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
   trace.write(DumpStage::Graph, [&] { return to_text(graph); });
 
-  planned.partition =
-      planned.times.measure("partition", [&] { return partition(graph, partitioning, prices); });
+  planned.partition = planned.times.measure(
+      "partition", [&] { return known ? *std::move(known) : partition(graph, partitioning, prices); });
   trace.write(DumpStage::Partition, [&] { return to_text(planned.partition, graph); });
   planned.distinct = planned.times.measure(
       "distinct", [&] { return find_distinct_regions(graph, planned.partition, options.pins); });
@@ -117,7 +122,7 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
     sources.push_back(planned.regions[r].compiled.program.source);
     region_of.push_back(r);
   }
-  const BuildOptions build{.eager_numerics = options.eager_numerics};
+  const BuildOptions build{.eager_numerics = options.eager_numerics, .together = true};
   const int jobs = int(std::max(1U, std::thread::hardware_concurrency()));
   const auto built = planned.times.measure(
       "build", [&] { return build_all(sources, toolchain, build, cache, jobs, progress); });

@@ -266,10 +266,11 @@ bool Planner::is_passing(const InputHome& home, int last) const {
 
 // Where the caller gives more memory away than the arena would take (a backward graph gets all that the
 // forward graph saved), intermediates get blocks of their own: a block that is freed serves the next of its
-// size, and saved tensors and gradients have the same sizes.
+// size, and saved tensors and gradients have the same sizes. Gaps of the arena do not count.
 void Planner::reuse_inputs() {
   Expr given_away = 0;
   for (uint32_t s = 0; s < plan_.slots.size(); ++s) {
+    if (std::holds_alternative<ArenaHome>(plan_.slots[s].home)) given_away = given_away + kStaggerBytes;
     const auto* input = std::get_if<InputHome>(&plan_.slots[s].home);
     if (input == nullptr || last_[s] < 0 || last_[s] == kForever || !is_passing(*input, last_[s])) continue;
     given_away = given_away + bytes_of(plan_.slots[s].spec);

@@ -4,9 +4,10 @@
 //   extern "C" void symbol(const void* const* buffers, const int64_t* sizes, int64_t first_tile, int64_t
 //   last_tile,
 //                          void* scratch);
-// buffers: those of the tile graph in its order (inputs, outputs), then the workspaces. sizes: the values of
-// `sizes`. scratch: private to the calling thread, 64-byte aligned, scratch_bytes long; its first int64_t is
-// the error flag (set to 1 by an index out of range; the caller zeroes it), the next 56 bytes are unused.
+// buffers: those of the tile graph in its order (inputs, outputs), then the workspaces, then the packs.
+// sizes: the values of `sizes`. scratch: private to the calling thread, 64-byte aligned, scratch_bytes long;
+// its first int64_t is the error flag (set to 1 by an index out of range; the caller zeroes it), the next 56
+// bytes are unused.
 #pragma once
 #include <string>
 #include <vector>
@@ -28,6 +29,15 @@ struct Workspace {  // shared by the launches of one call
   Expr elements;
 };
 
+// A constant input in another layout: made once by a kernel that reads the input and writes the pack.
+struct Pack {
+  Launch launch;
+  int input = 0, position = 0;  // among the buffers: what is read, and where the pack stands
+  DType dtype = DType::F32;
+  int64_t elements = 0;
+  std::string layout;  // what is made of the input's memory: equal texts, equal packs
+};
+
 struct RegionProgram {
   std::string name;
   std::string source;
@@ -35,6 +45,7 @@ struct RegionProgram {
   std::vector<Workspace> workspaces;
   std::vector<Expr> sizes;      // symbols, in the order of the kernels' `sizes`
   bool checks_indices = false;  // a launch may set the error flag
+  std::vector<Pack> packs;
 };
 
 }  // namespace tilefuse

@@ -68,39 +68,66 @@ int64_t grain_of(double tile_us) {
   return int64_t(std::clamp(std::ceil(kTaskMicroseconds / tile_us), 1.0, double(kMaxGrain)));
 }
 
+namespace {
+
+LoadedLaunch load_launch(const Launch& launch, const std::string& region, SizeProgram& sizes,
+                         const FindSymbol& find) {
+  LoadedLaunch loaded;
+  loaded.function = find(launch.symbol);
+  TILEFUSE_CHECK(loaded.function != nullptr, "the module of " + region + " lacks " + launch.symbol);
+  loaded.tiles = sizes.add(launch.tiles);
+  loaded.scratch_bytes = sizes.add(launch.scratch_bytes);
+  loaded.grain = grain_of(launch.tile_us);
+  return loaded;
+}
+
+bool run_launch(const LoadedLaunch& launch, const LoadedRegion& region, const int64_t* registers,
+                const void* const* buffers, ParallelFor parallel_for) {
+  const int64_t tiles = registers[launch.tiles];
+  if (tiles <= 0) return true;
+  LaunchContext context{&launch, buffers, registers + region.sizes, registers[launch.scratch_bytes]};
+  if (tiles <= launch.grain) {
+    run_tiles(&context, 0, tiles);
+  } else {
+    parallel_for(tiles, launch.grain, &context, run_tiles);
+  }
+  return !context.index_error.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
 LoadedRegion load_region(const RegionProgram& program, SizeProgram& sizes, const FindSymbol& find) {
   LoadedRegion region;
   for (const Launch& launch : program.launches) {
-    LoadedLaunch loaded;
-    loaded.function = find(launch.symbol);
-    TILEFUSE_CHECK(loaded.function != nullptr, "the module of " + program.name + " lacks " + launch.symbol);
-    loaded.tiles = sizes.add(launch.tiles);
-    loaded.scratch_bytes = sizes.add(launch.scratch_bytes);
-    loaded.grain = grain_of(launch.tile_us);
-    region.launches.push_back(loaded);
+    region.launches.push_back(load_launch(launch, program.name, sizes, find));
   }
   for (const Workspace& workspace : program.workspaces) {
     region.workspace_bytes.push_back(sizes.add(workspace.elements * int64_t(size_in_bytes(workspace.dtype))));
+  }
+  for (const Pack& pack : program.packs) {
+    TILEFUSE_CHECK(pack.input >= 0 && pack.input < pack.position && pack.elements > 0,
+                   "a pack of " + program.name + " is made of no buffer");
+    region.packs.push_back({load_launch(pack.launch, program.name, sizes, find), size_t(pack.input),
+                            size_t(pack.position), pack.elements * size_in_bytes(pack.dtype), pack.layout});
   }
   region.sizes = sizes.add_list(program.sizes);
   region.checks_indices = program.checks_indices;
   return region;
 }
 
+void run_pack(const LoadedRegion& region, const LoadedPack& pack, const int64_t* registers, const void* input,
+              void* packed, ParallelFor parallel_for) {
+  std::vector<const void*> buffers(pack.position + 1, nullptr);
+  buffers[pack.input] = input;
+  buffers[pack.position] = packed;
+  (void)run_launch(pack.launch, region, registers, buffers.data(), parallel_for);
+}
+
 bool run_region(const LoadedRegion& region, const int64_t* registers, const void* const* buffers,
                 ParallelFor parallel_for) {
-  for (const LoadedLaunch& launch : region.launches) {
-    const int64_t tiles = registers[launch.tiles];
-    if (tiles <= 0) continue;
-    LaunchContext context{&launch, buffers, registers + region.sizes, registers[launch.scratch_bytes]};
-    if (tiles <= launch.grain) {
-      run_tiles(&context, 0, tiles);
-    } else {
-      parallel_for(tiles, launch.grain, &context, run_tiles);
-    }
-    if (context.index_error.load(std::memory_order_relaxed)) return false;
-  }
-  return true;
+  return std::all_of(region.launches.begin(), region.launches.end(), [&](const LoadedLaunch& launch) {
+    return run_launch(launch, region, registers, buffers, parallel_for);
+  });
 }
 
 }  // namespace tilefuse

@@ -29,8 +29,16 @@ struct LoadedLaunch {
   int64_t grain = 1;                 // tiles that are worth a thread
 };
 
+struct LoadedPack {  // see Pack
+  LoadedLaunch launch;
+  size_t input = 0, position = 0;  // among the buffers
+  int64_t bytes = 0;
+  std::string layout;
+};
+
 struct LoadedRegion {
   std::vector<LoadedLaunch> launches;
+  std::vector<LoadedPack> packs;
   int sizes = 0;                     // the first register of what the kernels get as `sizes`
   std::vector<int> workspace_bytes;  // registers
   bool checks_indices = false;
@@ -40,7 +48,12 @@ int64_t grain_of(double tile_us);  // tiles that are worth a thread
 
 LoadedRegion load_region(const RegionProgram& program, SizeProgram& sizes, const FindSymbol& find);
 
-// buffers: inputs, outputs, workspaces. False: an index was out of range. A launch of no tiles does nothing.
+// Makes a pack of what lies at `input`.
+void run_pack(const LoadedRegion& region, const LoadedPack& pack, const int64_t* registers, const void* input,
+              void* packed, ParallelFor parallel_for);
+
+// buffers: inputs, outputs, workspaces, packs. False: an index was out of range. A launch of no tiles does
+// nothing.
 [[nodiscard]] bool run_region(const LoadedRegion& region, const int64_t* registers,
                               const void* const* buffers, ParallelFor parallel_for);
 

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <optional>
+#include <random>
 #include <thread>
+#include <utility>
 
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
+#include "codegen/memory_plan.h"
 #include "codegen/run_region.h"
 #include "fusion/region_facts.h"
 
@@ -45,16 +49,18 @@ ParallelFor parallel_for_threads(int threads) {
   return run_serially;
 }
 
+// Buffers lie as a call has them: not all at the same place in their pages (see kStaggerBytes).
 class AlignedBuffer {
  public:
-  explicit AlignedBuffer(size_t bytes) : bytes_(bytes + kLineBytes), storage_(bytes_, 0) {
+  explicit AlignedBuffer(size_t bytes, size_t place = 0) : storage_(bytes + kPageBytes + kLineBytes, 0) {
+    size_t room = storage_.size();
     void* start = storage_.data();
-    data_ = std::align(kLineBytes, bytes, start, bytes_);
+    std::align(kLineBytes, bytes, start, room);
+    data_ = static_cast<char*>(start) + place_in_page(place);
   }
   void* data() const { return data_; }
 
  private:
-  size_t bytes_;
   std::vector<char> storage_;
   void* data_ = nullptr;
 };
@@ -97,7 +103,8 @@ class Memory {  // of one tile graph: inputs and outputs, shared by all variants
       int64_t count = 1;
       for (const Expr& size : buffer.shape) count *= hinted_size(size, hints);
       count = std::max(count, last + 1);
-      buffers_.emplace_back(static_cast<size_t>(count) * static_cast<size_t>(size_in_bytes(buffer.dtype)));
+      const auto bytes = static_cast<size_t>(count) * static_cast<size_t>(size_in_bytes(buffer.dtype));
+      buffers_.emplace_back(bytes, buffers_.size());
       fill(buffers_.back().data(), count, buffer.dtype);
     }
   }
@@ -123,12 +130,15 @@ class Variant {  // one schedule, loaded
     for (int bytes : region_.workspace_bytes) {
       workspaces_.emplace_back(static_cast<size_t>(registers_[static_cast<size_t>(bytes)]));
     }
+    for (const LoadedPack& pack : region_.packs) packs_.emplace_back(static_cast<size_t>(pack.bytes));
   }
 
   double run(const Memory& memory, ParallelFor parallel_for, int repetitions) {
     for (size_t b = 0; b < memory.buffers().size(); ++b) buffers_[b] = memory.buffers()[b].data();
     buffers_.resize(memory.buffers().size());
     for (const AlignedBuffer& workspace : workspaces_) buffers_.push_back(workspace.data());
+    for (const AlignedBuffer& pack : packs_) buffers_.push_back(pack.data());
+    if (!std::exchange(is_packed_, true)) pack();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < repetitions; ++i) {
       (void)run_region(region_, registers_.data(), buffers_.data(), parallel_for);
@@ -137,6 +147,12 @@ class Variant {  // one schedule, loaded
   }
 
  private:
+  void pack() {
+    for (size_t p = 0; p < packs_.size(); ++p) {
+      const LoadedPack& pack = region_.packs[p];
+      run_pack(region_, pack, registers_.data(), buffers_[pack.input], packs_[p].data(), run_serially);
+    }
+  }
   static std::vector<std::string> symbols_of_program(const RegionProgram& program) {
     std::vector<std::string> names;
     names.reserve(program.sizes.size());
@@ -150,7 +166,8 @@ class Variant {  // one schedule, loaded
   LoadedRegion region_;
   std::vector<int64_t> registers_;
   std::vector<const void*> buffers_;
-  std::vector<AlignedBuffer> workspaces_;
+  std::vector<AlignedBuffer> workspaces_, packs_;
+  bool is_packed_ = false;
 };
 
 double lower_median(std::vector<double> times) {
@@ -159,8 +176,8 @@ double lower_median(std::vector<double> times) {
   return *middle;
 }
 
-// Times that the variants took, by variant. They take turns, each after a run that is not timed: a variant
-// that streams its stores leaves the next one cold caches.
+// Times that the variants took, by variant. They take turns, each after a run that is not timed, and in
+// another order each round: a variant that streams its stores leaves the next one cold caches for longer.
 std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, const Memory& memory,
                                const TimingOptions& options) {
   const ParallelFor parallel_for = parallel_for_threads(options.threads);
@@ -174,8 +191,12 @@ std::vector<double> take_turns(std::vector<std::optional<Variant>>& variants, co
     const double affordable = options.most_ms * 1e3 / (once * repetitions[v]);
     rounds[v] = std::clamp(static_cast<int>(affordable), 1, options.rounds);
   }
+  std::vector<size_t> order(variants.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::mt19937 random;
   for (int round = 0; round < options.rounds; ++round) {
-    for (size_t v = 0; v < variants.size(); ++v) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const size_t v : order) {
       if (round >= rounds[v]) continue;
       variants[v]->run(memory, parallel_for, 1);
       times[v].push_back(variants[v]->run(memory, parallel_for, repetitions[v]));

@@ -1,7 +1,9 @@
 #include "offline/plan_file.h"
 
 #include <algorithm>
+#include <set>
 
+#include "core/constants.h"
 #include "core/import/size_hints.h"
 #include "core/import/storage_views.h"
 #include "core/nearest_name.h"
@@ -33,6 +35,22 @@ void check_pins(const CompileOptions& options, const PlannedGraph& planned) {
   }
 }
 
+// What a program does not write into is constant; tensors that share an entry are written together.
+Graph frozen(const ProgramFile& file, const Graph& graph) {
+  const auto entry_of = [&](size_t position) {
+    const ProgramInput& input = file.inputs().at(position);
+    return input.kind == ProgramInput::Kind::State ? file.state().at(input.index).entry : std::string();
+  };
+  std::set<std::string> written;
+  for (const auto& [position, value] : graph.mutations) written.insert(entry_of(size_t(position)));
+  Graph result = freeze(graph);
+  for (size_t i = 0; i < result.inputs.size(); ++i) {
+    const std::optional<ValueId> tensor = result.inputs[i].tensor;
+    if (tensor && written.contains(entry_of(i))) result.values[tensor->index].is_constant = false;
+  }
+  return result;
+}
+
 }  // namespace
 
 bool is_fused(const ProgramFile& file) { return file.archive().has("extra/tilefuse/tilefuse.json"); }
@@ -42,7 +60,7 @@ Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options) 
   if (!graph) return graph.unsupported();
   options.hints = captured_size_hints(file.program());
   try {
-    PlannedGraph planned = plan_graph(*graph, options, {guessed_facts, "none"});
+    PlannedGraph planned = plan_graph(frozen(file, *graph), options, {guessed_facts, "none"});
     check_pins(options, planned);
     return planned;
   } catch (const SizeError& error) {

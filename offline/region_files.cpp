@@ -6,6 +6,7 @@
 #include "codegen/executable_json.h"
 #include "codegen/plan.h"
 #include "codegen/region_executable.h"
+#include "core/constants.h"
 #include "core/import/document.h"
 #include "core/import/field.h"
 #include "core/size_error.h"
@@ -146,7 +147,7 @@ class Loader {
     try {
       Graph graph = parse_graph(text);
       require_region(graph);
-      return graph;
+      return wanted_ == Wanted::Sources ? thaw(std::move(graph)) : graph;
     } catch (const std::exception& error) {
       fail(name, error.what());
     }

@@ -153,6 +153,13 @@ class HostRun {
       body(context, tiles / 2, tiles);
       body(context, 0, tiles / 2);
     };
+    const LoadedRegion& region = regions_[size_t(launch.region)];
+    std::vector<Memory> packs;
+    for (const LoadedPack& pack : region.packs) {
+      packs.push_back(memory_of(pack.bytes));
+      run_pack(region, pack, registers.data(), buffers[pack.input], packs.back().data(), in_two_pieces);
+    }
+    for (Memory& pack : packs) buffers.push_back(pack.data());
     const bool in_range =
         run_region(regions_[size_t(launch.region)], registers.data(), buffers.data(), in_two_pieces);
     if (!in_range) throw UserError("index out of range");

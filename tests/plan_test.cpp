@@ -307,7 +307,7 @@ TEST(Plan, json_keeps_everything) {
   b.output(NoneArgument{});
   b.mutation(1, b.map(MapFn::Neg, {e}, "m"));
   Case given(b.finish());
-  given.regions[0].program = {"p", "source", {{"k", s, s * 4, 0.5}}, {{DType::F32, s * 3}}, {s}, true};
+  given.regions[0].program = {"p", "source", {{"k", s, s * 4, 0.5}}, {{DType::F32, s * 3}}, {s}, true, {}};
   given.regions[1].refusal = "cannot";
   given.regions[1].fallback = "graph";
   const Executable executable = given.planned();
@@ -335,7 +335,7 @@ void in_pieces(int64_t tiles, int64_t grain, void* context, TileBody body) {
 
 struct AddOne {
   explicit AddOne(double tile_us = 100) {
-    const RegionProgram program{"r", "", {{"add_one", 3, 64, tile_us}}, {}, {Expr(2)}, true};
+    const RegionProgram program{"r", "", {{"add_one", 3, 64, tile_us}}, {}, {Expr(2)}, true, {}};
     region = load_region(program, sizes, [](const std::string&) { return add_one; });
   }
   bool run(const std::vector<float>& x, std::vector<float>& y) const {
@@ -363,7 +363,7 @@ TEST(RunRegion, reports_an_index_out_of_range) {
 
 TEST(RunRegion, a_module_without_the_kernel_is_our_error) {
   SizeProgram sizes({});
-  const RegionProgram program{"r", "", {{"k", 1, 64, 1}}, {}, {}, false};
+  const RegionProgram program{"r", "", {{"k", 1, 64, 1}}, {}, {}, false, {}};
   EXPECT_THROW(load_region(program, sizes, [](const std::string&) { return nullptr; }), InternalError);
 }
 

@@ -241,13 +241,20 @@ std::vector<Tensor> KernelRunner::run(const TileGraph& graph, const Schedule& sc
     memory.push_back(std::make_unique<GuardedBytes>(
         static_cast<size_t>(size(workspace.elements) * size_in_bytes(workspace.dtype)), false));
   }
+  for (const Pack& pack : program.launches.packs) {
+    memory.push_back(std::make_unique<GuardedBytes>(
+        static_cast<size_t>(pack.elements * size_in_bytes(pack.dtype)), false));
+  }
   std::vector<const void*> buffers;
   for (const auto& bytes : memory) buffers.push_back(bytes->data());
   std::vector<int64_t> sizes;
   for (const Expr& e : program.launches.sizes) sizes.push_back(size(e));
   found_index_error_ = false;
+  std::vector<Launch> launches;
+  for (const Pack& pack : program.launches.packs) launches.push_back(pack.launch);
+  launches.insert(launches.end(), program.launches.launches.begin(), program.launches.launches.end());
   const auto launch_all = [&](bool backwards) {
-    for (const Launch& launch : program.launches.launches) {
+    for (const Launch& launch : launches) {
       auto* kernel = reinterpret_cast<KernelFunction>(module->symbol(launch.symbol));
       ASSERT_NE(kernel, nullptr) << launch.symbol;
       GuardedBytes scratch(static_cast<size_t>(size(launch.scratch_bytes)), false);
@@ -276,8 +283,10 @@ std::vector<Tensor> KernelRunner::run(const TileGraph& graph, const Schedule& sc
   launch_all(true);
   for (size_t i = 0; i < memory.size(); ++i) {
     const size_t buffers_end = graph.buffers.size();
-    const DType dtype =
-        i < buffers_end ? graph.buffers[i].dtype : program.launches.workspaces[i - buffers_end].dtype;
+    const size_t workspaces_end = buffers_end + program.launches.workspaces.size();
+    const DType dtype = i < buffers_end      ? graph.buffers[i].dtype
+                        : i < workspaces_end ? program.launches.workspaces[i - buffers_end].dtype
+                                             : program.launches.packs[i - workspaces_end].dtype;
     EXPECT_EQ(first_other_bits(dtype, memory[i]->copy(), first_run[i]), "")
         << "other bits in memory " << i << " when the tiles run one by one, backwards";
   }

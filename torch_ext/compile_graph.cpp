@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <map>
@@ -84,6 +85,8 @@ Json register_compiled(CompiledGraph graph) {
   const std::string name = "graph_" + graph.key.substr(0, kNameDigits);
   Json inputs = input_kinds(graph.executable), outputs = output_kinds(graph.executable);
   const bool lists = takes_lists(graph.executable);
+  const bool packs = std::any_of(graph.executable.regions.begin(), graph.executable.regions.end(),
+                                 [](const CompiledRegion& region) { return !region.program.packs.empty(); });
   const Json held = frees_inputs(graph.executable) ? Json(held_name(name)) : Json();
   register_executable(name, std::make_shared<GraphRunner>(std::move(graph.executable), symbols));
   compiled().reports.push_back(std::move(graph.report));
@@ -93,6 +96,7 @@ Json register_compiled(CompiledGraph graph) {
           {"takes_lists", lists},
           {"held", held},
           {"outputs", std::move(outputs)},
+          {"packs", packs},
           {"report_id", compiled().reports.size() - 1},
           {"regions", std::move(regions)},
           {"warnings", std::move(graph.warnings)},

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/match.h"
+#include "core/result.h"
 #include "torch_ext/pool.h"
 #include "torch_ext/tensors.h"
 
@@ -34,6 +35,7 @@ GraphRunner::GraphRunner(Executable executable, const RegionSymbols& symbols)
   load_slots();
   load_regions(symbols);
   load_calls();
+  load_packs();
   for (const ExecutableOutput& output : executable_.outputs) {
     const auto* size = std::get_if<Expr>(&output);
     output_sizes_.push_back(size ? sizes_.add(*size) : -1);
@@ -92,6 +94,32 @@ void GraphRunner::load_calls() {
   }
 }
 
+void GraphRunner::load_packs() {
+  for (const Instruction& instruction : executable_.instructions) {
+    auto& packs = packs_.emplace_back();
+    const auto* launch = std::get_if<LaunchRegion>(&instruction);
+    if (launch == nullptr) continue;
+    size_t position = launch->inputs.size() + launch->outputs.size() + launch->workspaces.size();
+    for (const LoadedPack& pack : programs_[size_t(launch->region)].region.packs) {
+      TILEFUSE_CHECK(pack.input < launch->inputs.size() && pack.position == position++,
+                     "a pack of " + executable_.name + " is made of no input");
+      const LoadedSlot& slot = slots_[launch->inputs[pack.input].index];
+      const LoadedSlot& root = slot.where == Where::Alias ? slots_[slot.base] : slot;
+      // What a caller computes for a region's constant is packed in each call.
+      const bool is_kept = root.where == Where::Input;
+      packs.push_back(is_kept ? std::make_unique<OperandPacks>(pack.layout, size_t(pack.bytes)) : nullptr);
+    }
+  }
+}
+
+void GraphRunner::forget_packs() const {
+  for (const auto& packs : packs_) {
+    for (const auto& pack : packs) {
+      if (pack) pack->forget();
+    }
+  }
+}
+
 // ---------------------------------------------------------------- running
 // One call: everything that changes.
 class GraphCall {
@@ -106,7 +134,7 @@ class GraphCall {
     const auto& instructions = graph_.executable_.instructions;
     for (size_t i = 0; i < instructions.size(); ++i) {
       match(
-          instructions[i], [&](const LaunchRegion& launch) { run_launch(launch); },
+          instructions[i], [&](const LaunchRegion& launch) { run_launch(launch, graph_.packs_[i]); },
           [&](const CallOperator& call) { run_call(call, *graph_.calls_[i]); },
           [&](const CopySlot& copy) { copy_into(allocate(copy.target), tensor(copy.source)); },
           [&](const WriteBack& back) {
@@ -232,7 +260,21 @@ class GraphCall {
     return data(id);
   }
 
-  void run_launch(const LaunchRegion& launch) {
+  const void* packed(const LoadedRegion& region, const LoadedPack& pack, SlotId id, OperandPacks* packs) {
+    const LoadedSlot& slot = graph_.slots_[id.index];
+    const State& state = slots_[slot.where == Where::Alias ? slot.base : id.index];
+    const void* source = data(id);
+    const auto make = [&](void* target) { run_pack(region, pack, registers_, source, target, parallel_for); };
+    if (packs == nullptr) {
+      unkept_packs_.push_back(pooled_storage(size_t(pack.bytes)));
+      make(unkept_packs_.back().mutable_data());
+      return unkept_packs_.back().data();
+    }
+    held_packs_.push_back(packs->find(state.tensor, source, make));
+    return data_of(*held_packs_.back());
+  }
+
+  void run_launch(const LaunchRegion& launch, const std::vector<std::unique_ptr<OperandPacks>>& packs) {
     const auto& program = graph_.programs_[size_t(launch.region)];
     if (program.fallback) {
       run_fallback(launch, *program.fallback);
@@ -242,8 +284,14 @@ class GraphCall {
     for (const SlotId id : launch.inputs) buffers.push_back(data(id));
     for (const SlotId id : launch.outputs) buffers.push_back(writable(id));
     for (const SlotId id : launch.workspaces) buffers.push_back(writable(id));
+    for (size_t p = 0; p < packs.size(); ++p) {
+      const LoadedPack& pack = program.region.packs[p];
+      buffers.push_back(packed(program.region, pack, launch.inputs[pack.input], packs[p].get()));
+    }
     TORCH_CHECK_INDEX(run_region(program.region, registers_, buffers.data(), parallel_for),
                       "index out of range in self");
+    held_packs_.clear();
+    unkept_packs_.clear();
   }
 
   void run_fallback(const LaunchRegion& launch, const AtenFallback& fallback) {
@@ -301,6 +349,8 @@ class GraphCall {
   c10::SmallVector<State, 24> slots_;
   c10::Storage arena_;
   char* arena_data_ = nullptr;
+  c10::SmallVector<std::shared_ptr<const PackedConstant>, 4> held_packs_;
+  c10::SmallVector<c10::Storage, 1> unkept_packs_;
 };
 
 void GraphRunner::run(torch::jit::Stack& stack) const {

@@ -17,6 +17,7 @@
 #include "codegen/size_program.h"
 #include "torch_ext/aten_fallback.h"
 #include "torch_ext/call_operator.h"
+#include "torch_ext/packs.h"
 
 namespace tilefuse {
 
@@ -29,6 +30,8 @@ class GraphRunner {
 
   // Takes the arguments off the stack and pushes the results. Below autograd.
   void run(torch::jit::Stack& stack) const;
+  // Packs that no other graph holds go; the next call packs again.
+  void forget_packs() const;
   const Executable& executable() const { return executable_; }
   const std::vector<SymbolBinding>& bindings() const { return bindings_; }
 
@@ -52,6 +55,7 @@ class GraphRunner {
   void load_slots();
   void load_regions(const RegionSymbols& symbols);
   void load_calls();
+  void load_packs();
 
   Executable executable_;
   std::vector<SymbolBinding> bindings_;
@@ -59,8 +63,10 @@ class GraphRunner {
   std::vector<LoadedSlot> slots_;
   std::vector<LoadedProgram> programs_;               // by region
   std::vector<std::unique_ptr<PreparedCall>> calls_;  // by instruction; null where it is no Call
-  std::vector<int> output_sizes_;                     // by output: the register of a size
-  int arena_bytes_ = 0;                               // register
+  std::vector<std::vector<std::unique_ptr<OperandPacks>>>
+      packs_;                      // by instruction; null: packed in each call
+  std::vector<int> output_sizes_;  // by output: the register of a size
+  int arena_bytes_ = 0;            // register
   bool has_arena_ = false;
 };
 

@@ -13,7 +13,9 @@
 #include "fusion/target.h"
 #include "torch_ext/held_inputs.h"
 #include "torch_ext/load_user_ops.h"
+#include "torch_ext/packs.h"
 #include "torch_ext/pool.h"
+#include "torch_ext/register_ops.h"
 #include "torch_ext/register_user_op.h"
 #include "torch_ext/translate_errors.h"
 
@@ -97,6 +99,15 @@ std::string pool_statistics() {
       .dump();
 }
 
+std::string pack_statistics() {
+  const PackStats stats = pack_stats();
+  return Json{{"packs", stats.packs}, {"bytes", stats.bytes}}.dump();
+}
+void forget_packs(const std::string& op) {
+  if (op.empty()) return forget_all_packs();
+  if (const auto runner = find_executable(op)) runner->forget_packs();
+}
+
 void set_options(const std::string& options_json) {
   translated([&] {
     const Json options = Json::parse(options_json, nullptr, /*allow_exceptions=*/false);
@@ -140,6 +151,8 @@ TORCH_LIBRARY(tilefuse, library) {
   library.def("imported_operators() -> str", &imported_operators);
   library.def("decomposes(str op, str overload) -> bool", &decomposes);
   library.def("pool_stats() -> str", &pool_statistics);
+  library.def("pack_stats() -> str", &pack_statistics);
+  library.def("forget_packs(str op) -> ()", &forget_packs);
   library.def("pool_trim() -> int", &trim_pool);
   library.def("set_options(str options_json) -> ()", &set_options);
 }

@@ -10,6 +10,7 @@
 //         ...],           by position "takes_lists": false,          true: the operator takes (Tensor[]
 //         tensors, SymInt[] sizes) "held": "graph_0f3a..._held",  see below; null: the graph frees no input
 //         before it ends "outputs": ["tensor", "size", "none", ...],  what the graph returns, by position
+//         "packs": false,                true: it keeps constants packed; forget_packs() when it goes
 //         "report_id": 3,                for report()
 //         "regions": ["layer_norm_gelu_91c0...", ...],  torch.ops.tilefuse.<name>, one per distinct region
 //         "warnings": ["..."],           for the user, at most one of each text per process
@@ -38,6 +39,8 @@
 //     Whether a region may hold "aten::mm", "", if the cost model wants it.
 //   pool_stats() -> str                  {"held_bytes": ..., "used_bytes": ..., "bound_bytes": ...}
 //   pool_trim() -> int                   bytes given back to the system
+//   pack_stats() -> str                  {"packs": ..., "bytes": ...}: constants packed once (packs.h)
+//   forget_packs(str op) -> ()           of that graph; of all graphs where it is empty
 //   set_options(str options_json) -> ()  process-wide ones: {"pool_bound_mb": 2048}
 //
 // A UserError arrives in Python as ValueError, an internal error as RuntimeError, an index out of range in a

@@ -111,6 +111,19 @@ void refuse_functions(const Graph& graph, const std::string& path) {
   }
 }
 
+// What a file computes outside of calls, `tilefuse fuse` has made kernels of.
+void refuse_unfused(const Graph& graph, const std::string& path) {
+  for (const Node& node : graph.nodes) {
+    if (node.results.empty() || std::holds_alternative<Input>(node.op) ||
+        std::holds_alternative<View>(node.op) || std::holds_alternative<Call>(node.op)) {
+      continue;
+    }
+    std::string text = path + ": cannot be run: no kernel computes " + graph[node.results[0]].name;
+    text.append("; `tilefuse fuse ").append(path).append(" -o FUSED.pt2` makes a file that can");
+    throw UserError(text);
+  }
+}
+
 // A size that the caller would have to pass has no tensor to be read off.
 void refuse_sizes(const Executable& executable, const std::string& path) {
   for (size_t i = 0; i < executable.inputs.size(); ++i) {
@@ -152,6 +165,7 @@ std::shared_ptr<const Model::State> load_state(const std::string& path, const Lo
   }
   const Graph graph = imported(file);
   refuse_functions(graph, path);
+  refuse_unfused(graph, path);
   LinkedGraph linked = link_regions(graph, compiled, facts_of);
   RegionSymbols of_regions;
   for (const std::string& op : linked.operators) of_regions.push_back(symbols.at(op));

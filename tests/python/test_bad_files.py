@@ -112,6 +112,11 @@ def test_an_operator_that_is_not_there_is_an_error_that_names_it(files, tmp_path
         run_model(tmp_path / "out.pt2", (torch.randn(8, 64),))
 
 
+def test_a_file_that_is_not_fused_says_how_to_fuse_it(files, run_model):  # noqa: F811
+    with pytest.raises(RuntimeError, match=r"model.pt2: cannot be run: no kernel computes \w+; `tilefuse fuse"):
+        run_model(files / "model.pt2", (torch.randn(8, 64),))
+
+
 def test_regions_take_what_they_were_fused_for(files):
     with tilefuse.trusted_files():
         program = torch.export.load(files / "fused.pt2")

@@ -1,7 +1,7 @@
 """A fused file has the regions that torch.compile finds: one engine, and two forms of the same program.
 
 torch.export keeps operators whole that AOTAutograd splits (`linear` is `t`, `view` and `addmm` there), and calls
-values otherwise. Regions are compared by their tile graphs, names aside: what is computed, and over which axes.
+values otherwise. The weights of a file are constants. Regions are compared by their tile graphs, names aside: what is computed, and over which axes.
 """
 
 import collections
@@ -39,7 +39,7 @@ def regions_of_both(name, folder):
     torch.export.save(torch.export.export(model, copied(inputs)), folder / "model.pt2")
     fused = tilefuse.fuse_file(folder / "model.pt2", folder / "fused.pt2", embed=False)
     with torch.no_grad():
-        compiled = tilefuse.explain(model, *inputs).json()["graphs"]
+        compiled = tilefuse.explain(model, *inputs, options={"freeze": True}).json()["graphs"]
     assert len(compiled) == 1 and fused["launches"] > 0
     return regions_of(fused["report"]), regions_of(compiled[0])
 

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import json
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -65,7 +66,8 @@ def backend(
     dissolve(graph_module)
 
     def compiler(role: str) -> Callable[..., BoxedFunction]:
-        return lambda module, inputs: compile_graph(module, role, settings)
+        of_role = settings if role == "inference" else settings.for_training()
+        return lambda module, inputs: compile_graph(module, role, of_role)
 
     build = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -89,7 +91,10 @@ def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) ->
         return _as_captured(module, answer["fallback_reason"], settings)
     if role == "backward" and answer["held"]:
         return _handing_over(answer, captured.constants)
-    return _boxed(answer, captured.constants)
+    boxed = _boxed(answer, captured.constants)
+    if answer["packs"]:  # operators live on when nobody calls them any more
+        weakref.finalize(boxed, operators().forget_packs, answer["op"]).atexit = False
+    return boxed
 
 
 def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options) -> tuple[Mapping[str, Any], Capture]:

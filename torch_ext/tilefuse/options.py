@@ -45,6 +45,7 @@ OPTIONS: Mapping[str, _Option] = {
         lambda v: v in ("auto", "library", "own"),
         "'auto', 'library' or 'own'",
     ),
+    "freeze": _Option(bool, False, "parameters and buffers do not change: pack weights once, not in each call"),
     "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "0 to 64"),
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
@@ -98,6 +99,10 @@ class Options:
     @property
     def strict(self) -> bool:
         return bool(self.values.get("strict", False))
+
+    def for_training(self) -> Options:
+        """Parameters that are trained are no constants."""
+        return Options({name: value for name, value in self.values.items() if name != "freeze"})
 
     def to_json(self, threads: int) -> str:
         """The text for the library. ``threads``: what 0 stands for."""
