@@ -44,12 +44,15 @@ def _error(got: Any, want: Any) -> float:
     return max((g.double() - w.double()).abs().max().item() / scale(w) for g, w in zip(got, want, strict=True))
 
 
-def _contestants(function: Callable[..., Any], inputs: Any, backends: list[str]) -> tuple[dict[str, Any], dict[str, float]]:
+def _contestants(
+    function: Callable[..., Any], inputs: Any, backends: list[str], freeze: bool
+) -> tuple[dict[str, Any], dict[str, float]]:
     contestants: dict[str, Any] = {"eager": lambda: function(*inputs)}
     first: dict[str, float] = {}
     for backend in backends:
         torch._dynamo.reset()
-        compiled = torch.compile(function, backend=backend, dynamic=False)
+        given = {"freeze": True} if freeze and backend == "tilefuse" else None
+        compiled = torch.compile(function, backend=backend, dynamic=False, options=given)
         started = time.perf_counter()
         compiled(*inputs)
         first[backend] = time.perf_counter() - started
@@ -60,7 +63,7 @@ def _contestants(function: Callable[..., Any], inputs: Any, backends: list[str])
 def _measure(name: str, function: Any, inputs: Any, threads: int, options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(threads)
     backends = ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]
-    contestants, first = _contestants(function, inputs, backends)
+    contestants, first = _contestants(function, inputs, backends, options.freeze)
     error = _error(contestants["tilefuse"](), function(*inputs))
     timings = measure.interleave(contestants, options.seconds)
     return {
@@ -205,6 +208,7 @@ def main() -> None:
     parser.add_argument("--ops", action="store_true", help="the ready operators instead of the memory-bound cases")
     parser.add_argument("--core", type=int, help="with --ops: measure on this core in real time (wants the right to)")
     parser.add_argument("--convolutions", action="store_true", help="convolutions instead of the memory-bound cases")
+    parser.add_argument("--freeze", action="store_true", help="with --models: TileFuse packs weights once")
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("--table", help="print the table of a result file and stop")
     parser.add_argument("--results", help="where the rows go (default: benchmarks/results/...)")
