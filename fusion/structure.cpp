@@ -100,7 +100,7 @@ std::optional<Expr> coefficient_along(const Expr& offset, AxisId axis) {
   const int index = static_cast<int>(axis.index);
   if (!uses_index(offset, index)) return Expr(0);
   const auto affine = affine_in(offset, index);
-  if (!affine) return std::nullopt;
+  if (!affine || !indices_of(affine->coefficient).empty()) return std::nullopt;
   return affine->coefficient;
 }
 

@@ -42,7 +42,7 @@ std::optional<Unsupported> repeated_reduction(const TileGraph& graph, const Stru
 std::string to_text(const Structure& structure, const TileGraph& graph);
 
 // Elements between neighbours along `axis`: 0 broadcast, 1 contiguous; nullopt if the offset is not affine in
-// it or depends on data that varies along it.
+// it, if its slope varies along other axes, or if it depends on data that varies along it.
 std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis);
 std::optional<Expr> stride_along(const TileStore& store, AxisId axis);
 
