@@ -17,6 +17,7 @@
 //   chains       lower_chain.cpp      nests one after the other inside a task
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
+//   dots         lower_dots.cpp       factors in bf16, two neighbours at a time
 //   packs        lower_pack.cpp       panels of constants, packed by a kernel of their own
 #pragma once
 #include <array>
@@ -33,6 +34,7 @@
 #include "codegen/scope_stack.h"
 #include "codegen/spell_reduce.h"
 #include "fusion/chain.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/expand_online.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
@@ -52,6 +54,7 @@ struct LoweringFacts {
   int columns = 1;
   bool lanes_are_parallel = false;
   int first_pack = 0;                      // number of the first operand that is packed once
+  std::vector<DotPair> dots = {};          // by reduction, where all are summed two elements at a time
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
   const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
 };
@@ -186,6 +189,7 @@ class LaunchLowering {
                                  const std::vector<DType>& types);
   Code element_of(TileValueId reduction, const Computed& element) const;
   void accumulate(TileValueId reduction, const Computed& element);
+  const std::vector<Code>& accumulator_of(TileValueId reduction) const;
   void add_block(const Accumulator& block);
   void finish(const Accumulator& accumulator);
   Code over_copies(const Accumulator& accumulator, int row);
@@ -284,6 +288,13 @@ class LaunchLowering {
   Code lanes_in(const Expr& elements);
   Code mask_of(const std::vector<Expr>& lane_guards, bool with_tail);
 
+  // ---- dots
+  Code row_pair(TileValueId id);
+  Code panel_pairs(TileValueId id);
+  void emit_dots(const std::vector<Root>& roots);
+  void open_summed(AxisId axis, const LoopRange& range, const Body& leaf);
+  Code load_neighbours(const StagedLoad& staged);
+
   // ---- pairs
   bool in_pairs() const;
   Computed load_pair(TileValueId id, const TileLoad& load, int depth);
@@ -318,6 +329,8 @@ class LaunchLowering {
   void fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next);
   void copy_vector(const StagedLoad& staged, const ScratchRow& row);
   ScratchRow panel_row(const StagedLoad& staged);
+  DType panel_dtype(const StagedLoad& staged) const;
+  int64_t panel_step() const { return facts_.dots.empty() ? 1 : 2; }  // elements of the summed axis in a row
   Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
   ScratchRow packed_row(const StagedLoad& staged);
   void find_panel(const StagedLoad& staged);

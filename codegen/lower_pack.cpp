@@ -24,15 +24,14 @@ Code LaunchLowering::pack_pointer(const StagedLoad& staged) {
     position += is_packed_once(graph_, structure_, earlier.load) ? 1 : 0;
   }
   const bool is_written = part_ == LaunchPart::Pack;
-  const CodeType type{info(graph_[staged.load].dtype).compute,
-                      is_written ? CodeShape::Pointer : CodeShape::ConstPointer};
+  const CodeType type{panel_dtype(staged), is_written ? CodeShape::Pointer : CodeShape::ConstPointer};
   const Code slot = subscript(reference(kBuffers), integer(int64_t(position)));
   return scopes_.let(0, name_of(staged.load) + "_panels", type, {PointerCast{type, {slot, integer(0)}}});
 }
 
 LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) {
   ScratchRow row;
-  row.dtype = info(graph_[staged.load].dtype).compute;
+  row.dtype = panel_dtype(staged);
   row.name = name_of(staged.load) + "_panels";
   row.holds_vector = true;
   const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
@@ -93,21 +92,23 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
   return pack;
 }
 
-Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack) {
+Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack, bool in_pairs) {
   const StagedLoad& staged = pack.staged.front();
   const auto& load = std::get<TileLoad>(graph[staged.load].op);
   Pack result;
   result.input = static_cast<int>(load.buffer.index);
-  result.dtype = info(graph[staged.load].dtype).compute;
+  result.dtype = in_pairs ? DType::I32 : info(graph[staged.load].dtype).compute;
   result.elements = 1;
-  result.layout = source_text(graph, staged.load) + " as " + std::string(info(result.dtype).name);
+  result.layout = source_text(graph, staged.load) + " as " +
+                  (in_pairs ? "pairs of bf16" : std::string(info(result.dtype).name));
   for (const AxisId axis : graph[staged.load].axes) {
     const int64_t extent = graph[axis].extent.constant().value();
     const bool is_lane_axis = axis == pack.lane_axis;
+    const int64_t step = in_pairs && structure.is_reduced(axis) ? 2 : 1;
     const int64_t multiple = is_lane_axis                ? int64_t{pack.lanes} * pack.unroll
                              : axis == staged.contiguous ? int64_t{pack.lanes}
                                                          : 1;
-    result.elements *= (extent + multiple - 1) / multiple * multiple;
+    result.elements *= (extent + multiple * step - 1) / (multiple * step) * multiple;
     result.layout += ", " + std::to_string(extent) +
                      (is_lane_axis                 ? " panels of "
                       : structure.is_reduced(axis) ? " rows by "

@@ -13,6 +13,6 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
                        const StagedLoad& staged);
 
 // Without its launch.
-Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack);
+Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack, bool in_pairs);
 
 }  // namespace tilefuse

@@ -22,7 +22,8 @@ std::vector<AxisId> LaunchLowering::loop_order() const {
 }
 
 // Row-major over the reduced axes of the load, each row the vectors of one iteration; the axis that is turned
-// is whole blocks long. Returns the number of rows, and adds to the offset.
+// is whole blocks long. In dots of two a row holds two neighbours of each lane. Returns the number of rows,
+// and adds to the offset.
 Expr LaunchLowering::panel_rows(const StagedLoad& staged, Expr& offset) const {
   const TileValue& v = graph_[staged.load];
   const int64_t row = int64_t{schedule_.lanes} * schedule_.unroll;
@@ -30,16 +31,20 @@ Expr LaunchLowering::panel_rows(const StagedLoad& staged, Expr& offset) const {
   for (size_t i = v.axes.size(); i-- > 0;) {
     const AxisId axis = v.axes[i];
     if (!structure_.is_reduced(axis)) continue;
-    offset = offset + Expr::index(static_cast<int>(axis.index)) * rows * row;
+    offset = offset + Expr::index(static_cast<int>(axis.index)) * rows * (row / panel_step());
     const int64_t multiple = axis == staged.contiguous ? schedule_.lanes : 1;
-    rows = rows * simplify(ceildiv(scratch_length(axis), multiple) * multiple);
+    rows = rows * simplify(ceildiv(scratch_length(axis), multiple * panel_step()) * multiple);
   }
   return rows;
 }
 
+DType LaunchLowering::panel_dtype(const StagedLoad& staged) const {
+  return facts_.dots.empty() ? info(graph_[staged.load].dtype).compute : DType::I32;
+}
+
 LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
   ScratchRow row;
-  row.dtype = info(graph_[staged.load].dtype).compute;
+  row.dtype = panel_dtype(staged);
   row.name = name_of(staged.load) + "_panel";
   row.holds_vector = true;
   const Expr rows = panel_rows(staged, row.offset);
@@ -67,11 +72,12 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
   while (next < axes.size() && (!structure_.is_reduced(axes[next]) || axes[next] == staged.contiguous))
     ++next;
   if (next < axes.size()) {
-    open_plain(axes[next], whole_range(axes[next]), 1, graph_[axes[next]].name,
+    const int64_t step = structure_.is_reduced(axes[next]) ? panel_step() : 1;
+    open_plain(axes[next], whole_range(axes[next]), step, graph_[axes[next]].name,
                [&] { fill_panel(staged, row, next + 1); });
   } else if (turns) {
     for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
-      open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes,
+      open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes * panel_step(),
                  graph_[staged.contiguous].name, [&] { fill_block(staged, row); });
     });
   } else {
@@ -86,7 +92,8 @@ void LaunchLowering::copy_vector(const StagedLoad& staged, const ScratchRow& row
   const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
                     depth};
   const Code to = scratch_address(row, depth).pointer;
-  scopes_.add({Effect{call("store", {to, plain_load(address(place, {}), true)})}, ""});
+  const Code from = facts_.dots.empty() ? plain_load(address(place, {}), true) : load_neighbours(staged);
+  scopes_.add({Effect{call("store", {to, from})}, ""});
 }
 
 }  // namespace tilefuse

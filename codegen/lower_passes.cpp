@@ -88,7 +88,7 @@ void LaunchLowering::run_walk(const std::vector<Root>& roots, const std::vector<
     if (needs_blocks(id)) blocked.push_back(id);
   }
   ReducedWalk walk;
-  walk.leaf = [&] { emit_roots(roots); };
+  walk.leaf = [&] { facts_.dots.empty() ? emit_roots(roots) : emit_dots(roots); };
   walk.in_blocks = !blocked.empty();
   walk.begin_block = [&] {
     for (const TileValueId id : blocked)
@@ -119,10 +119,10 @@ void LaunchLowering::reduced_loops(size_t next, const ReducedWalk& walk) {
 }
 
 void LaunchLowering::innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk) {
-  if (!walk.in_blocks) return open_axis(axis, range, walk.leaf);
+  if (!walk.in_blocks) return open_summed(axis, range, walk.leaf);
   const auto block = [&](const LoopRange& inner) {
     walk.begin_block();
-    open_axis(axis, inner, walk.leaf);
+    open_summed(axis, inner, walk.leaf);
     walk.end_block();
   };
   const int64_t length = block_length(axis);

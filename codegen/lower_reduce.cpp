@@ -83,6 +83,14 @@ Code LaunchLowering::element_of(TileValueId reduction, const Computed& element) 
   return code;
 }
 
+// The variables of the current copy.
+const std::vector<Code>& LaunchLowering::accumulator_of(TileValueId reduction) const {
+  const auto block = blocks_.find(reduction);
+  const Accumulator& accumulator = block == blocks_.end() ? accumulators_.at(reduction) : block->second;
+  const auto& lanes = accumulator.parts.at(static_cast<size_t>(copies_.row));
+  return lanes[std::min(static_cast<size_t>(copies_.lane), lanes.size() - 1)];
+}
+
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
   const ReduceSpelling spelling = spelling_of(reduction);
   Code code = element_of(reduction, element);
@@ -90,10 +98,7 @@ void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) 
     const Code identity = call("splat", {spelling.identity}, {spelling.types[0]});
     code = call("select", {call("first_lanes", {*copies_.left}), code, identity});
   }
-  const auto block = blocks_.find(reduction);
-  const Accumulator& accumulator = block == blocks_.end() ? accumulators_.at(reduction) : block->second;
-  const auto& lanes = accumulator.parts.at(static_cast<size_t>(copies_.row));
-  const auto& target = lanes[std::min(static_cast<size_t>(copies_.lane), lanes.size() - 1)];
+  const std::vector<Code>& target = accumulator_of(reduction);
   if (target.size() > 1) {
     scopes_.add({Effect{call(spelling.update, {target[0], target[1], code, position(reduction)})}, ""});
   } else if (spelling.op) {

@@ -63,12 +63,14 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
 std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
   const int lanes = schedule_.lanes;
   const auto left = [&](AxisId axis) -> std::optional<Code> {
+    const int64_t step = structure_.is_reduced(axis) ? panel_step() : 1;
     const LoopRange range = task_range(axis);
-    if (range.granule % lanes == 0) return std::nullopt;
+    if (range.granule % (lanes * step) == 0) return std::nullopt;
     const int depth = bound_.at(axis).depth;
     const std::string key = "left of " + std::to_string(axis.index);
     if (scopes_.find(key) == nullptr) {
-      const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
+      Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
+      if (step > 1) rest = operate(CodeOperator::Div, {rest, integer(step)});
       scopes_.remember(key, {named(depth, graph_[axis].name + "_left", rest), depth, false});
     }
     return scopes_.find(key)->code;
@@ -108,14 +110,17 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row)
   scopes_.add({Var{block, std::nullopt, schedule_.lanes}, ""});
   const auto at_row = [&](const Expr& e, AxisId axis) {
     const int index = static_cast<int>(axis.index);
-    return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}));
+    const int64_t step = structure_.is_reduced(axis) ? panel_step() : 1;
+    return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}) * step);
   };
   for_each_block_row(block, [&](const Code& vector) {
     const Expr offset = at_copy(at_row(load.offset, *schedule_.lane_axis));
     std::vector<Code> arguments = {
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
     if (const auto count = columns_left(staged)) arguments.push_back(*count);
-    scopes_.add({Assign{vector, std::nullopt, call("load", std::move(arguments))}, ""});
+    scopes_.add({Assign{vector, std::nullopt,
+                        call(facts_.dots.empty() ? "load" : "load_pairs", std::move(arguments))},
+                 ""});
   });
   scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
   for_each_block_row(block, [&](const Code& vector) {

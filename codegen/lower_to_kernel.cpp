@@ -133,7 +133,8 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .rows = schedule.accumulate_in_scratch ? kScratchRows : schedule.rows,
           .column_axis = schedule.columns > 1 ? column_axis(schedule) : std::nullopt,
           .columns = schedule.columns,
-          .lanes_are_parallel = lanes_are_parallel};
+          .lanes_are_parallel = lanes_are_parallel,
+          .dots = dot_pairs(graph, *structure, schedule)};
 }
 
 namespace {
@@ -244,7 +245,8 @@ void ProgramLowering::add_packs(const LoweringFacts& facts) {
     const Schedule schedule = pack_schedule(graph_, facts.structure, schedule_, staged);
     LoweringFacts packing = collect_lowering_facts(graph_, schedule);
     packing.first_pack = static_cast<int>(program_.launches.packs.size());
-    Pack pack = pack_of(graph_, facts.structure, schedule);
+    packing.dots = facts.dots;
+    Pack pack = pack_of(graph_, facts.structure, schedule, !facts.dots.empty());
     pack.position = static_cast<int>(graph_.buffers.size() + facts.workspaces.size()) + packing.first_pack;
     pack.launch = lower(packing, LaunchPart::Pack, "_pack_" + graph_[staged.load].name);
     program_.launches.packs.push_back(std::move(pack));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "fusion/contraction.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
 
@@ -71,7 +72,8 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("latency.reduce"),
              target.rate("clk_per_element.gather"),
              target.rate("clk_per_element.strided_load"),
-             target.rate("clk_per_element.strided_store")},
+             target.rate("clk_per_element.strided_store"),
+             target.rate_or("clk_per_vector.dot_bf16", 2 * target.rate("clk_per_vector.fma"))},
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
   for (const TileValue& value : graph.values) {
@@ -184,6 +186,19 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   return cycles;
 }
 
+// Of one element of the summed axis, where two are done at once (dot_pairs.h): nothing is widened.
+PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes) const {
+  PortCycles cycles;
+  if (access_[value.index] != nullptr) {
+    const bool vector = sets_[axes_[value.index]][lanes.axis->index];
+    const double registers = vector ? registers_of_vector(DType::F32, lanes.count, target_) : 1;
+    cycles.load = registers / rates_.load / 2;
+  } else if (reduces(graph_[value].op)) {
+    cycles.vector = rates_.dot * registers_of_vector(DType::F32, lanes.count, target_) / 2;
+  }
+  return cycles;
+}
+
 // Whether lines that are walked side by side push each other out of L1 before their other elements are
 // wanted.
 bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
@@ -230,13 +245,16 @@ void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueI
 ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId>>& passes,
                                        const Schedule& schedule) const {
   const Lanes lanes = lanes_of(schedule);
+  const bool in_dots = facts_.may_walk_dots && walks_dots(graph_, facts_.structure, schedule);
   const std::vector<PortCycles> nothing(sets_.size());
   Work work{std::vector(passes.size(), nothing), std::vector<std::vector<TileValueId>>(passes.size()),
             nothing};
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     add_kept(pass, passes, schedule, work.passes[pass]);
     for (TileValueId value : passes[pass]) {
-      work.passes[pass][axes_[value.index]].add(value_cycles(value, lanes, is_staged(value, schedule)), 1);
+      const PortCycles cycles =
+          in_dots ? dot_cycles(value, lanes) : value_cycles(value, lanes, is_staged(value, schedule));
+      work.passes[pass][axes_[value.index]].add(cycles, 1);
       if (reduces(graph_[value].op)) work.reductions[pass].push_back(value);
     }
   }
@@ -367,6 +385,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   const auto add = [&](TileValueId value) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
+    if (facts_.may_walk_dots && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
     const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);

@@ -44,6 +44,7 @@ class ComputeCost {
   };
   Lanes lanes_of(const Schedule& schedule) const;
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
+  PortCycles dot_cycles(TileValueId value, const Lanes& lanes) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
   bool crowds_sets(const Access& access, const Lanes& lanes) const;
   void add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes, const Schedule& schedule,
@@ -61,7 +62,7 @@ class ComputeCost {
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
 
   struct Rates {  // of the profile, looked up once
-    double load, store, permute, chain, horizontal, gather, strided_load, strided_store;
+    double load, store, permute, chain, horizontal, gather, strided_load, strided_store, dot;
   };
 
   const TileGraph& graph_;

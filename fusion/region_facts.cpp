@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/match.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -114,6 +115,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   }
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
   facts.home_bytes = facts.footprint_bytes;
+  facts.may_walk_dots = may_walk_dots(graph, facts.structure);
   for (TileValueId reduction : facts.structure.reductions) {
     const TileOp& op = graph[reduction].op;
     facts.has_scan |= std::holds_alternative<TileScan>(op);

@@ -38,6 +38,7 @@ struct RegionFacts {
   double home_bytes = 0;         // and of what is touched around the region: decides where operands lie
   bool has_scan = false;
   bool has_index_reduction = false;
+  bool may_walk_dots = false;  // dot_pairs.h
   std::optional<OnlineWalk> online;
   std::string why_not_online;
   // The passes of a schedule's walk.

@@ -134,7 +134,8 @@ void ScheduleParser::stage() {
     const TileValueId load = value();
     cursor_.expect("along");
     schedule_.staged.push_back({load, axis()});
-    if (cursor_.accept("packed")) cursor_.expect("once");  // follows from the graph
+    if (cursor_.accept("in")) cursor_.expect("pairs");  // these follow from the graph
+    if (cursor_.accept("packed")) cursor_.expect("once");
   });
 }
 

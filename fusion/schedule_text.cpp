@@ -5,6 +5,7 @@
 
 #include "core/result.h"
 #include "fusion/chain.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
 #include "fusion/schedule.h"
@@ -66,9 +67,11 @@ std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
   std::string text;
   const Result<Structure> structure = analyze_structure(graph);
+  const bool in_pairs = structure && walks_dots(graph, *structure, schedule);
   for (const StagedLoad& staged : schedule.staged) {
     if (!text.empty()) text += ", ";
     text += "%" + graph[staged.load].name + " along " + graph[staged.contiguous].name;
+    if (in_pairs) text += " in pairs";
     if (structure && is_packed_once(graph, *structure, staged.load)) text += " packed once";
   }
   return text.empty() ? "none" : text;

@@ -123,6 +123,11 @@ double Target::rate(const std::string& key) const {
   return found->second;
 }
 
+double Target::rate_or(const std::string& key, double absent) const {
+  const auto found = rates.find(key);
+  return found == rates.end() ? absent : found->second;
+}
+
 Target parse_target(std::string_view json, const std::string& origin) {
   const Json document = Json::parse(json, nullptr, false);
   if (document.is_discarded()) throw UserError(origin + ": not JSON");

@@ -24,6 +24,7 @@ struct Target {
 
   // The rate of that name; UserError if the profile lacks it.
   double rate(const std::string& key) const;
+  double rate_or(const std::string& key, double absent) const;  // of what not every processor has
 };
 
 Target parse_target(std::string_view json, const std::string& origin);  // UserError names origin and field

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/dot_pairs.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -261,7 +262,8 @@ bool TrafficCost::misses(const Access& access, size_t level, const Schedule& sch
 // A panel as the multiplications read it.
 Access TrafficCost::panel_access(const Access& access, const Schedule& schedule) const {
   Access panel = access;
-  panel.element_bytes = 4;
+  const bool in_pairs = facts_.may_walk_dots && walks_dots(graph_, facts_.structure, schedule);
+  panel.element_bytes = in_pairs ? 2 : 4;
   panel.is_shared = false;
   for (const AxisId axis : facts_.structure.reduced) {
     if (!access.varies_along(axis)) continue;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "fusion/cost_model.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/solve.h"
 #include "fusion/target.h"
 #include "tests/kernel_fixture.h"
@@ -160,6 +161,45 @@ TEST_F(ContractionKernel, packs_an_operand_as_it_lies) {
   }
 }
 
+// Two sums that share a factor; one weight lies turned, the other as it is read.
+const char* const kGate = R"(tile_graph gate {
+  axes b: 2, i: s0, j: s1, k: s2
+  buffers %x: bf16[2, s0, s2] in, %u: bf16[s1, s2] in, %v: bf16[2, s2, s1] in, %y: bf16[2, s0, s1] out
+  %0 = load %x[b*s0*s2 + i*s2 + k] : bf16[b, i, k]
+  %1 = load %u[j*s2 + k]           : bf16[j, k]
+  %2 = load %v[b*s1*s2 + k*s1 + j] : bf16[b, j, k]
+  %p = mul(%0, %1)                 : f32[b, i, j, k]
+  %s = reduce.sum(%p) over k       : f32[b, i, j]
+  %q = mul(%2, %0)                 : f32[b, i, j, k]
+  %t = reduce.sum(%q) over k       : f32[b, i, j]
+  %g = sigmoid(%s)                 : f32[b, i, j]
+  %h = mul(%g, %t)                 : f32[b, i, j]
+  %r = cast(%h)                    : bf16[b, i, j]
+  store %r -> %y[b*s0*s1 + i*s1 + j]
+}
+)";
+
+TEST_F(ContractionKernel, packs_bf16_in_pairs) {
+  for (const char* decisions :
+       {"lanes j = 16, unroll 2\n grid b = 1, i = all, j = 32\n walk multi_pass\n rows 4\n split 1\n"
+        " stage %1 along k, %2 along j\n stores cached",
+        "lanes j = 8\n grid b = all, i = 8, j = all\n walk multi_pass\n rows 4\n split 1\n"
+        " stage %1 along k, %2 along j\n stores cached",
+        "lanes j = 32\n grid b = 1, i = all, j = all\n walk multi_pass\n rows 1\n split 1\n"
+        " stage %1 along k, %2 along j\n stores cached"}) {
+    SCOPED_TRACE(decisions);
+    for (const auto& [i, j, k] :
+         std::array<std::array<int64_t, 3>, 4>{{{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {5, 37, 1300}}}) {
+      const TileGraph graph = parse_tile_graph(sized(kGate, i, j, k));
+      const Schedule schedule =
+          parse_schedule("schedule gate for x86-zen4 {\n" + std::string(decisions) + "\n}", graph);
+      EXPECT_TRUE(walks_dots(graph, *analyze_structure(graph), schedule));
+      expect_same(graph, schedule, random_buffers(graph, 3, {}), {});
+    }
+    expect_same(sized(kGate, 6, 21, 33), decisions, {});  // no pairs of an odd number
+  }
+}
+
 TEST_F(ContractionKernel, computes_packed_products_under_random_schedules) {
   // A batch, two reduced axes, and an operand that lies turned.
   const TileGraph graph = parse_tile_graph(R"(tile_graph batch {
@@ -190,6 +230,17 @@ TEST(ContractionSchedule, packs_an_operand_for_many_rows) {
   EXPECT_EQ(schedule.staged[0].load, value_named(graph, "1"));
   const double multiply_add_us = 240.0 * 512 * 512 / 16 / 3668;
   EXPECT_LT(schedule.cost_us, 1.2 * multiply_add_us);
+}
+
+TEST(ContractionSchedule, multiplies_bf16_in_pairs_where_the_summed_axis_is_even) {
+  const auto priced = [](int64_t k, const char* how) {
+    const TileGraph graph = parse_tile_graph(sized(linear_of("bf16"), 240, 512, k));
+    const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 1});
+    EXPECT_THAT(to_text(solution->ranked.front(), graph), testing::HasSubstr(how));
+    return solution->ranked.front().cost_us;
+  };
+  const double in_pairs = priced(512, "stage    %1 along k in pairs\n");
+  EXPECT_LT(in_pairs, 0.7 * priced(511, "stage    %1 along k\n"));
 }
 
 TEST(ContractionSchedule, blocks_two_axes_for_few_rows) {

@@ -167,6 +167,37 @@ TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
   }
 }
 
+TEST(RuntimeDots, pairs_of_bf16_are_neighbours_or_lanes_of_two_rows) {
+  Guarded<bf16> source(2 * kLanes, 2), other(2 * kLanes, 6), joined(2 * kLanes, 0);
+  source.fill();
+  other.fill();
+  for (int n = 0; n <= kLanes; ++n) {
+    const Vec<int> pairs = tile::load_pairs(source.data(), n);
+    std::memcpy(joined.data(), &pairs, sizeof pairs);
+    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 4), 0);
+    for (int i = 2 * n; i < 2 * kLanes; ++i) EXPECT_EQ(tile::load_one(joined.data() + i), 0);
+    const Vec<int> rows = tile::load_neighbours(source.data(), other.data() + kLanes, n);
+    std::memcpy(joined.data(), &rows, sizeof rows);
+    for (int i = 0; i < n; ++i) {
+      EXPECT_EQ(joined.data()[2 * i].bits, source.data()[i].bits);
+      EXPECT_EQ(joined.data()[2 * i + 1].bits, other.data()[kLanes + i].bits);
+    }
+  }
+}
+
+TEST(RuntimeDots, add_both_products_of_each_lane) {
+  Guarded<bf16> left(2 * kLanes, 0), right(2 * kLanes, 0);
+  left.fill();
+  right.fill();
+  const Vec<int> a = tile::load_pairs(left.data());
+  const Vec<int> ahead = tile::splat_pair(right.data());
+  const Vec<float> sums = tile::dot_pairs(tile::splat<float>(3.0f), a, ahead);
+  for (int i = 0; i < kLanes; ++i) {
+    const double low = value<bf16>(2 * i) * value<bf16>(0), high = value<bf16>(2 * i + 1) * value<bf16>(1);
+    EXPECT_NEAR(lane_of<float>(sums, i), 3 + low + high, 1e-6 * (3 + std::abs(low) + std::abs(high)));
+  }
+}
+
 TYPED_TEST(RuntimeMemory, single_elements_are_lanes_of_vectors) {
   Guarded<TypeParam> source(kLanes, 0), stored(kLanes, 0);
   source.fill();

@@ -1,6 +1,6 @@
 // Arithmetic beyond the operators, with torch's results for NaN, signed zeros and integers.
 #pragma once
-#include "cpu_memory.h"
+#include "cpu_dots.h"
 
 namespace tile {
 

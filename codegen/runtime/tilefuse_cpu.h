@@ -29,6 +29,9 @@
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
 // pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; store_pair(p, a, b) and
 //            stream_pair(p, a, b) put them back
+// dots       pairs of neighbouring bf16 in a Vec<int>: load_pairs(p), load_pairs(p, n): the first n pairs;
+//            splat_pair(p): one in every lane; load_neighbours(p, q), (p, q, n): lane i of two rows;
+//            dot_pairs(sum, a, b): sum + both products of each lane
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to bf16 / f16: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named
 // arithmetic fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(acc, x), min_num(acc, x): NaN of x,

@@ -1,0 +1,80 @@
+#include "fusion/dot_pairs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fusion/contraction.h"
+
+namespace tilefuse {
+namespace {
+
+// What a factor is loaded by, bf16 as it lies in memory.
+std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor) {
+  const auto widens = [](const TileValue& value) {
+    const auto* map = std::get_if<TileMap>(&value.op);
+    const bool only_converts = map != nullptr && (map->fn == MapFn::Cast || map->fn == MapFn::Copy);
+    return only_converts && (value.dtype == DType::F32 || value.dtype == DType::BF16);
+  };
+  while (widens(graph[factor])) factor = graph[factor].operands[0];
+  const auto* load = std::get_if<TileLoad>(&graph[factor].op);
+  const bool is_plain = load != nullptr && load->guard.empty() && load->gathered.empty();
+  if (!is_plain || graph[load->buffer].dtype != DType::BF16) return std::nullopt;
+  return factor;
+}
+
+using Factors = std::array<TileValueId, 2>;
+
+std::optional<Factors> narrow_factors(const TileGraph& graph, TileValueId reduction) {
+  const auto contraction = contraction_of(graph, reduction);
+  if (!contraction || graph[reduction].dtype == DType::F64) return std::nullopt;
+  const std::vector<TileValueId>& operands = graph[contraction->product].operands;
+  const auto left = narrow_load(graph, operands[0]), right = narrow_load(graph, operands[1]);
+  if (!left || !right) return std::nullopt;
+  return Factors{*left, *right};
+}
+
+bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
+  return std::binary_search(graph[value].axes.begin(), graph[value].axes.end(), axis);
+}
+
+}  // namespace
+
+bool may_walk_dots(const TileGraph& graph, const Structure& structure) {
+  if (structure.reduced.size() != 1 || structure.passes != 1 || structure.reductions.empty()) return false;
+  const AxisId summed = structure.reduced.front();
+  const auto extent = graph[summed].extent.constant();
+  if (!extent || *extent % 2 != 0 || !breakpoints(graph, summed).empty()) return false;
+  const bool walks_only = std::none_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+    return structure.stores_in_pass(store);
+  });
+  return walks_only &&
+         std::all_of(structure.reductions.begin(), structure.reductions.end(), [&](TileValueId sum) {
+           const auto factors = narrow_factors(graph, sum);
+           return factors && varies_along(graph, (*factors)[0], summed) &&
+                  varies_along(graph, (*factors)[1], summed);
+         });
+}
+
+std::vector<DotPair> dot_pairs(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
+  const bool is_possible = schedule.lane_axis && schedule.lanes > 1 && schedule.walk == Walk::MultiPass &&
+                           schedule.split == 1 && schedule.keep.empty() && !schedule.accumulate_in_scratch &&
+                           !schedule.staged.empty();
+  if (!is_possible || structure.is_reduced(*schedule.lane_axis) || !may_walk_dots(graph, structure))
+    return {};
+  const AxisId summed = structure.reduced.front();
+  std::vector<DotPair> pairs;
+  for (const TileValueId sum : structure.reductions) {
+    const auto [left, right] = *narrow_factors(graph, sum);
+    const DotPair pair = is_staged(left, schedule) ? DotPair{right, left} : DotPair{left, right};
+    const bool has_panel =
+        is_staged(pair.panel, schedule) && varies_along(graph, pair.panel, *schedule.lane_axis);
+    if (!has_panel || is_staged(pair.row, schedule) || varies_along(graph, pair.row, *schedule.lane_axis))
+      return {};
+    const auto stride = stride_along(graph, std::get<TileLoad>(graph[pair.row].op), summed);
+    if (!stride || !stride->is_constant(1)) return {};
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,34 @@
+// Dots of two: where both factors of a contraction are bf16, two neighbours along the summed axis lie in 32
+// bits, and one instruction multiplies both with their counterparts and adds the products to a sum in f32.
+//
+//   %x[i*512 + k], %w[j*512 + k] : bf16, %w staged along k:   y[i, j] += x[i, k]*w[j, k] + x[i, k+1]*w[j,
+//   k+1]
+//
+// The panel then holds bf16, a row of it two neighbours of each lane, in half of the bytes of f32; the other
+// factor is read two at a time and widened nowhere. Processors that lack the instruction multiply and add
+// twice, which is what they would do anyway. Sums are in f32 either way, in another order.
+#pragma once
+#include <optional>
+
+#include "fusion/schedule.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+
+struct DotPair {
+  TileValueId row;    // a load that stays the same along the lanes, contiguous along the summed axis
+  TileValueId panel;  // a staged load
+};
+
+// Whether some schedule may walk the region so: one walk over one axis of an even length, that sums products
+// of bf16 and does nothing else.
+bool may_walk_dots(const TileGraph& graph, const Structure& structure);
+
+// The factors of each reduction's products, in the order of structure.reductions; empty: this schedule does
+// not walk the region so.
+std::vector<DotPair> dot_pairs(const TileGraph& graph, const Structure& structure, const Schedule& schedule);
+inline bool walks_dots(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
+  return !dot_pairs(graph, structure, schedule).empty();
+}
+
+}  // namespace tilefuse
