@@ -10,8 +10,6 @@
 namespace tilefuse {
 namespace {
 
-constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
-
 std::string panel_symbol(const std::string& name) { return "panel of " + name; }
 
 }  // namespace
