@@ -1,6 +1,7 @@
 import pytest
 import torch
 from tilefuse import UserError
+from tilefuse.errors import TileFuseWarning
 from tilefuse.options import OPTIONS, Options
 
 
@@ -34,6 +35,16 @@ def test_unknown_option_reaches_the_caller_of_torch_compile():
     with pytest.raises(Exception) as caught:
         compiled(torch.ones(3))
     assert "did you mean 'numerics'" in str(caught.value)
+
+
+def test_a_pin_of_a_misspelt_region_is_doubted():
+    def chain(x):
+        return torch.tanh(x).exp()
+
+    options = {"pins": {"tahn_exp": {"unroll": "2"}, "of_another_graph": {"unroll": "2"}}}
+    with pytest.warns(TileFuseWarning, match="pin 'tahn_exp' has no effect.*did you mean 'tanh_exp'") as seen:
+        torch.compile(chain, backend="tilefuse", options=options)(torch.randn(40))
+    assert len(seen) == 1
 
 
 def test_backend_is_found_without_an_import():

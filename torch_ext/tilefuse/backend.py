@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import difflib
 import json
 import time
 import weakref
@@ -104,10 +105,19 @@ def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options)
     answer = _answer(captured.json, settings)
     if answer["warnings"]:  # what broke once breaks for every graph; tilefuse.explain lists it all
         warn_once(f"tilefuse: {'; '.join(answer['warnings'])}", about="faults")
+    _doubt_pins(settings, [name.rpartition("_")[0] for name in answer["regions"]])
     milliseconds = (time.perf_counter() - started) * 1e3
     for graphs in _collectors:
         graphs.append(CompiledGraph(role, captured.json, answer, milliseconds))
     return answer, captured
+
+
+def _doubt_pins(settings: Options, regions: Sequence[str]) -> None:
+    """A pin whose region is in another graph is fine; one that nearly has the name of a region here is misspelt."""
+    for name in settings.values.get("pins", {}):
+        near = [] if name in regions else difflib.get_close_matches(name, regions, n=1, cutoff=0.75)
+        if near:
+            warn_once(f"tilefuse: pin {name!r} has no effect: no region has this name; did you mean {near[0]!r}?")
 
 
 def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:
