@@ -7,7 +7,7 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 
-.PHONY: help demo demo-offline test test-full fuzz fuzz-fixed fuzz-build bench bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline test test-full fuzz fuzz-fixed fuzz-build bench bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -32,6 +32,10 @@ test-full: test tidy asan-test-full
 bench: build
 	$(PYTHON) benchmarks/run.py
 	$(PYTHON) benchmarks/run.py --ops
+
+## make bench-offline fused files beside AOTInductor's packages: time to make, size, time to load, speed, from C++
+bench-offline: build
+	$(PYTHON) benchmarks/offline/run.py
 
 ## make bench-solver  regret of the chosen schedules against a measured sweep
 bench-solver: build
