@@ -8,10 +8,6 @@
 #include <sstream>
 #include <tuple>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "fusion/instruction_sets.h"
@@ -75,44 +71,37 @@ void read_sizes(const Profile& profile, Target& target) {
   target.l3_bytes = profile.integer("l3_bytes", target.l2_bytes, 64 * kGiB);
 }
 
-std::vector<std::string> read_instructions(const Profile& profile) {
-  const Json& list = profile.field("instructions");
-  if (!list.is_array()) profile.fail("instructions", "must be a list of instruction sets");
+std::vector<std::string> read_instructions(const Profile& profile, const std::string& name,
+                                           const Json& list) {
+  if (!list.is_array()) profile.fail(name, "must be a list of instruction sets");
   const std::vector<std::string_view> known = instruction_set_names();
   std::vector<std::string> sets;
   for (const Json& item : list) {
-    const std::string field = "instructions[" + std::to_string(sets.size()) + "]";
+    const std::string field = name + "[" + std::to_string(sets.size()) + "]";
     if (!item.is_string()) profile.fail(field, "must be a string");
-    const auto name = item.get<std::string>();
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const auto nearest = nearest_name(name, known);
-      profile.fail(field, "is no instruction set that is known: " + name +
+    const auto set = item.get<std::string>();
+    if (std::find(known.begin(), known.end(), set) == known.end()) {
+      const auto nearest = nearest_name(set, known);
+      profile.fail(field, "is no instruction set that is known: " + set +
                               (nearest ? "; did you mean " + *nearest + "?" : std::string()));
     }
-    sets.push_back(name);
+    sets.push_back(set);
   }
   return sets;
 }
 
-#if defined(__x86_64__)
-bool is_zen4() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(0, &a, &b, &c, &d) == 0 || b != signature_AMD_ebx || c != signature_AMD_ecx) return false;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
-  const unsigned family = ((a >> 8) & 15) + ((a >> 20) & 255);
-  return family == 25;  // Zen 3 and 4; only Zen 4 has AVX-512
-}
-#else
-bool is_zen4() { return false; }
-#endif
-
-std::string find_host_target() {
-  for (const EmbeddedProfile& profile : embedded_profiles()) {  // the most specific first
-    const Target target = parse_target(profile.json, std::string(profile.name));
-    if (target.name == "x86-zen4" && !is_zen4()) continue;  // its rates were measured on one
-    if (missing_instructions(target.instructions).empty()) return target.name;
-  }
-  throw InternalError("host target: the embedded profiles lack one for any processor");
+// {"vendor": "GenuineIntel", "family": 6, "has": ["avx512fp16"]}; a profile of estimates has none.
+std::optional<MeasuredOn> read_measured_on(const Profile& profile) {
+  if (!profile.json.contains("measured_on")) return std::nullopt;
+  const Json& given = profile.json["measured_on"];
+  if (!given.is_object()) profile.fail("measured_on", "must be an object with vendor and family");
+  if (!given.contains("vendor") || !given["vendor"].is_string())
+    profile.fail("measured_on", "lacks a vendor");
+  if (!given.contains("family") || !given["family"].is_number_integer())
+    profile.fail("measured_on", "lacks a family, an integer");
+  MeasuredOn measured{given["vendor"].get<std::string>(), given["family"].get<int>(), {}};
+  if (given.contains("has")) measured.has = read_instructions(profile, "measured_on.has", given["has"]);
+  return measured;
 }
 
 }  // namespace
@@ -138,7 +127,8 @@ Target parse_target(std::string_view json, const std::string& origin) {
   target.kind = profile.text("kind");
   if (target.kind != "cpu") profile.fail("kind", "must be \"cpu\", got \"" + target.kind + "\"");
   read_sizes(profile, target);
-  target.instructions = read_instructions(profile);
+  target.instructions = read_instructions(profile, "instructions", profile.field("instructions"));
+  target.measured_on = read_measured_on(profile);
   const Json& rates = profile.field("rates");
   if (!rates.is_object()) profile.fail("rates", "must be an object");
   for (const auto& [key, entry] : rates.items()) target.rates[key] = profile.quantity("rates." + key, entry);
@@ -173,7 +163,7 @@ std::vector<std::string> target_names() {
 }
 
 std::string host_target_name() {
-  static const std::string name = find_host_target();
+  static const std::string name = target_name_for(host_processor());
   return name;
 }
 

@@ -2,9 +2,12 @@
 // configs/targets/<name>.json (embedded in the library; a path works, too).
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "fusion/processor.h"
 
 namespace tilefuse {
 
@@ -13,6 +16,7 @@ struct Target {
   std::string kind;  // "cpu"
   std::vector<std::string>
       instructions;  // sets that code for it may use: "avx2", "fma"; see instruction_sets.h
+  std::optional<MeasuredOn> measured_on;  // the processors that the rates are those of; without: estimates
   int vector_bytes = 32;
   int datapath_bytes = 32;  // of a vector done at a time; narrower vectors take as long
   int vector_registers = 16;
