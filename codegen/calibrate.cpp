@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "codegen/time_schedules.h"
 #include "fusion/check_schedule.h"
+#include "fusion/processor.h"
 #include "fusion/target.h"
 
 namespace tilefuse {
@@ -23,15 +25,16 @@ struct Refused {  // a kernel that does not build ends the calibration
   std::string reason;
 };
 
-// Cycles a nanosecond, from a chain of additions that takes one cycle each.
+// Cycles a nanosecond, from a chain of additions that takes one cycle each. Of two registers: newer
+// processors do those of a constant several at a time, while they rename registers.
 double measure_clock([[maybe_unused]] double otherwise) {
 #if defined(__x86_64__)
   constexpr int kAdditions = 4000000;
   double best_ns = 1e30;
   for (int round = 0; round < 20; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kAdditions / 4; ++i) {
-      asm volatile("add $1, %%rax\nadd $1, %%rax\nadd $1, %%rax\nadd $1, %%rax" ::: "rax", "cc");
+    for (int64_t i = 0; i < kAdditions / 4; ++i) {
+      asm volatile("add %0, %%rax\nadd %0, %%rax\nadd %0, %%rax\nadd %0, %%rax" ::"r"(i) : "rax", "cc");
     }
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
     best_ns = std::min(best_ns, time.count());
@@ -71,11 +74,13 @@ class Calibration {
                     const SizeHints& hints) {
     return fastest_us(tiles, std::vector<std::string>{schedule}, threads, hints).front();
   }
-  double map_cycles(const std::string& function);  // of a vector, in L1
+  double map_cycles(const std::string& function);                            // of a vector, in L1
+  double element_cycles(const std::string& load, const std::string& store);  // a vector's, in L1, each
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
   double read_gbs(int64_t bytes, int threads);
   double write_gbs(int64_t bytes, bool streamed, int threads);
+  int64_t usable_l3_bytes(int64_t reported);
   std::vector<double> line_ns(const std::string& kind, const std::vector<int>& rows, int64_t run_bytes,
                               int threads);
   void measure_functions();
@@ -136,6 +141,19 @@ double Calibration::map_cycles(const std::string& function) {
   return us * 1e3 * clock_ghz_ / vectors(kInL1);
 }
 
+// Few elements, so that lines they lie alone in stay in L1.
+double Calibration::element_cycles(const std::string& load, const std::string& store) {
+  constexpr int64_t kElements = 256;
+  const std::string tiles =
+      "tile_graph picked {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0*17] "
+      "in, "
+      "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = load %ids[n] : i64[n]\n  %0 = load %x[" +
+      load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
+  const double us = fastest_us(tiles, lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n",
+                               1, {{"s0", kElements}});
+  return us * 1e3 * clock_ghz_ / kElements;
+}
+
 std::string sum_graph() {
   return "tile_graph summed {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0] "
          "in, %y: f32[] out\n  %0 = load %x[n] : "
@@ -143,10 +161,13 @@ std::string sum_graph() {
          "  %s = reduce.sum(%0) over n : f32[]\n  store %s -> %y[0]\n}\n";
 }
 
+// By what a longer sum takes more: a launch takes as long as some dozen vectors.
 double Calibration::sum_cycles(int unroll) {
   const std::string schedule = lanes("n") + ", unroll " + std::to_string(unroll) +
                                "\ngrid none\nwalk multi_pass\n" + kRest + "stores cached\n";
-  return fastest_us(sum_graph(), schedule, 1, {{"s0", 2 * kInL1}}) * 1e3 * clock_ghz_ / vectors(2 * kInL1);
+  const double of_one = fastest_us(sum_graph(), schedule, 1, {{"s0", kInL1}});
+  const double of_two = fastest_us(sum_graph(), schedule, 1, {{"s0", 2 * kInL1}});
+  return std::max(of_two - of_one, of_one / 10) * 1e3 * clock_ghz_ / vectors(kInL1);
 }
 
 double Calibration::read_gbs(int64_t bytes, int threads) {
@@ -175,6 +196,16 @@ double Calibration::write_gbs(int64_t bytes, bool streamed, int threads) {
   const double us =
       fastest_us(tiles, map_schedule(lanes("n"), bytes / 4, threads, streamed), threads, {{"s0", bytes / 4}});
   return double(bytes) / us / 1e3;
+}
+
+// Of an L3 that many machines share, a virtual one has a part, and nothing says which: the largest array that
+// is read more like one just beyond L2 than like one in memory.
+int64_t Calibration::usable_l3_bytes(int64_t reported) {
+  const double beyond_l2 = read_gbs(2 * base_.l2_bytes, 1), memory = read_gbs(kMemoryBytes, 1);
+  if (beyond_l2 < 1.2 * memory) return std::min(reported, kMemoryBytes / 2);  // no telling them apart
+  int64_t usable = 2 * base_.l2_bytes;
+  while (2 * usable < kMemoryBytes && read_gbs(2 * usable, 1) > std::sqrt(beyond_l2 * memory)) usable *= 2;
+  return std::min(reported, usable);
 }
 
 // Rows of `run_bytes` walked side by side: their sum alone, or each row again from cache to subtract it.
@@ -210,6 +241,13 @@ void Calibration::measure_functions() {
     put(std::string("clk_per_vector.") + cost, std::max(0.5, map_cycles(function) - copy),
         "cycles per vector of f32");
   }
+  const std::string unit = "cycles per element of a vector, one by one";
+  const double copied = element_cycles("n]", "n");
+  put("clk_per_element.strided_load", std::max(0.1, element_cycles("n*17]", "n") - copied), unit);
+  put("clk_per_element.strided_store", std::max(0.1, element_cycles("n]", "n*17") - copied), unit);
+  put("clk_per_element.gather",
+      std::max(0.1, element_cycles("0] + wrap(%i, extent 64, stride 1)", "n") - copied),
+      "cycles per element loaded by its index");
   put("chain.add_f32", 1 / sum_cycles(1), "dependent vectors per cycle");
   put("rate.load", 1 / sum_cycles(4), "vectors per cycle");
 }
@@ -248,6 +286,8 @@ std::string Calibration::run() {
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   jobs_ = cores;
   clock_ghz_ = measure_clock(base_.clock_ghz);
+  const int64_t reported_l3 = base_.l3_bytes;
+  base_.l3_bytes = usable_l3_bytes(reported_l3);
   measure_functions();
   for (int threads = 1; threads <= std::min(cores, 64); threads *= 2) {
     measure_memory(threads);
@@ -262,7 +302,9 @@ std::string Calibration::run() {
         key.starts_with("columns.") || key.starts_with("interleaved.") || key.starts_with("bandwidth.");
     if (!table && !rates_.contains(key)) rates_[key] = quantity(value, "as in that profile", taken);
   }
+  const Processor here = host_processor();
   Json profile = {{"name", "host"}, {"kind", "cpu"}, {"instructions", base_.instructions}};
+  profile["measured_on"] = {{"vendor", here.vendor}, {"family", here.family}};
   profile["vector_bytes"] = quantity(base_.vector_bytes, "bytes", taken);
   profile["datapath_bytes"] = quantity(base_.datapath_bytes, "bytes", taken);
   profile["vector_registers"] = quantity(base_.vector_registers, "registers", taken);
@@ -270,7 +312,8 @@ std::string Calibration::run() {
   profile["clock_ghz"] = quantity(clock_ghz_, "GHz", "measured");
   profile["l1_bytes"] = quantity(double(base_.l1_bytes), "bytes per core", "operating system");
   profile["l2_bytes"] = quantity(double(base_.l2_bytes), "bytes per core", "operating system");
-  profile["l3_bytes"] = quantity(double(base_.l3_bytes), "bytes shared", "operating system");
+  profile["l3_bytes"] = quantity(double(base_.l3_bytes), "bytes shared",
+                                 base_.l3_bytes == reported_l3 ? "operating system" : "measured");
   profile["rates"] = std::move(rates_);
   return profile.dump(2) + "\n";
 }

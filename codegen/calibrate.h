@@ -1,6 +1,6 @@
 // Measures this machine and writes a hardware profile, in the form of configs/targets/*.json.
 //
-//   Result<std::string> profile = calibrate(toolchain, cache);      about ten seconds
+//   Result<std::string> profile = calibrate(toolchain, cache);      about twenty seconds
 //   Target target = parse_target(*profile, "host");
 //
 // What is timed are kernels as we generate them: functions on data in L1, sums and copies of data in every
