@@ -95,6 +95,11 @@ double products_us(const std::vector<ProductSizes>& products, const std::string&
   return alone;
 }
 
+// What does not fit L2: nothing of what does, all of what is twice as large.
+double bytes_beyond_l2(double bytes, const Target& target) {
+  return std::clamp(2 * (bytes - double(target.l2_bytes)), 0.0, bytes);
+}
+
 }  // namespace
 
 std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
@@ -110,6 +115,9 @@ std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, c
   double alone =
       slides ? windows_us(graph, products[0], rates, target, hints) : products_us(products, rates, target);
   if (products.size() > 1) alone *= live_share(graph, hints);  // masked blocks are skipped there, too
+  if (const auto gbs = target.rates.find(rates + "gbs");
+      !slides && products.size() == 1 && gbs != target.rates.end())
+    alone += bytes_beyond_l2(bytes_of_buffers(graph, hints), target) / gbs->second / 1e3;
   if (threads <= 1) return call + alone;
   return call + std::min(alone, alone / threads + target.rate("launch.threads"));
 }

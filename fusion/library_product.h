@@ -11,6 +11,7 @@ namespace tilefuse {
 // Microseconds of the contractions in `graph`, f32, f64 or bf16, done by one call of the library: a call, and
 // per matrix its floating point operations at the library's rate, where packing counts as so many rows more:
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
+// and, where the profile has a rate for that, what does not fit L2 at `gbs`: it comes before the arithmetic.
 // Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
 // the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs

@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=float, default=5.0, help="time to spend on measuring (default: 5)")
 
     calibrate = command("calibrate", _calibrate, "Measure this machine and write a hardware profile.")
+    calibrate.add_argument("--seconds", type=float, default=20.0, help="time to spend on PyTorch's own library (default: 20)")
     calibrate.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
 
     replay = command("replay", _replay, "Compile a captured graph from its JSON and run it on random inputs.")
@@ -152,12 +153,20 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
 
 
 def _calibrate(options: argparse.Namespace, console: Console) -> int:
+    from tilefuse import library_rates
     from tilefuse.library import operators
     from tilefuse.options import Options
 
-    text = operators().calibrate(Options.parse().to_json(1))
+    if options.seconds <= 0:
+        raise UserError("--seconds must be positive")
+    progress = Console(stderr=True, highlight=False, soft_wrap=True)  # the profile itself may go to standard output
+    report = lambda line: progress.print(line, markup=False)  # noqa: E731
+    report("timing kernels")
+    profile = json.loads(operators().calibrate(Options.parse().to_json(1)))
+    profile["rates"] |= library_rates.measure(profile["l2_bytes"]["value"], options.seconds, report)
+    text = json.dumps(profile, indent=2)
     if options.output:
-        pathlib.Path(options.output).write_text(text)
+        pathlib.Path(options.output).write_text(text + "\n")
         console.print(f"wrote {options.output}; use it with options={{'target': '{options.output}'}}", markup=False)
     else:
         print(text)
