@@ -74,7 +74,8 @@ class Calibration {
                     const SizeHints& hints) {
     return fastest_us(tiles, std::vector<std::string>{schedule}, threads, hints).front();
   }
-  double map_cycles(const std::string& function);                            // of a vector, in L1
+  double map_cycles(const std::string& function);  // of a vector, in L1
+  double fma_cycles();
   double element_cycles(const std::string& load, const std::string& store);  // a vector's, in L1, each
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
@@ -139,6 +140,23 @@ double Calibration::map_cycles(const std::string& function) {
   const double us = fastest_us(tiles, lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n",
                                1, {{"s0", kInL1}});
   return us * 1e3 * clock_ghz_ / vectors(kInL1);
+}
+
+// Of a multiplication and an addition in one instruction, many of them without a pause: of wide ones, some
+// processors do fewer cycles a second.
+double Calibration::fma_cycles() {
+  constexpr int kPairs = 32;
+  std::string values, last = "%0";
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const std::string product = "%" + std::to_string(2 * pair + 1), sum = "%" + std::to_string(2 * pair + 2);
+    values += "  " + product + " = mul(" + last + ", %0) : f32[n]\n  " + sum + " = add(" + product +
+              ", %0) : f32[n]\n";
+    last = sum;
+  }
+  const double us =
+      fastest_us(map_graph(values, last),
+                 lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n", 1, {{"s0", kInL1}});
+  return us * 1e3 * clock_ghz_ / vectors(kInL1) / kPairs;
 }
 
 // Few elements, so that lines they lie alone in stay in L1.
@@ -241,6 +259,7 @@ void Calibration::measure_functions() {
     put(std::string("clk_per_vector.") + cost, std::max(0.5, map_cycles(function) - copy),
         "cycles per vector of f32");
   }
+  put("clk_per_vector.fma", std::max(0.25, fma_cycles()), "cycles per vector of f32");
   const std::string unit = "cycles per element of a vector, one by one";
   const double copied = element_cycles("n]", "n");
   put("clk_per_element.strided_load", std::max(0.1, element_cycles("n*17]", "n") - copied), unit);
