@@ -9,6 +9,9 @@
 namespace tilefuse {
 namespace {
 
+// Elements of a masked axis that the library's attention for CPUs walks, or leaves out, at a time.
+constexpr int64_t kMaskedBlock = 512;
+
 // Extents of a product: `batch` matrices [m, k] times [k, n].
 struct ProductSizes {
   double batch = 1, m = 1, n = 1, k = 1;
@@ -114,7 +117,7 @@ std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, c
   const double call = target.rate(rates + (slides && is_single(products[0]) ? "single_call" : "call"));
   double alone =
       slides ? windows_us(graph, products[0], rates, target, hints) : products_us(products, rates, target);
-  if (products.size() > 1) alone *= live_share(graph, hints);  // masked blocks are skipped there, too
+  if (products.size() > 1) alone *= live_share(graph, hints, kMaskedBlock);
   if (const auto gbs = target.rates.find(rates + "gbs");
       !slides && products.size() == 1 && gbs != target.rates.end())
     alone += bytes_beyond_l2(bytes_of_buffers(graph, hints), target) / gbs->second / 1e3;

@@ -48,28 +48,39 @@ std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const Task
   return is_cut ? std::optional(range) : std::nullopt;
 }
 
-double live_share(const TileGraph& graph, const SizeHints& hints) {
-  const std::vector<Expr> nothing = neutral_where(graph, last_reductions(graph));
+double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block) {
+  const std::vector<TileValueId> reductions = last_reductions(graph);
+  const std::vector<Expr> nothing = neutral_where(graph, reductions);
   std::set<int> axes;
   for (const Expr& condition : nothing) {
     for (const int index : indices_of(condition)) axes.insert(index);
   }
   if (nothing.empty() || axes.size() > 2) return 1;
   std::vector<int64_t> at(graph.axes.size(), 0);
+  const auto extent = [&](size_t axis) { return hinted_size(graph.axes[axis].extent, hints); };
   const auto place = [&](int axis, int64_t sample) {
-    const int64_t extent = hinted_size(graph.axes[static_cast<size_t>(axis)].extent, hints);
-    at[static_cast<size_t>(axis)] = (2 * sample + 1) * extent / (2 * kSamples);
+    at[static_cast<size_t>(axis)] = (2 * sample + 1) * extent(static_cast<size_t>(axis)) / (2 * kSamples);
   };
   const auto size_of = [&](const std::string& symbol) { return hinted_size(Expr::symbol(symbol), hints); };
+  const auto matters = [&] {
+    return std::none_of(nothing.begin(), nothing.end(),
+                        [&](const Expr& e) { return evaluate(e, at, size_of) >= 0; });
+  };
+  const size_t walked = std::get<TileReduce>(graph[reductions.front()].op).axes.front().index;
+  const auto block_matters = [&] {  // conditions are affine: of a block, an end or the place itself
+    const int64_t here = at[walked], first = here / block * block;
+    for (const int64_t place : {here, first, std::min(first + block, extent(walked)) - 1}) {
+      at[walked] = place;
+      if (matters()) return true;
+    }
+    return false;
+  };
   int64_t live = 0;
   for (int64_t i = 0; i < kSamples; ++i) {
     for (int64_t j = 0; j < kSamples; ++j) {
       if (!axes.empty()) place(*axes.begin(), i);
       if (!axes.empty()) place(*axes.rbegin(), axes.size() > 1 ? j : i);
-      live += std::none_of(nothing.begin(), nothing.end(),
-                           [&](const Expr& e) { return evaluate(e, at, size_of) >= 0; })
-                  ? 1
-                  : 0;
+      live += block_matters() ? 1 : 0;
     }
   }
   return double(live) / double(kSamples * kSamples);

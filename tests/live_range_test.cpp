@@ -143,6 +143,9 @@ TEST(LiveRange, says_which_share_of_a_walk_matters) {
   const auto share = [](const char* mask) { return live_share(parse_tile_graph(masked(mask)), {}); };
   EXPECT_EQ(share("%t = mul(%s, %two) : f32[q, k]"), 1);
   EXPECT_NEAR(share(kMasks[0]), 0.38, 0.03);  // 276 of 713
+  const TileGraph graph = parse_tile_graph(masked(kMasks[0]));
+  EXPECT_EQ(live_share(graph, {}, 31), 1);             // one block: some of it matters to each
+  EXPECT_NEAR(live_share(graph, {}, 16), 0.67, 0.03);  // 16 of 31 for 16 queries, all for 7
 }
 
 }  // namespace
