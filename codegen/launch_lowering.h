@@ -91,7 +91,7 @@ class LaunchLowering {
 
  private:
   using Body = std::function<void()>;
-  // What a walk over the reduced axes does: at every point; and around blocks of the innermost axis, where
+  // What a walk over the reduced axes does: at every point; and around blocks of its iterations, where
   // long sums go through blocks (the error of a chain of additions grows with its length).
   struct ReducedWalk {
     Body leaf;
@@ -175,7 +175,8 @@ class LaunchLowering {
   void run_walk(const std::vector<Root>& roots, const std::vector<TileValueId>& reductions, size_t first);
   LoopRange reduced_range(AxisId axis);
   void reduced_loops(size_t next, const ReducedWalk& walk);
-  void innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk);
+  void open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk);
+  void loop_in_blocks(size_t next, const LoopRange& range, int64_t length, const ReducedWalk& walk);
   void emit_roots(const std::vector<Root>& roots);
   void final_stores();
   void emit_final_stores();
@@ -196,7 +197,8 @@ class LaunchLowering {
   std::vector<Code> over_lanes(const Accumulator& accumulator);
   Expr block_chain() const;
   bool needs_blocks(TileValueId reduction) const;
-  int64_t block_length(AxisId axis) const;
+  Expr chain_along(AxisId axis) const;
+  int64_t block_length(const std::vector<AxisId>& order, size_t next) const;
   int64_t longest_chain(TileValueId reduction) const;
   bool lanes_are_reduced() const { return schedule_.lane_axis && !facts_.lanes_are_parallel; }
   Code position(TileValueId reduction);

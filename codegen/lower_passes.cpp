@@ -110,22 +110,33 @@ LoopRange LaunchLowering::reduced_range(AxisId axis) {
   return part_range_ && axis == structure_.reduced.front() ? *part_range_ : whole_range(axis);
 }
 
-void LaunchLowering::reduced_loops(size_t next, const ReducedWalk& walk) {
+// What a loop over reduced axes does at every point of its axis: the loops inside it, or the leaf.
+void LaunchLowering::open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk) {
   const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
-  const AxisId axis = order[next];
-  const LoopRange range = reduced_range(axis);
-  if (next + 1 == order.size()) return innermost_reduced(axis, range, walk);
-  open_axis(axis, range, [&] { reduced_loops(next + 1, walk); });
+  if (next + 1 == order.size()) return open_summed(order[next], range, walk.leaf);
+  open_axis(order[next], range, [&] { reduced_loops(next + 1, walk); });
 }
 
-void LaunchLowering::innermost_reduced(AxisId axis, const LoopRange& range, const ReducedWalk& walk) {
-  if (!walk.in_blocks) return open_summed(axis, range, walk.leaf);
+void LaunchLowering::reduced_loops(size_t next, const ReducedWalk& walk) {
+  const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
+  const LoopRange range = reduced_range(order[next]);
+  const int64_t length = walk.in_blocks ? block_length(order, next) : 0;
+  const bool is_here = length > 1 || next + 1 == order.size();
+  if (walk.in_blocks && is_here) return loop_in_blocks(next, range, length, walk);
+  open_reduced(next, range, walk);
+}
+
+// A block is so many iterations of this loop with all loops inside it.
+void LaunchLowering::loop_in_blocks(size_t next, const LoopRange& range, int64_t length,
+                                    const ReducedWalk& walk) {
+  const AxisId axis = reduced_loop_order(structure_, schedule_)[next];
+  ReducedWalk inside = walk;
+  inside.in_blocks = false;
   const auto block = [&](const LoopRange& inner) {
     walk.begin_block();
-    open_summed(axis, inner, walk.leaf);
+    open_reduced(next, inner, inside);
     walk.end_block();
   };
-  const int64_t length = block_length(axis);
   if (proves_nonnegative(Expr(length) - facts_.extents[axis.index])) return block(range);
   const std::string& name = graph_[axis].name;
   const SymbolId start = scopes_.symbol(name + "_block", kIndexType);

@@ -199,16 +199,21 @@ void LaunchLowering::finish(const Accumulator& accumulator) {
   copies_ = outside;
 }
 
+// Additions into one accumulator that a loop over the axis makes.
+Expr LaunchLowering::chain_along(AxisId axis) const {
+  const bool is_block = facts_.online != nullptr && axis == schedule_.block->axis;
+  Expr length = is_block ? Expr(schedule_.block->tile) : facts_.extents[axis.index];
+  if (axis != schedule_.lane_axis) return length;
+  return ceildiv(length, int64_t{schedule_.lanes} * schedule_.unroll);
+}
+
 // Steps of the walk over one block of an online walk; what is carried beyond is f64.
 Expr LaunchLowering::block_chain() const {
   const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
-  const AxisTile& block = *schedule_.block;
   Expr chain = 1;
   for (size_t i = order.size(); i-- > 0;) {
-    const Expr length = order[i] == block.axis ? Expr(block.tile) : facts_.extents[order[i].index];
-    const bool is_lane = order[i] == schedule_.lane_axis;
-    chain = chain * (is_lane ? ceildiv(length, int64_t{schedule_.lanes} * schedule_.unroll) : length);
-    if (order[i] == block.axis) break;
+    chain = chain * chain_along(order[i]);
+    if (order[i] == schedule_.block->axis) break;
   }
   return chain;
 }
@@ -218,12 +223,7 @@ bool LaunchLowering::needs_blocks(TileValueId reduction) const {
   const bool is_sum = std::get<TileReduce>(v.op).kind == ReduceKind::Sum;
   if (!is_sum || info(v.dtype).compute != DType::F32) return false;
   Expr chain = 1;
-  for (const AxisId axis : structure_.reduced) {
-    const bool is_lane = axis == schedule_.lane_axis;
-    chain =
-        chain * (is_lane ? ceildiv(facts_.extents[axis.index], int64_t{schedule_.lanes} * schedule_.unroll)
-                         : facts_.extents[axis.index]);
-  }
+  for (const AxisId axis : structure_.reduced) chain = chain * chain_along(axis);
   if (facts_.online != nullptr) chain = block_chain();
   if (facts_.online == nullptr && part_ == LaunchPart::Partial) chain = ceildiv(chain, schedule_.split);
   return !proves_nonnegative(Expr(longest_chain(reduction)) - chain);
@@ -233,12 +233,18 @@ int64_t LaunchLowering::longest_chain(TileValueId reduction) const {
   return contraction_of(graph_, reduction) ? kLongestProductChain : kLongestChain;
 }
 
-// Of the reductions that go in blocks, the one with the shortest chains decides.
-int64_t LaunchLowering::block_length(AxisId axis) const {
+// How many elements of the axis a block has, with all of the loops inside it: joining a block costs as much
+// as a few additions, so short inner loops share one. 0 where these loops alone are longer than a block, or
+// may be. Of the reductions that go in blocks, the one with the shortest chains decides.
+int64_t LaunchLowering::block_length(const std::vector<AxisId>& order, size_t next) const {
   int64_t steps = kLongestProductChain;
   for (const TileValueId id : reductions_of_pass(pass_)) {
     if (needs_blocks(id)) steps = std::min(steps, longest_chain(id));
   }
+  Expr inside = 1;
+  for (size_t i = next + 1; i < order.size(); ++i) inside = inside * chain_along(order[i]);
+  steps = inside.constant() ? steps / std::max(int64_t{1}, *inside.constant()) : 0;
+  const AxisId axis = order[next];
   return axis == schedule_.lane_axis ? steps * schedule_.lanes * schedule_.unroll : steps;
 }
 
