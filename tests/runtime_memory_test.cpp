@@ -68,7 +68,8 @@ double value(int i) {
 template <class T>
 double lane_of(Vec<T> v, int i) {
   if constexpr (std::is_same_v<T, bool>) {
-    return tile::test_lane(v, i);
+    return tile::test_lane(v, i) ? 1
+                                 : 0;  // GCC 12 -O0 takes a byte of the stack along when it converts a bool
   } else {
     return static_cast<double>(v[i]);
   }
