@@ -100,9 +100,19 @@ TileGraph step_graph(const ExpandedOnline& online, const std::vector<CarryPlace>
 }
 
 TileGraph finish_graph(const ExpandedOnline& online, const std::vector<CarryPlace>& places) {
+  TileGraph graph = with_loads(online, places);
   std::map<TileValueId, TileValueId> results;
-  for (const auto& [reduction, result] : online.passes.front().results) results.emplace(reduction, result);
-  return reachable_graph(with_loads(online, places), online.graph.stores, results);
+  for (const auto& [reduction, result] : online.passes.front().results) {
+    TileValueId as_declared = result;  // carried values of narrow floats are wide
+    if (graph[result].dtype != graph[reduction].dtype) {
+      as_declared = {static_cast<uint32_t>(graph.values.size())};
+      const TileValue& declared = graph[reduction];
+      graph.values.push_back(
+          {declared.name, TileMap{MapFn::Copy}, {result}, declared.dtype, declared.axes, declared.node});
+    }
+    results.emplace(reduction, as_declared);
+  }
+  return reachable_graph(graph, online.graph.stores, results);
 }
 
 }  // namespace tilefuse

@@ -174,6 +174,29 @@ const char* const kProductNorm = R"(tile_graph product_norm {
 }
 )";
 
+// What is stored is a reduction itself, of narrow floats, and carried in wide ones.
+const char* const kNarrowSum = R"(tile_graph narrow_sum {
+  axes i: 45, n: 70, d: 24
+  buffers %x: bf16[45, 24] in, %w: bf16[70, 24] in, %y: bf16[45] out
+  %0 = load %x[i*24 + d]       : bf16[i, d]
+  %1 = load %w[n*24 + d]       : bf16[n, d]
+  %2 = mul(%0, %1)             : f32[i, n, d]
+  %a = reduce.sum(%2) over d   : f32[i, n]
+  %g = sigmoid(%a)             : f32[i, n]
+  %b = reduce.KIND(%g) over n  : bf16[i]
+  store %b -> %y[i]
+}
+)";
+
+TEST_F(ChainKernel, stores_reductions_of_narrow_floats) {
+  for (const char* kind : {"sum", "max"}) {
+    const TileGraph graph = parse_tile_graph(std::regex_replace(kNarrowSum, std::regex("KIND"), kind));
+    for (const char* walk : {"online", "multi_pass"}) {
+      expect_same(graph, solved(graph, {{{"walk", walk}}}), random_buffers(graph, 1, {}), {});
+    }
+  }
+}
+
 TEST_F(ChainKernel, computes_products_that_stay_on_chip) {
   for (const char* text : {kTwoProducts, kProductNorm}) {
     const TileGraph graph = parse_tile_graph(text);
