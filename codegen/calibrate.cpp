@@ -149,8 +149,8 @@ double Calibration::fma_cycles() {
   std::string values, last = "%0";
   for (int pair = 0; pair < kPairs; ++pair) {
     const std::string product = "%" + std::to_string(2 * pair + 1), sum = "%" + std::to_string(2 * pair + 2);
-    values += "  " + product + " = mul(" + last + ", %0) : f32[n]\n  " + sum + " = add(" + product +
-              ", %0) : f32[n]\n";
+    values.append("  ").append(product).append(" = mul(").append(last).append(", %0) : f32[n]\n");
+    values.append("  ").append(sum).append(" = add(").append(product).append(", %0) : f32[n]\n");
     last = sum;
   }
   const double us =
@@ -239,6 +239,7 @@ std::vector<double> Calibration::line_ns(const std::string& kind, const std::vec
                   : "  store %s -> %y[row]\n}\n";
   const int64_t bytes = kMemoryBytes, count = bytes / run_bytes;
   std::vector<std::string> schedules;
+  schedules.reserve(rows.size());
   for (const int side_by_side : rows) {
     schedules.push_back(
         lanes("col") + "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +

@@ -75,13 +75,12 @@ double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block)
     }
     return false;
   };
+  if (axes.empty()) return block_matters() ? 1 : 0;
   int64_t live = 0;
-  for (int64_t i = 0; i < kSamples; ++i) {
-    for (int64_t j = 0; j < kSamples; ++j) {
-      if (!axes.empty()) place(*axes.begin(), i);
-      if (!axes.empty()) place(*axes.rbegin(), axes.size() > 1 ? j : i);
-      live += block_matters() ? 1 : 0;
-    }
+  for (int64_t sample = 0; sample < kSamples * kSamples; ++sample) {
+    place(*axes.begin(), sample / kSamples);
+    place(*axes.rbegin(), axes.size() > 1 ? sample % kSamples : sample / kSamples);
+    live += block_matters() ? 1 : 0;
   }
   return double(live) / double(kSamples * kSamples);
 }
