@@ -118,9 +118,9 @@ std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, c
   double alone =
       slides ? windows_us(graph, products[0], rates, target, hints) : products_us(products, rates, target);
   if (products.size() > 1) alone *= live_share(graph, hints, kMaskedBlock);
-  if (const auto gbs = target.rates.find(rates + "gbs");
-      !slides && products.size() == 1 && gbs != target.rates.end())
-    alone += bytes_beyond_l2(bytes_of_buffers(graph, hints), target) / gbs->second / 1e3;
+  const double gbs = target.rate_or(rates + "gbs", 0);
+  if (!slides && products.size() == 1 && gbs > 0)
+    alone += bytes_beyond_l2(bytes_of_buffers(graph, hints), target) / gbs / 1e3;
   if (threads <= 1) return call + alone;
   return call + std::min(alone, alone / threads + target.rate("launch.threads"));
 }
