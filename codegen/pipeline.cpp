@@ -27,7 +27,8 @@ struct Planned {
   int products = 0;  // Calls that became part of regions
   Partition partition;
   DistinctRegions distinct;
-  std::vector<LoweredRegion> regions;  // by distinct region
+  std::vector<LoweredRegion> regions;    // by distinct region
+  std::set<std::string> pricing_faults;  // what broke while regions were weighed
   Target target;
   StageTimes times;
 };
@@ -108,6 +109,7 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
                                            trace.within("region_" + std::to_string(r)), planned.times));
   }
   planned.times.measure("explain", [&] { compare_with_operators(planned, options, prices); });
+  planned.pricing_faults = prices.faults();
   return planned;
 }
 
@@ -168,7 +170,8 @@ Executable plan_executable(Planned& planned, const Framework& framework) {
 
 std::string report_of(const Planned& planned, const Executable& executable, const CompileOptions& options) {
   return report_json({planned.graph, planned.partition, planned.distinct, planned.regions, executable,
-                      planned.times, planned.target.name, options.threads, options.hints});
+                      planned.times, planned.target.name, options.threads, options.hints,
+                      planned.pricing_faults});
 }
 
 // One line for each fault. In strict mode every refusal is an error.
@@ -181,6 +184,7 @@ std::vector<std::string> warnings_of(const Planned& planned, bool strict) {
     }
     if (region.is_fault) lines.insert("a region runs with the framework's operators: " + refusal);
   }
+  for (const std::string& fault : planned.pricing_faults) lines.insert(not_weighed(fault));
   return {lines.begin(), lines.end()};
 }
 
@@ -264,6 +268,7 @@ PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const
   PlannedGraph result;
   result.executable = plan_executable(planned, framework);
   result.report = report_of(planned, result.executable, options);
+  result.warnings = warnings_of(planned, options.strict);
   for (const int representative : planned.distinct.representative) {
     result.region_graphs.push_back(
         region_graph(planned.graph, planned.partition.regions[size_t(representative)]));

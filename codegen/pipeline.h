@@ -49,6 +49,7 @@ struct PlannedGraph {
   std::vector<LoweredRegion> regions;  // by region of the executable
   std::vector<Graph> region_graphs;    // each as a graph of its own
   std::string report;                  // JSON
+  std::vector<std::string> warnings;   // what is not as it should be because something broke
   Target target;
 };
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework);

@@ -2,6 +2,7 @@
 // fuse, their user's source lines, tile graph, schedule, cost and source; the typed reason of every edge not
 // fused; the instructions; the time of each stage.
 #pragma once
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,11 @@ struct ReportFacts {
   std::string target;
   int threads = 1;
   SizeHints hints;
+  std::set<std::string> pricing_faults;
 };
+
+// "a fusion could not be weighed: internal error: ...".
+std::string not_weighed(const std::string& fault);
 
 std::string report_json(const ReportFacts& facts);
 

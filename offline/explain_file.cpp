@@ -21,6 +21,8 @@ void check_document(const Json& json, const std::string& place) {
   const Field graphs = Field(json).inside(place)["graphs"];
   for (size_t g = 0; g < graphs.size(); ++g) {
     const Field regions = graphs.at(g)["regions"], edges = graphs.at(g)["unfused_edges"];
+    const auto faults = graphs.at(g).find("faults");
+    for (size_t f = 0; faults && f < faults->size(); ++f) (void)faults->at(f).text();
     for (size_t r = 0; r < regions.size(); ++r) {
       const Field region = regions.at(r), ops = region["ops"];
       for (const char* name : {"name", "schedule", "source"}) (void)region[name].text();

@@ -161,6 +161,7 @@ FuseResult counted(const PlannedGraph& planned) {
     result.calls += std::holds_alternative<CallOperator>(instruction) ? 1 : 0;
   }
   result.report = planned.report;
+  result.warnings = planned.warnings;
   return result;
 }
 

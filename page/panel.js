@@ -27,6 +27,7 @@ class Panel {
     this.#show('overview',
       element('h2', {}, `${report.role} graph`),
       report.fallback_reason ? element('p', {class: 'refusal'}, `Runs with plain PyTorch: ${report.fallback_reason}`) : null,
+      ...(report.faults ?? []).map((fault) => element('p', {class: 'refusal'}, fault)),
       element('div', {class: 'cards'},
         card(String(model.launches.length), `launches of ${model.regions.length} fused regions`),
         card(String(model.nodes.filter((node) => node.launch !== null).length), 'nodes inside regions'),

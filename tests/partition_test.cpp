@@ -169,6 +169,33 @@ TEST(Partition, products_around_statistics_of_rows_are_one_region) {
   EXPECT_EQ(partition(graph, target(), options).regions.size(), 9U);
 }
 
+// Breaks on the product with the map that follows it.
+Result<Solution> solve_but_for_exp(const TileGraph& tiles, const Target& profile, const SolveOptions& options,
+                                   const SizeHints& hints) {
+  if (to_text(tiles).find("exp(") != std::string::npos) throw InternalError("a case was forgotten");
+  return solve(tiles, profile, {}, options, hints);
+}
+
+TEST(Partition, an_internal_error_of_the_solver_costs_that_region_alone) {
+  GraphBuilder builder("g");
+  const ValueId a = builder.input("a", matrix()), b = builder.input("b", matrix());
+  const std::vector<Expr> shape{512, 512, 512};
+  const ValueId rows = builder.view(a, {shape, {Expr::index(0), Expr::index(2)}, {}, 0.0});
+  const ValueId columns = builder.view(b, {shape, {Expr::index(2), Expr::index(1)}, {}, 0.0});
+  const ValueId sum = builder.reduce(ReduceKind::Sum, builder.map(MapFn::Mul, {rows, columns}), {2});
+  builder.output(builder.map(MapFn::Exp, {sum}));
+  builder.output(builder.map(MapFn::Exp, {builder.map(MapFn::Neg, {a})}));
+  const Graph graph = builder.finish();
+  ASSERT_EQ(partition(graph, target()).regions.size(), 2U);
+  RegionPrices prices(target(), 1, {}, solve_but_for_exp);
+  const Partition result = partition(graph, {}, prices);
+  ASSERT_EQ(result.regions.size(), 3U) << to_text(result, graph);
+  expect_runnable(graph, result);
+  ASSERT_EQ(result.unfused.size(), 1U) << to_text(result, graph);
+  EXPECT_EQ(to_text(result.unfused[0].reason), "internal error: a case was forgotten");
+  EXPECT_EQ(prices.faults(), std::set<std::string>{"internal error: a case was forgotten"});
+}
+
 TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operator) {
   GraphBuilder builder("alias");
   const ValueId x = builder.input("x", matrix());

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "codegen/report.h"
 #include "core/import/size_hints.h"
 #include "core/reference.h"
 #include "tests/host_run.h"
@@ -147,6 +148,21 @@ TEST_F(Pipeline, a_compiler_that_fails_costs_the_region_alone) {
   EXPECT_EQ(parse_graph(compiled.executable.regions[0].fallback).outputs.size(), 1U);
   options_.strict = true;
   EXPECT_THROW(compile(graph), UserError);
+}
+
+TEST(Report, says_what_broke_while_fusions_were_weighed) {
+  const std::string report = report_json({.graph = {},
+                                          .partition = {},
+                                          .distinct = {},
+                                          .regions = {},
+                                          .executable = {},
+                                          .times = {},
+                                          .target = "x86-avx2",
+                                          .hints = {},
+                                          .pricing_faults = {"internal error: a case was forgotten"}});
+  EXPECT_THAT(
+      report,
+      HasSubstr(R"("faults":["a fusion could not be weighed: internal error: a case was forgotten"])"));
 }
 
 TEST_F(Pipeline, a_second_compilation_of_a_capture_comes_from_the_cache) {

@@ -25,6 +25,7 @@ std::string report_text(const Json& report) {
     if (graph.contains("fallback_reason")) {
       text += "runs with plain PyTorch: " + graph.at("fallback_reason").get<std::string>() + "\n";
     }
+    for (const Json& fault : graph.value("faults", Json::array())) text += fault.get<std::string>() + "\n";
     for (const Json& region : graph.at("regions")) text += region_text(region);
     for (const Json& edge : graph.at("unfused_edges")) {
       text += "not fused: %" + edge.at("value").get<std::string>() + " -> %" +

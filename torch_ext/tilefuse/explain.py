@@ -77,6 +77,8 @@ def _lines(graph: Mapping[str, Any]) -> Iterator[str]:
     if reason := graph.get("fallback_reason"):
         yield f"  runs with plain PyTorch: {reason}"
         return
+    for fault in graph.get("faults", []):
+        yield f"  {fault}"
     for region in graph["regions"]:
         yield from _region_lines(region)
     edges = graph["unfused_edges"]
