@@ -1,6 +1,7 @@
 #include "offline/region_files.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/c_names.h"
 #include "codegen/executable_json.h"
@@ -49,6 +50,7 @@ class Loader {
     options_.eager_numerics = manifest["numerics"].text() == "eager";
     const Field targets = manifest["targets"];
     for (size_t i = 0; i < targets.size(); ++i) targets_.push_back(parse_file_target(targets.at(i)));
+    std::copy_if(targets_.begin(), targets_.end(), std::back_inserter(of_this_machine_), runs_here);
     std::vector<FileRegion> regions;
     const Field list = manifest["regions"];
     if (wanted_ == Wanted::EmbeddedCode) require_target(list);
@@ -65,7 +67,7 @@ class Loader {
       has_code = has_code || regions.at(i).find("objects").has_value();
     const bool is_for_any = std::none_of(targets_.begin(), targets_.end(),
                                          [](const FileTarget& target) { return !target.processor.empty(); });
-    if (has_code && is_for_any && std::none_of(targets_.begin(), targets_.end(), runs_here)) {
+    if (has_code && is_for_any && of_this_machine_.empty()) {
       fail(kManifest, no_target_fits(targets_));
     }
   }
@@ -96,9 +98,9 @@ class Loader {
   bool load_embedded(FileRegion& region, const Field& row) const {
     const auto objects = row.find("objects");
     if (wanted_ != Wanted::EmbeddedCode || !objects) return false;
-    for (const FileTarget& target : targets_) {
+    for (const FileTarget& target : of_this_machine_) {
       const auto hash = objects->find(target.name);
-      if (!hash || !runs_here(target)) continue;
+      if (!hash) continue;
       load_object_of(region, target.name, hash->text());
       return true;
     }
@@ -222,6 +224,7 @@ class Loader {
   Wanted wanted_;
   CompileOptions options_;
   std::vector<FileTarget> targets_;
+  std::vector<FileTarget> of_this_machine_;  // of these; asked once: a virtual machine answers slowly
   KernelCache cache_;
   std::optional<Result<Toolchain>> toolchain_;
 };
