@@ -47,7 +47,7 @@ class CallDecomposer {
   bool give_back(const RewrittenGraph& rewritten);
   std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
                                                  const Partition& parts) const;
-  static RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions);
+  RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions) const;
   double price(const Graph& graph, const RegionNodes& region);
 
   const Graph& graph_;
@@ -141,7 +141,7 @@ std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGr
 
 // What the regions compute, as a region of the given graph, with its Calls.
 RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
-                                       const std::vector<const Region*>& regions) {
+                                       const std::vector<const Region*>& regions) const {
   std::set<NodeId> nodes;
   std::set<ValueId> inputs, outputs;
   for (const Region* region : regions) {
@@ -151,6 +151,12 @@ RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
     }
     for (ValueId input : region->inputs) {
       if (const auto& value = rewritten.counterpart[input.index]) inputs.insert(*value);
+    }
+  }
+  for (NodeId node : std::set<NodeId>(nodes)) {  // a Call's constants may have decided what it is made of
+    for (ValueId operand : graph_[node].operands) {
+      if (std::holds_alternative<Constant>(graph_.producer(operand).op))
+        nodes.insert(graph_[operand].producer);
     }
   }
   for (ValueId output : outputs) inputs.erase(output);

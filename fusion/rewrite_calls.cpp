@@ -113,6 +113,10 @@ std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id) {
   std::vector<ValueId> operands;
   for (ValueId operand : node.operands) {
     const Value& value = graph[operand];
+    if (std::holds_alternative<Constant>(graph.producer(operand).op)) {  // what it is may decide the form
+      operands.push_back(builder.add(graph.producer(operand).op, {}, value.type, value.name));
+      continue;
+    }
     operands.push_back(builder.input(value.name, value.type, false, value.strides));
     if (is_constant(graph, operand)) builder.set_constant(operands.back());
   }

@@ -248,6 +248,43 @@ TEST(Decomposition, windows_are_sums_of_products_over_their_taps) {
   EXPECT_EQ(decomposed_values(exported), (Windows{2, 3, 7, 4, 3, 1, 0, 1, 1}.values()));
 }
 
+// scaled_dot_product_attention with a mask of so many queries and keys, all of them `value`.
+Graph attention_with_mask(bool value) {
+  GraphBuilder builder("g");
+  const TensorType type{DType::F32, {1, 8, 128, 64}}, pairs{DType::Bool, {1, 1, 128, 128}};
+  Call call{"aten::scaled_dot_product_attention", "", {}};
+  std::vector<ValueId> operands;
+  for (const char* name : {"query", "key", "value"}) {
+    call.arguments.push_back({name, OperandArgument{int(operands.size())}});
+    operands.push_back(builder.input(name, type));
+  }
+  call.arguments.push_back({"attn_mask", OperandArgument{3}});
+  operands.push_back(builder.constant(value, pairs));
+  const ValueId y = builder.add_call(call, operands, {type}, {"y"})[0];
+  builder.set_strides(y, contiguous_strides(type.shape));
+  builder.output(y);
+  return builder.finish();
+}
+
+std::string alone_with_mask(bool value) {
+  const Graph graph = attention_with_mask(value);
+  const auto alone = decomposed_alone(graph, the_call(graph));
+  return alone ? to_text(*alone) : "none";
+}
+
+TEST(Decomposition, attention_with_a_mask_that_hides_nothing_is_without_mask) {
+  EXPECT_THAT(alone_with_mask(true), testing::Not(HasSubstr("-inf")));
+  EXPECT_THAT(alone_with_mask(true), HasSubstr("exp("));
+  EXPECT_THAT(alone_with_mask(false), HasSubstr("-inf"));
+}
+
+TEST(DecomposeCalls, a_constant_that_only_the_call_reads_is_no_obstacle) {
+  Target target = load_target("x86-zen4");
+  target.rates["library.f32.gflops"] = 0.1;
+  RegionPrices prices(target, 1, {});
+  EXPECT_EQ(decompose_calls(attention_with_mask(true), ProductChoice::Auto, {}, prices).calls, 1);
+}
+
 TEST(Decomposition, other_operators_and_forms_have_none) {
   EXPECT_FALSE(is_decomposable({"aten::sort", "", {}}));
   EXPECT_FALSE(is_decomposable({"aten::mm", "out", {}}));

@@ -30,10 +30,16 @@ Tensor causal(const Tensor& scores) {
   return where(map(MapFn::Ge, place(2), place(3)), scores, -kInfinity);
 }
 
+// A constant, as canonicalize leaves comparisons of positions that their ranges decide.
+bool is_all_true(const Tensor& mask) {
+  const auto* known = std::get_if<Constant>(&mask.builder().graph().producer(mask.id()).op);
+  return known != nullptr && mask.dtype() == DType::Bool && to_bool(known->value);
+}
+
 Tensor masked(CapturedOp& op, Tensor scores) {
   if (op.flag("is_causal", false)) scores = causal(scores);
   const auto mask = op.optional_tensor("attn_mask");
-  if (!mask) return scores;
+  if (!mask || is_all_true(*mask)) return scores;
   if (mask->dtype() == DType::Bool) return where(expand(*mask, scores.shape()), scores, -kInfinity);
   if (!info(mask->dtype()).is_float) decline("a mask that is no number to add");
   return scores + expand(cast(*mask, scores.dtype()), scores.shape());
