@@ -313,6 +313,43 @@ def test_eager_numerics_are_those_of_the_file(tmp_path):
         assert torch.equal(fused(x), Half()(x))
 
 
+WITHOUT_HOOK = """
+import sys, warnings, torch
+from torch.export.pt2_archive import _package
+read = _package._load_exported_programs
+del _package._load_exported_programs
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import tilefuse
+print(*[w.message for w in caught], sep="\\n")
+_package._load_exported_programs = read  # torch's own reader needs it
+with tilefuse.trusted_files():
+    program = tilefuse.load(sys.argv[1])
+print(program.module()(torch.ones(2, 3)).sum().item())
+try:
+    tilefuse.load(sys.argv[2])
+except tilefuse.UserError as error:
+    print(error)
+"""
+
+
+def test_tilefuse_load_needs_no_private_part_of_torch(tmp_path):
+    class Squares(nn.Module):
+        def forward(self, x):
+            return torch.relu(x * x + 1)
+
+    torch.export.save(torch.export.export(Squares(), (torch.ones(2, 3),)), tmp_path / "model.pt2")
+    tilefuse.fuse_file(tmp_path / "model.pt2", tmp_path / "fused.pt2")
+    (tmp_path / "none.pt2").write_text("no archive")
+    command = [sys.executable, "-c", WITHOUT_HOOK, tmp_path / "fused.pt2", tmp_path / "none.pt2"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    warning, result, error = done.stdout.splitlines()
+    assert "fused files load with tilefuse.load" in warning and torch.__version__ in warning
+    assert result == "12.0"
+    assert "none.pt2: File is not a zip file" in error
+
+
 def test_errors_name_the_file_and_the_option(tmp_path):
     with pytest.raises(tilefuse.UserError, match="nothing.pt2: cannot read the file: No such file"):
         tilefuse.fuse_file(tmp_path / "nothing.pt2", tmp_path / "out.pt2")

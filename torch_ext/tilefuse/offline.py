@@ -1,8 +1,8 @@
 """Exported programs: fused ahead of time, saved, loaded.
 
 ``tilefuse.fuse(torch.export.export(model, inputs))`` gives an ExportedProgram with one node per fused region;
-``tilefuse.fuse_file`` does the same from file to file. A fused file loads with ``torch.export.load`` as any other:
-importing this package makes its operators known to torch's reader before that reads the program.
+``tilefuse.fuse_file`` does the same from file to file. ``tilefuse.load`` makes the operators of a fused file known and
+lets torch read it. ``torch.export.load`` alone does as well: importing this package has torch's reader do the first part.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.pt2_archive import _package
 
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
 
-__all__ = ["fuse", "fuse_file", "know_fused_files", "trusted_files"]
+try:  # torch offers no public place where operators could be made known before its reader needs them
+    from torch.export.pt2_archive import _package
+except ImportError:
+    _package = None  # type: ignore[assignment]
+
+__all__ = ["fuse", "fuse_file", "know_fused_files", "load", "trusted_files"]
 
 _EXTRA = "extra/tilefuse/"
 _REPORT = "extra/tilefuse/report.json"  # for explain
@@ -41,7 +46,7 @@ def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
             warn_once(f"tilefuse: the program is not fused: {answer['refusal']}")
             return program
         with trusted_files():  # it was made here
-            return torch.export.load(fused)
+            return load(fused)
 
 
 def fuse_file(
@@ -78,16 +83,43 @@ def trusted_files() -> Iterator[None]:
         _trusting = before
 
 
-def _text(reader: Any, name: str) -> str:
+def load(path: str | os.PathLike[str], **options: Any) -> ExportedProgram:
+    """``torch.export.load`` of a fused file, or of any other; the options are its own."""
+    if not _torch_knows():
+        _register_operators_of(path)
+    return torch.export.load(path, **options)
+
+
+def _register_operators_of(path: str | os.PathLike[str]) -> None:
     try:
-        return reader.read_string(name)
+        with _naming(path), zipfile.ZipFile(path) as archive:
+            root = os.path.commonprefix(archive.namelist()).partition("/")[0] + "/"
+            names = [name.removeprefix(root) for name in archive.namelist()]
+            _register(lambda name: archive.read(root + name).decode(), names)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"{os.fspath(path)}: {error}") from None
+
+
+@contextmanager
+def _naming(file: Any) -> Iterator[None]:
+    try:
+        yield
+    except UserError as error:
+        place = os.fspath(file) if isinstance(file, (str, os.PathLike)) else "the file"
+        raise UserError(f"{place}: {error}") from None
+
+
+def _text(read: Callable[[str], str], name: str) -> str:
+    try:
+        return read(name)
     except UnicodeDecodeError as error:
         raise UserError(f"entry {name}: is no text: {error}") from None
 
 
-def _register(reader: Any, names: list[str]) -> None:
+def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
+    """Makes the operators of a fused file known; ``read`` gives the text of an entry. Nothing, if they are."""
     wanted = (name for name in names if name.startswith(_EXTRA) and name != _REPORT)
-    files = {name.removeprefix(_EXTRA): _text(reader, name) for name in wanted}
+    files = {name.removeprefix(_EXTRA): _text(read, name) for name in wanted}
     if not files:
         return
     settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})
@@ -100,29 +132,36 @@ def _register(reader: Any, names: list[str]) -> None:
         warn_once(f"tilefuse: regions of a fused file run with plain PyTorch: {'; '.join(refusals)}", about="faults")
 
 
+def _torch_knows() -> bool:
+    return getattr(getattr(_package, "_load_exported_programs", None), "_knows_fused_files", False)
+
+
 def know_fused_files() -> None:
-    """Has torch's reader of .pt2 files register the operators of fused ones. torch offers no place for that."""
-    load = _package._load_exported_programs
-    if getattr(load, "_knows_fused_files", False):
+    """Has torch's reader of .pt2 files register the operators of fused ones; warns where this torch's has no place for it."""
+    if _torch_knows():
+        return
+    read = getattr(_package, "_load_exported_programs", None)
+    if read is None or not hasattr(_package, "load_pt2"):
+        warn_once(
+            f"tilefuse: the reader of .pt2 files of torch {torch.__version__} is another than those known: fused files load "
+            "with tilefuse.load, not with torch.export.load alone"
+        )
         return
 
-    @functools.wraps(load)
-    def load_fused(archive_reader: Any, file_names: list[str], *arguments: Any, **keywords: Any) -> Any:
-        _register(archive_reader, file_names)
-        return load(archive_reader, file_names, *arguments, **keywords)
+    @functools.wraps(read)
+    def read_fused(archive_reader: Any, file_names: list[str], *arguments: Any, **keywords: Any) -> Any:
+        _register(archive_reader.read_string, file_names)
+        return read(archive_reader, file_names, *arguments, **keywords)
 
-    load_fused._knows_fused_files = True  # type: ignore[attr-defined]
-    _package._load_exported_programs = load_fused
+    read_fused._knows_fused_files = True  # type: ignore[attr-defined]
+    _package._load_exported_programs = read_fused
     _package.load_pt2 = _naming_the_file(_package.load_pt2)
 
 
-def _naming_the_file(load: Any) -> Any:
-    @functools.wraps(load)
+def _naming_the_file(load_pt2: Any) -> Any:
+    @functools.wraps(load_pt2)
     def load_named(f: Any, *arguments: Any, **keywords: Any) -> Any:
-        try:
-            return load(f, *arguments, **keywords)
-        except UserError as error:
-            place = os.fspath(f) if isinstance(f, (str, os.PathLike)) else "the file"
-            raise UserError(f"{place}: {error}") from None
+        with _naming(f):
+            return load_pt2(f, *arguments, **keywords)
 
     return load_named
