@@ -1,38 +1,19 @@
 #include "offline/explain_file.h"
 
-#include "core/import/document.h"
-#include "core/import/field.h"
+#include <nlohmann/json.hpp>
+
+#include "offline/check_report.h"
 #include "offline/plan_file.h"
 
 namespace tilefuse {
 namespace {
 
-using aten::Field;
 using Json = nlohmann::json;
 
 double total_milliseconds(const Json& report) {
   double sum = 0;
   for (const Json& stage : report.at("stages")) sum += stage.at("milliseconds").get<double>();
   return sum;
-}
-
-// What a fused file says of itself is somebody's file like any other: what is printed of it has to be there.
-void check_document(const Json& json, const std::string& place) {
-  const Field graphs = Field(json).inside(place)["graphs"];
-  for (size_t g = 0; g < graphs.size(); ++g) {
-    const Field regions = graphs.at(g)["regions"], edges = graphs.at(g)["unfused_edges"];
-    const auto faults = graphs.at(g).find("faults");
-    for (size_t f = 0; faults && f < faults->size(); ++f) (void)faults->at(f).text();
-    for (size_t r = 0; r < regions.size(); ++r) {
-      const Field region = regions.at(r), ops = region["ops"];
-      for (const char* name : {"name", "schedule", "source"}) (void)region[name].text();
-      (void)region["predicted_us"].number();
-      for (size_t i = 0; i < ops.size(); ++i) (void)ops.at(i).text();
-    }
-    for (size_t e = 0; e < edges.size(); ++e) {
-      for (const char* name : {"value", "consumer", "text"}) (void)edges.at(e)[name].text();
-    }
-  }
 }
 
 }  // namespace
@@ -68,9 +49,7 @@ std::string explain_file(const std::string& path, const CompileOptions& options)
                         "is missing: the file is fused already; explain the program it was made from");
   }
   const std::string place = path + ": entry " + kReportEntry;
-  const Json document = parse_document(file.archive().text(kReportEntry), place);
-  check_document(document, place);
-  return document.dump();
+  return parse_report(file.archive().text(kReportEntry), place).dump();
 }
 
 }  // namespace tilefuse

@@ -184,6 +184,18 @@ TEST_F(OfflineTest, a_fused_file_explains_itself_as_its_program_does) {
                 c[entry] = document.dump();
               }),
               AllOf(HasSubstr(entry), HasSubstr("regions[0].name: must be a string")));
+  EXPECT_THAT(error([&](Contents& c) {
+                Json document = Json::parse(c[entry]);
+                document["graphs"][0]["graph"]["edges"][0]["to"] = 1 << 20;
+                c[entry] = document.dump();
+              }),
+              AllOf(HasSubstr(entry), HasSubstr("graph.edges[0].to: must be below")));
+  EXPECT_THAT(error([&](Contents& c) {
+                Json document = Json::parse(c[entry]);
+                document["graphs"][0]["fallback_reason"] = Json::array();
+                c[entry] = document.dump();
+              }),
+              AllOf(HasSubstr(entry), HasSubstr("fallback_reason: must be a string")));
 }
 
 TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Executions of a fixed run: about 20 s each on a slow core.
-RUNS = {"archive": 1500, "executable": 60000, "graph": 8000, "program": 8000, "size_expression": 25000, "tile_graph": 25000}
-LONGEST = {"archive": 1 << 17, "executable": 1 << 16, "program": 1 << 16, "size_expression": 512}
+RUNS = {"archive": 1500, "executable": 60000, "graph": 8000, "program": 8000, "report": 20000, "size_expression": 25000, "tile_graph": 25000}
+LONGEST = {"archive": 1 << 17, "executable": 1 << 16, "program": 1 << 16, "report": 1 << 16, "size_expression": 512}
 LIMITS = ("-rss_limit_mb=3000", "-malloc_limit_mb=1500", "-print_final_stats=1", "-close_fd_mask=1")
 BEGINS_REPORT = re.compile(r"^(terminate called|.*runtime error: |==\d+==\s*ERROR: )")
 MOST_LINES, LONGEST_LINE = 60, 200

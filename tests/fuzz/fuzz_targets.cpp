@@ -7,11 +7,9 @@ namespace tilefuse::fuzz {
 namespace {
 
 constexpr std::array kTargets = {
-    Target{"archive", run_archive},
-    Target{"executable", run_executable},
-    Target{"graph", run_graph},
-    Target{"program", run_program},
-    Target{"size_expression", run_size_expression},
+    Target{"archive", run_archive},       Target{"executable", run_executable},
+    Target{"graph", run_graph},           Target{"program", run_program},
+    Target{"report", run_report},         Target{"size_expression", run_size_expression},
     Target{"tile_graph", run_tile_graph},
 };
 

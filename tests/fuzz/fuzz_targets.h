@@ -22,6 +22,7 @@ void run_program(std::string_view bytes);          // the JSON of an exported or
 void run_graph(std::string_view bytes);            // the text form of a graph
 void run_tile_graph(std::string_view bytes);       // ["pins: a=1,b=2\n"] tile graph ["\n" schedule]
 void run_size_expression(std::string_view bytes);  // sympy's srepr, and our own text
+void run_report(std::string_view bytes);           // what a fused file says of itself, and its page
 void run_executable(std::string_view bytes);       // the JSON of a region's launches
 
 std::span<const Target> targets();

@@ -87,6 +87,7 @@ void add_archive(Seeds& seeds, const std::string& bytes) {
     if (name.starts_with("models/")) add_program(seeds, text);
     if (!name.starts_with(kExtra)) continue;
     if (name.ends_with("/graph.txt")) seeds.add("graph", text);
+    if (name.ends_with("/report.json")) seeds.add("report", text);
     if (name.ends_with("/program.json")) seeds.add("executable", text);
     if (!name.ends_with("/tiles.txt")) continue;
     seeds.add("tile_graph", text);
