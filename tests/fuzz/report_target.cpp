@@ -20,8 +20,8 @@ void run_report(std::string_view bytes) {
   try {
     const nlohmann::json report = parse_report(bytes, "report.json");
     report_text(report);
-    static const auto kTags = tags(report_page("{}", "report"));
-    require(tags(report_page(report.dump(), "report")) == kTags,
+    static const auto markup = tags(report_page("{}", "report"));
+    require(tags(report_page(report.dump(), "report")) == markup,
             "text of a report became markup of its page");
   } catch (const UserError&) {
   }
