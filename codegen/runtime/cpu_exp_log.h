@@ -46,6 +46,37 @@ TILE_INLINE V keep_lanes(V y, MaskOf<V> mask) {
   return select(mask, y, fill<V>(0));
 }
 
+// p 2^n where x >= least or is NaN, else 0, without scaling there: some processors take hundreds of cycles
+// for a vector in which one lane underflows, and a masked score is -inf. n is as above in the lanes that
+// count; where there are no masks, in all of them, and `above` sees to it.
+template <class V>
+TILE_INLINE V scale_above(V p, V n, V x, LaneOf<V> least) {
+  if constexpr (is_wide<V>) {
+    return {scale_above(p.lo, n.lo, x.lo, least), scale_above(p.hi, n.hi, x.hi, least)};
+#if defined(TILE_AVX512)
+  } else if constexpr (is_vector<V> && sizeof(V) == 64) {
+    constexpr int kNotLessOrUnordered = 21;
+    const auto lanes =
+        __builtin_ia32_cmpps512_mask(x, fill<V>(least), kNotLessOrUnordered, (unsigned short)-1, 4);
+    return __builtin_ia32_scalefps512_mask(p, n, V{}, lanes, 4);
+#endif
+  } else {
+    return scale_by_power(select(lt(x, fill<V>(least)), fill<V>(0), p), n);
+  }
+}
+template <class V>
+TILE_INLINE V above(LaneOf<V> least, V x) {
+  if constexpr (is_wide<V>) {
+    return {above(least, x.lo), above(least, x.hi)};
+#if defined(TILE_AVX512)
+  } else if constexpr (is_vector<V> && sizeof(V) == 64) {
+    return x;
+#endif
+  } else {
+    return max_num(fill<V>(least), x);
+  }
+}
+
 // x = n ln2 + r; e^r = 1 + r P(r). 1.5 * 2^23 + n holds n in its low bits: the addition is the rounding.
 template <class V>
 struct Exp {
@@ -78,8 +109,8 @@ TILE_INLINE V exp_nonpositive(V x) {
   if constexpr (lanes_are<V, double>) {
     return by_lanes(x, [](double lane) { return __builtin_exp(lane); });
   } else {
-    const Exp<V> e = exp_parts(max_num(fill<V>(-104.0f), x));
-    return scale_by_power(e.mantissa, e.n);
+    const Exp<V> e = exp_parts(above(-104.0f, x));
+    return scale_above(e.mantissa, e.n, x, -104.0f);
   }
 }
 template <class V>
@@ -87,24 +118,10 @@ TILE_INLINE V exp2_nonpositive(V x) {
   if constexpr (lanes_are<V, double>) {
     return by_lanes(x, [](double lane) { return __builtin_exp2(lane); });
   } else {
-    const Exp<V> e = exp2_parts(max_num(fill<V>(-150.0f), x));
-    return scale_by_power(e.mantissa, e.n);
+    const Exp<V> e = exp2_parts(above(-150.0f, x));
+    return scale_above(e.mantissa, e.n, x, -150.0f);
   }
 }
-#if defined(TILE_MASK_BITS)
-TILE_INLINE Vec<float> keep_lanes(Vec<float> p, Vec<float> n, Mask mask) {
-  return __builtin_ia32_scalefps512_mask(p, n, Vec<float>{}, mask.bits, 4);
-}
-TILE_INLINE Vec<float> exp_nonpositive(Vec<float> x, Mask mask) {
-  const Exp<Vec<float>> e = exp_parts(max_num(splat<float>(-104.0f), x));
-  return keep_lanes(e.mantissa, e.n, mask);
-}
-// A lane outside the mask needs no lower bound; one inside does, for -inf.
-TILE_INLINE Vec<float> exp2_nonpositive(Vec<float> x, Mask mask) {
-  const Exp<Vec<float>> e = exp2_parts(max_num(splat<float>(-150.0f), x));
-  return keep_lanes(e.mantissa, e.n, mask);
-}
-#endif
 template <class V>
 TILE_INLINE V exp_nonpositive(V x, MaskOf<V> mask) {
   return keep_lanes(exp_nonpositive(x), mask);
@@ -119,8 +136,8 @@ TILE_INLINE V exp(V x) {
   if constexpr (lanes_are<V, double>) {
     return exp_nonpositive(x);
   } else {
-    const Exp<V> e = exp_parts(bounded(x, -104.0f, 89.0f));
-    return scale_by_power(e.mantissa, e.n);
+    const Exp<V> e = exp_parts(above(-104.0f, V(min_num(fill<V>(89.0f), x))));
+    return scale_above(e.mantissa, e.n, x, -104.0f);
   }
 }
 template <class V>
@@ -128,11 +145,11 @@ TILE_INLINE V exp2(V x) {
   if constexpr (lanes_are<V, double>) {
     return exp2_nonpositive(x);
   } else {
-    const V b = bounded(x, -150.0f, 129.0f);
+    const V b = above(-150.0f, V(min_num(fill<V>(129.0f), x)));
     const V n = (b + fill<V>(12582912.0f)) - fill<V>(12582912.0f);
     const V p = polynomial(V(b - n), 0.000153533605f, 0.00133988750f, 0.00961843692f, 0.0555033237f,
                            0.240226477f, 0.693147182f, 1.0f);
-    return scale_by_power(p, n);
+    return scale_above(p, n, x, -150.0f);
   }
 }
 
