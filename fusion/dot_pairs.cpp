@@ -37,13 +37,30 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   return std::binary_search(graph[value].axes.begin(), graph[value].axes.end(), axis);
 }
 
+// An axis of whole pairs: of even length, and nowhere cut.
+bool has_whole_pairs(const TileGraph& graph, AxisId axis) {
+  const auto extent = graph[axis].extent.constant();
+  return extent && *extent % 2 == 0 && breakpoints(graph, axis).empty();
+}
+
 }  // namespace
+
+bool may_sum_pairs(const TileGraph& graph, TileValueId sum) {
+  const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
+  if (reduce == nullptr || reduce->axes.size() != 1 || !has_whole_pairs(graph, reduce->axes.front())) {
+    return false;
+  }
+  const auto factors = narrow_factors(graph, sum);
+  return factors && std::all_of(factors->begin(), factors->end(), [&](TileValueId load) {
+           const auto stride = stride_along(graph, std::get<TileLoad>(graph[load].op), reduce->axes.front());
+           return stride && stride->is_constant(1);
+         });
+}
 
 bool may_walk_dots(const TileGraph& graph, const Structure& structure) {
   if (structure.reduced.size() != 1 || structure.passes != 1 || structure.reductions.empty()) return false;
   const AxisId summed = structure.reduced.front();
-  const auto extent = graph[summed].extent.constant();
-  if (!extent || *extent % 2 != 0 || !breakpoints(graph, summed).empty()) return false;
+  if (!has_whole_pairs(graph, summed)) return false;
   const bool walks_only = std::none_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
     return structure.stores_in_pass(store);
   });

@@ -20,6 +20,10 @@ struct DotPair {
   TileValueId panel;  // a staged load
 };
 
+// Whether `sum` is one of products of bf16 that both lie in memory pair by pair: whoever computes it needs
+// nothing that was laid out or widened before.
+bool may_sum_pairs(const TileGraph& graph, TileValueId sum);
+
 // Whether some schedule may walk the region so: one walk over one axis of an even length, that sums products
 // of bf16 and does nothing else.
 bool may_walk_dots(const TileGraph& graph, const Structure& structure);

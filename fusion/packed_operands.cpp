@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fusion/contraction.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -170,10 +171,11 @@ std::vector<PackedOperand> PackFinder::run() {
     }
     const auto contraction = contraction_of(graph_, {v});
     if (!contraction) continue;
+    products.insert(contraction->product);
+    if (may_sum_pairs(graph_, {v})) continue;  // its nest packs them in pairs
     const std::vector<TileValueId>& factors = graph_[contraction->product].operands;
     turn({v}, factors);
     compute_once({v}, factors);
-    products.insert(contraction->product);
   }
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValue& value = graph_.values[v];

@@ -7,6 +7,8 @@
 //   maps:
 //             each element once, not once for each vector
 //   aligned   a mask or bias %b[q, k] that meets scores whose vectors run along q, and is contiguous along k
+//
+// Factors in bf16 that may be multiplied in pairs (dot_pairs.h) are left to the nest that multiplies them.
 #pragma once
 #include <optional>
 #include <vector>

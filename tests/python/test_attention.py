@@ -145,10 +145,7 @@ def check(function, *inputs, **options):
 
 # In bf16, values of shared heads are widened in a region of their own, and a single query gains nothing.
 APART = {"grouped_expand", "grouped_repeat", "decode"}
-# Here the first product alone multiplies bf16 in pairs. A chain packs its keys in f32, cannot, and is predicted to be
-# dearer.
-APART_IN_BF16 = APART | {"transformers"}
-CASES = [(v, torch.float32) for v in VARIANTS] + [(v, torch.bfloat16) for v in VARIANTS if v not in APART_IN_BF16]
+CASES = [(v, torch.float32) for v in VARIANTS] + [(v, torch.bfloat16) for v in VARIANTS if v not in APART]
 
 
 @pytest.mark.parametrize(("variant", "dtype"), CASES)
