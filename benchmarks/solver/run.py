@@ -26,7 +26,7 @@ def build(folder: pathlib.Path) -> pathlib.Path:
 
 
 def measure(program: pathlib.Path, regions: str, threads: int, sweep: int) -> list[dict]:
-    command = [str(program), str(HERE / f"{regions}.txt"), str(threads), str(sweep)]
+    command = [str(program), str(HERE / f"{regions}.txt"), f"--threads={threads}", f"--sweep={sweep}"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in output.splitlines()]
 

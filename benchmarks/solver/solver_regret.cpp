@@ -5,11 +5,13 @@
 //
 // Regret: time over the fastest of all that were timed, less one. The smallest of sixty times is smaller than
 // the time it stands for; so the fastest, and what is compared with them, are timed once more for the record.
-// Usage: solver_regret FILE [threads] [sweep] [filter]
+// With --record, the time of every schedule goes to a file, so that another short list can be judged from it.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -25,6 +27,14 @@ namespace {
 
 constexpr size_t kListed = 64;    // the choice and what differs from it in one decision
 constexpr size_t kFinalists = 4;  // of all that were timed
+
+struct Arguments {
+  std::string regions;
+  int threads = 1;
+  size_t sweep = 24;
+  std::string filter;
+  std::string record;
+};
 
 std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
   const std::string text = to_text(schedule, graph);
@@ -76,9 +86,24 @@ std::vector<size_t> in_order(const Times& times, size_t count) {
   return places;
 }
 
+// A line of the record: the region's schedules in the order of the list, with what each was priced at and
+// took.
+nlohmann::ordered_json recorded(const TileGraph& graph, const std::vector<Schedule>& schedules,
+                                const Times& times) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < schedules.size(); ++i) {
+    nlohmann::ordered_json row = {{"decisions", decisions_text(schedules[i], graph)},
+                                  {"predicted_us", schedules[i].cost_us}};
+    if (times[i]) row["us"] = *times[i];
+    rows.push_back(std::move(row));
+  }
+  return {{"region", graph.name}, {"schedules", std::move(rows)}};
+}
+
 nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& target,
-                               const Toolchain& toolchain, KernelCache& cache, int threads,
-                               size_t sweep_size) {
+                               const Toolchain& toolchain, KernelCache& cache, const Arguments& arguments,
+                               std::ostream& record) {
+  const int threads = arguments.threads;
   nlohmann::ordered_json line = {
       {"region", region.graph.name}, {"family", region.family}, {"threads", threads}};
   const auto start = std::chrono::steady_clock::now();
@@ -93,7 +118,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
       solve(region.graph, target, {}, {.threads = threads, .candidates = int(kListed)})->ranked;
   std::set<std::string> known;
   for (const Schedule& schedule : schedules) known.insert(decisions_text(schedule, region.graph));
-  for (Schedule& schedule : sweep(region.graph, target, sweep_size)) {
+  for (Schedule& schedule : sweep(region.graph, target, arguments.sweep)) {
     if (known.insert(decisions_text(schedule, region.graph)).second) schedules.push_back(std::move(schedule));
   }
   TimingOptions options{.threads = threads, .rounds = 25, .most_ms = 60, .fastest = true};
@@ -102,6 +127,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
     line["refused"] = times.front().unsupported().reason;
     return line;
   }
+  record << recorded(region.graph, schedules, times).dump() << std::endl;
   // What who times the first three, or eight, would take; and the fastest of all.
   const size_t of_three = in_order(times, 3).front(), of_eight = in_order(times, 8).front();
   std::vector<size_t> finalists = in_order(times, times.size());
@@ -132,11 +158,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
   return line;
 }
 
-int run(int argc, char** argv) {
-  if (argc < 2) throw UserError("usage: solver_regret FILE [threads] [sweep] [filter]");
-  const int threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 1;
-  const size_t sweep_size = argc > 3 ? static_cast<size_t>(std::atoi(argv[3])) : 12;
-  const std::string filter = argc > 4 ? argv[4] : "";
+int run(const Arguments& arguments) {
   KernelCache cache((std::filesystem::temp_directory_path() / "tilefuse_solver_regret").string(),
                     int64_t{1} << 30);
   const auto toolchain = find_toolchain({"", read_environment().search_path, ""}, cache);
@@ -145,9 +167,10 @@ int run(int argc, char** argv) {
     return 1;
   }
   const Target target = load_target(host_target_name());
-  for (const BenchmarkRegion& region : read_regions(argv[1])) {
-    if (region.graph.name.find(filter) == std::string::npos) continue;
-    std::printf("%s\n", measure(region, target, *toolchain, cache, threads, sweep_size).dump().c_str());
+  std::ofstream record(arguments.record);  // without a name nothing is written
+  for (const BenchmarkRegion& region : read_regions(arguments.regions)) {
+    if (region.graph.name.find(arguments.filter) == std::string::npos) continue;
+    std::printf("%s\n", measure(region, target, *toolchain, cache, arguments, record).dump().c_str());
     std::fflush(stdout);
   }
   return 0;
@@ -157,8 +180,17 @@ int run(int argc, char** argv) {
 }  // namespace tilefuse
 
 int main(int argc, char** argv) {
+  CLI::App app(
+      "Times the schedules of regions and prints the regret of the solver's choices, a line of JSON each.");
+  tilefuse::Arguments arguments;
+  app.add_option("regions", arguments.regions, "a file of tile graphs")->required()->check(CLI::ExistingFile);
+  app.add_option("--threads", arguments.threads)->check(CLI::PositiveNumber);
+  app.add_option("--sweep", arguments.sweep, "schedules that the solver did not rank, per region");
+  app.add_option("--filter", arguments.filter, "only regions with this in their names");
+  app.add_option("--record", arguments.record, "a file for the times of all schedules");
+  CLI11_PARSE(app, argc, argv);
   try {
-    return tilefuse::run(argc, argv);
+    return tilefuse::run(arguments);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
