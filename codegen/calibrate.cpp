@@ -76,7 +76,9 @@ class Calibration {
   }
   double map_cycles(const std::string& function);  // of a vector, in L1
   double fma_cycles();
-  double element_cycles(const std::string& load, const std::string& store);  // a vector's, in L1, each
+  double load_cycles();
+  // Of each element of a vector, in L1.
+  double element_cycles(const std::string& load, const std::string& store, int lanes);
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
   double read_gbs(int64_t bytes, int threads);
@@ -159,17 +161,37 @@ double Calibration::fma_cycles() {
   return us * 1e3 * clock_ghz_ / vectors(kInL1) / kPairs;
 }
 
+// Of a load among others whose maximum is stored: one simple function for each, which cores do as fast.
+double Calibration::load_cycles() {
+  constexpr int kLoads = 8;
+  std::string values, last = "%0";
+  for (int load = 1; load < kLoads; ++load) {
+    const std::string name = std::to_string(load);
+    values += "  %x" + name + " = load %x[n + s0*" + name + "] : f32[n]\n";
+    values += "  %" + name + " = max(" + last + ", %x" + name + ") : f32[n]\n";
+    last = "%" + name;
+  }
+  const std::string tiles =
+      "tile_graph loaded {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0*8] "
+      "in, "
+      "%y: f32[s0] out\n  %0 = load %x[n] : f32[n]\n" +
+      values + "  store " + last + " -> %y[n]\n}\n";
+  constexpr int64_t kElements = kInL1 / kLoads;
+  const std::string schedule = lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n";
+  return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / vectors(kInL1);
+}
+
 // Few elements, so that lines they lie alone in stay in L1.
-double Calibration::element_cycles(const std::string& load, const std::string& store) {
+double Calibration::element_cycles(const std::string& load, const std::string& store, int lanes) {
   constexpr int64_t kElements = 256;
   const std::string tiles =
       "tile_graph picked {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0*17] "
       "in, "
       "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = load %ids[n] : i64[n]\n  %0 = load %x[" +
       load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
-  const double us = fastest_us(tiles, lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n",
-                               1, {{"s0", kElements}});
-  return us * 1e3 * clock_ghz_ / kElements;
+  const std::string schedule =
+      "lanes n = " + std::to_string(lanes) + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n";
+  return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / kElements;
 }
 
 std::string sum_graph() {
@@ -262,20 +284,26 @@ void Calibration::measure_functions() {
   }
   put("clk_per_vector.fma", std::max(0.25, fma_cycles()), "cycles per vector of f32");
   const std::string unit = "cycles per element of a vector, one by one";
-  const double copied = element_cycles("n]", "n");
-  put("clk_per_element.strided_load", std::max(0.1, element_cycles("n*17]", "n") - copied), unit);
-  put("clk_per_element.strided_store", std::max(0.1, element_cycles("n]", "n*17") - copied), unit);
-  put("clk_per_element.gather",
-      std::max(0.1, element_cycles("0] + wrap(%i, extent 64, stride 1)", "n") - copied),
+  const int full = int(base_.vector_bytes / 4);
+  const auto beyond_copy = [&](const std::string& load, const std::string& store, int lanes) {
+    return std::max(0.1, element_cycles(load, store, lanes) - element_cycles("n]", "n", lanes));
+  };
+  put("clk_per_element.strided_load", beyond_copy("n*17]", "n", full), unit);
+  put("clk_per_element.strided_load_half", beyond_copy("n*17]", "n", full / 2), unit + ", half of one");
+  put("clk_per_element.strided_store", beyond_copy("n]", "n*17", full), unit);
+  put("clk_per_element.gather", beyond_copy("0] + wrap(%i, extent 64, stride 1)", "n", full),
       "cycles per element loaded by its index");
   put("chain.add_f32", 1 / sum_cycles(1), "dependent vectors per cycle");
-  put("rate.load", 1 / sum_cycles(4), "vectors per cycle");
+  put("rate.load", std::max(1 / sum_cycles(4), 1 / load_cycles()), "vectors per cycle");
 }
 
 void Calibration::measure_memory(int threads) {
   const std::string on = "." + std::to_string(threads), unit = "GB/s, all threads";
   const int64_t l2 = base_.l2_bytes / 2 * threads, l3 = std::max(base_.l3_bytes / 3, l2);
   put("bandwidth.L2.read" + on, read_gbs(l2, threads), unit);
+  // Of what a copy takes beyond its reading: half of the bytes are written.
+  const double copied = 2 / copy_gbs(l2, false, threads), read = 1 / read_gbs(l2, threads);
+  put("bandwidth.L2.write" + on, 1 / std::max(copied - read, read / 2), unit);
   put("bandwidth.L3.read" + on, read_gbs(l3, threads), unit);
   put("bandwidth.DRAM.read" + on, read_gbs(kMemoryBytes, threads), unit);
   put("bandwidth.DRAM.write" + on, write_gbs(kMemoryBytes, false, threads), unit);

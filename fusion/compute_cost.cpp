@@ -72,7 +72,9 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("latency.reduce"),
              target.rate("clk_per_element.gather"),
              target.rate("clk_per_element.strided_load"),
+             target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
              target.rate("clk_per_element.strided_store"),
+             target.rate_or("clk_per_vector.kept_beside", 0),
              target.rate_or("clk_per_vector.dot_bf16", 2 * target.rate("clk_per_vector.fma"))},
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
@@ -181,7 +183,10 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   } else {
     const bool has_stride = access->along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
     const double crowded = crowds_sets(*access, lanes) ? kCrowdedLoadCycles : 0;
-    cycles.whole += lanes.count * ((has_stride ? rates_.strided_load : rates_.gather) + crowded);
+    const bool is_half =
+        lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
+    const double strided = is_half ? rates_.strided_load_half : rates_.strided_load;
+    cycles.whole += lanes.count * ((has_stride ? strided : rates_.gather) + crowded);
   }
   return cycles;
 }
@@ -233,6 +238,7 @@ void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueI
     PortCycles& cycles = work[axes_[kept.index]];
     if (contains(passes[pass], kept)) {
       cycles.store += registers / rates_.store;
+      cycles.whole += registers * rates_.kept_beside * (schedule.rows * schedule.columns - 1);
       continue;
     }
     const bool wanted = std::any_of(passes[pass].begin(), passes[pass].end(), [&](TileValueId value) {

@@ -12,8 +12,9 @@ namespace {
 // A last vector that is not full: a constant mask costs little more than a vector, one from a size the making
 // of it and a branch.
 constexpr double kConstantTailCycles = 6, kMaskedTailCycles = 40;
-constexpr double kCorrectionCycles = 25;  // of one carried value: a sum over lanes, or an exponential
-constexpr double kUnrolledTrips = 4;      // compilers write out loops of so few
+// Of one carried value, in latencies of lanes coming together: such a sum, or an exponential.
+constexpr double kCorrectionLatencies = 0.96;
+constexpr double kUnrolledTrips = 4;  // compilers write out loops of so few
 
 }  // namespace
 
@@ -25,6 +26,7 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       rates_{has_contraction(graph) ? kContractionNorm : target.rate("overlap.norm"),
              target.rate("loop.start"),
              target.rate("tile.start"),
+             target.rate("latency.reduce"),
              target.rate("launch.host"),
              target.rate("launch.threads"),
              bandwidth_gbs(target, MemoryLevel::L2, "read", 1),
@@ -65,7 +67,7 @@ double CostModel::correction_cycles(const Schedule& schedule) const {
     const double extent = facts_.extent[axis.index];
     blocks *= axis == schedule.lane_axis ? std::ceil(extent / schedule.lanes) : extent;
   }
-  return blocks * kCorrectionCycles * double(facts_.online->carried);
+  return blocks * kCorrectionLatencies * rates_.horizontal * double(facts_.online->carried);
 }
 
 const WalkedPasses& CostModel::passes_with(const std::vector<TileValueId>& keep) {

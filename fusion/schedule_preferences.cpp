@@ -56,6 +56,7 @@ class PreferenceWriter : private RuleWriter {
   double extent(AxisId axis) const { return facts_.extent[axis.index]; }
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
+  bool loads_better_by_halves(AxisId axis) const;
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
@@ -103,9 +104,20 @@ void PreferenceWriter::prefer_lanes() {
     }
     int enough = full;
     while (enough > 4 && enough >= 2 * extent(axis)) enough /= 2;
-    require({lane_axis_is_not(axis), is(system_.lanes, enough)},
+    const int least = enough == full && loads_better_by_halves(axis) ? full / 2 : enough;
+    require({lane_axis_is_not(axis),
+             where(system_.lanes, [&](int64_t lanes) { return lanes == enough || lanes == least; })},
             "lanes that " + graph_[axis].name + " fills: " + std::to_string(enough));
   }
+}
+
+// Elements loaded one by one, where half a vector is put together faster than a whole one.
+bool PreferenceWriter::loads_better_by_halves(AxisId axis) const {
+  const double whole = target_.rate("clk_per_element.strided_load");
+  if (target_.rate_or("clk_per_element.strided_load_half", whole) >= whole) return false;
+  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
+    return access.load && access.along[axis.index].kind == AxisAccess::Kind::Strided;
+  });
 }
 
 bool PreferenceWriter::computes_dear_values() const {

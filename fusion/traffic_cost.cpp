@@ -10,18 +10,25 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
-constexpr double kSequentialBytes = 4096;  // a piece this long costs what a straight walk costs
-constexpr double kRestartBytes = 256;      // what a jump to another page costs from L3: as so many bytes more
-constexpr double kNearRestartBytes = 16;   // and one within it
-constexpr double kPageRestartBytes = 4096;  // and to a page whose address is not remembered
+constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
+constexpr double kPageRestartBytes = 4096;  // what a jump to a page costs whose address is not remembered
 constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
-MemoryLevel home_of(const Target& target, double bytes, int threads) {
+// Pages of a virtual machine crowd some sets of L2 and leave others free: what is walked again is found there
+// less and less, long before and long after it has the size of the cache.
+double share_beyond_l2(const Target& target, double bytes) {
+  const double usable = target.rate("cache.usable");
+  const double all = target.rate_or("cache.L2.found", usable), none = target.rate_or("cache.L2.lost", usable);
+  const double size = bytes / double(target.l2_bytes);
+  return size <= all ? 0 : size >= none ? 1 : (size - all) / (none - all);
+}
+
+TrafficCost::Home home_of(const Target& target, double bytes, int threads) {
   const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
-  const double each = bytes / threads;
-  if (each <= usable_bytes(target, MemoryLevel::L2, 1)) return level_holding(target, each, 1);
-  return bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram;
+  const double each = bytes / threads, beyond_l2 = share_beyond_l2(target, each);
+  if (beyond_l2 == 0) return {level_holding(target, each, 1), 0};
+  return {bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram, beyond_l2};
 }
 
 // Whether two loads of a buffer look at the same elements, some places apart along axes that both walk: what
@@ -58,6 +65,10 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       usable_{usable_bytes(target, MemoryLevel::L1, threads), usable_bytes(target, MemoryLevel::L2, threads),
               usable_bytes(target, MemoryLevel::L3, threads)},
       tables_(target, threads),
+      restart_{target.rate("restart.L3.far"), target.rate("restart.L3.near")},
+      l2_write_share_(
+          bandwidth_gbs(target, MemoryLevel::L2, "read", 1) /
+          target.rate_or("bandwidth.L2.write.1", bandwidth_gbs(target, MemoryLevel::L2, "read", 1))),
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
@@ -222,10 +233,10 @@ void TrafficCost::add_turned(const Access& access, const Schedule& schedule, Tra
     (access.along[tile.axis.index].kind == AxisAccess::Kind::Unit ? run : rows) *= length;
   }
   const double bytes = elements * access.element_bytes;
-  if (home_ > MemoryLevel::L1) traffic.l2_bytes += bytes;
-  if (home_ > MemoryLevel::L2) traffic.l3_bytes += bytes;
+  if (home_.level > MemoryLevel::L1) traffic.l2_bytes += bytes;
+  traffic.l3_bytes += bytes * home_.beyond_l2;
   if (tile_elements * 4 > usable_[0]) traffic.l2_bytes += 2 * elements * 4;
-  if (home_ != MemoryLevel::Dram) return;
+  if (home_.level != MemoryLevel::Dram) return;
   moved.ns +=
       bytes / kLineBytes *
       tables_.columns_ns(DramTables::Jumped::Read, rows, std::max(kLineBytes, run * access.element_bytes));
@@ -249,8 +260,16 @@ double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const 
 // anywhere.
 bool TrafficCost::moves(const Access& access, size_t level, const Schedule& schedule) const {
   if (is_streamed(access, schedule)) return level == 2;
-  const bool is_scratch = graph_[access.buffer].role == Buffer::Role::Scratch;
-  return static_cast<MemoryLevel>(level) < (is_scratch ? own_home_ : home_);
+  return static_cast<MemoryLevel>(level) < home_of_access(access).level;
+}
+
+const TrafficCost::Home& TrafficCost::home_of_access(const Access& access) const {
+  return graph_[access.buffer].role == Buffer::Role::Scratch ? own_home_ : home_;
+}
+
+// A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts.
+double TrafficCost::written_in_l2(const Home& home) const {
+  return 1 + (l2_write_share_ - 1) * (1 - home.beyond_l2);
 }
 
 // A panel fits L2, but for those of a constant, which come from memory.
@@ -300,9 +319,12 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
       const double bytes =
           missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
-      if (level == 0) traffic.l2_bytes += bytes;
-      if (level == 1)
-        traffic.l3_bytes += bytes * piece_factor(access, memory_walk(looks.single_rows, access));
+      const Home& home = home_of_access(access);
+      if (level == 0) traffic.l2_bytes += bytes * (access.store ? written_in_l2(home) : 1);
+      if (level == 1) {
+        const double factor = piece_factor(access, memory_walk(looks.single_rows, access));
+        traffic.l3_bytes += bytes * home.beyond_l2 * factor;
+      }
       if (level == 2) add_dram(access, bytes, looks.single_rows, schedule, moved);
     }
   }
@@ -318,7 +340,7 @@ double TrafficCost::piece_factor(const Access& access, const MemoryWalk& walk) c
       access.along.begin(), access.along.end(),
       [&](const AxisAccess& along) { return double(along.stride * access.element_bytes) >= kPageBytes; });
   const bool forgets = access.is_shared && jumps_pages && facts_.home_bytes > kRememberedBytes;
-  const double restart = forgets ? kPageRestartBytes : jumps_pages ? kRestartBytes : kNearRestartBytes;
+  const double restart = forgets ? kPageRestartBytes : jumps_pages ? restart_.far_bytes : restart_.near_bytes;
   return 1 + restart / std::max(kLineBytes, walk.run_bytes);
 }
 
@@ -338,9 +360,9 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
     const bool turns = staged.contiguous != schedule.lane_axis;
     const double run = turns ? facts_.extent[staged.contiguous.index] : schedule.lanes * schedule.unroll;
     const MemoryWalk walk{run * access.element_bytes, kTrackedRows + 1};
-    if (home_ > MemoryLevel::L1) traffic.l2_bytes += bytes;
-    if (home_ > MemoryLevel::L2) traffic.l3_bytes += bytes * piece_factor(access, walk);
-    if (home_ != MemoryLevel::Dram) continue;
+    if (home_.level > MemoryLevel::L1) traffic.l2_bytes += bytes;
+    traffic.l3_bytes += bytes * home_.beyond_l2 * piece_factor(access, walk);
+    if (home_.level != MemoryLevel::Dram) continue;
     traffic.dram_ns += bytes / kLineBytes *
                        tables_.interleaved_ns(DramTables::Walked::Read, schedule.lanes,
                                               facts_.extent[staged.contiguous.index] * access.element_bytes);
@@ -373,7 +395,8 @@ std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkL
 }
 
 double TrafficCost::lower_bound_ns() const {
-  return own_home_ == MemoryLevel::Dram ? facts_.footprint_bytes / kLineBytes * tables_.cheapest_ns() : 0;
+  return own_home_.level == MemoryLevel::Dram ? facts_.footprint_bytes / kLineBytes * tables_.cheapest_ns()
+                                              : 0;
 }
 
 }  // namespace tilefuse

@@ -39,6 +39,10 @@ struct WalkLooks {
 
 class TrafficCost {
  public:
+  struct Home {  // where data live, and the share of a walk that does not find them in L2
+    MemoryLevel level = MemoryLevel::L1;
+    double beyond_l2 = 0;
+  };
   TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);
 
   WalkedPasses walked(std::vector<std::vector<TileValueId>> values, const Structure& structure) const;
@@ -67,6 +71,8 @@ class TrafficCost {
   double piece_factor(const Access& access, const MemoryWalk& walk) const;
   Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
+  const Home& home_of_access(const Access& access) const;
+  double written_in_l2(const Home& home) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
   Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
@@ -79,11 +85,15 @@ class TrafficCost {
 
   const TileGraph& graph_;
   const RegionFacts& facts_;
-  MemoryLevel home_, own_home_;     // of what lies in memory; of the tiles of a task
+  Home home_, own_home_;            // of what lies in memory; of the tiles of a task
   std::array<double, 3> usable_{};  // of L1, L2, L3
   DramTables tables_;
-  std::vector<const Access*> access_;                // by value: of a load
-  std::vector<const Access*> first_looks_;           // loads of which none looks at what another one does
+  struct {  // what a jump to another page costs from L3, and one within it: as so many bytes more
+    double far_bytes, near_bytes;
+  } restart_;
+  double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
+  std::vector<const Access*> access_;       // by value: of a load
+  std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
   std::map<TileValueId, TileValueId> looked_at_by_;  // of the others: which of those does
   double scratch_bytes(TileValueId value, const Schedule& schedule) const;
 };
