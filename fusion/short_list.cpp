@@ -24,6 +24,8 @@ bool same_decisions(const Schedule& a, const Schedule& b) {
   return but_for_the_grid(a) == but_for_the_grid(b) && a.grid == b.grid;
 }
 
+constexpr double kManyTasks = 6;  // times as many
+
 bool has_larger_tasks(const Schedule& a, const Schedule& b) {
   if (but_for_the_grid(a) != but_for_the_grid(b)) return false;
   const auto [in_a, in_b] = std::mismatch(a.grid.begin(), a.grid.end(), b.grid.begin(), b.grid.end());
@@ -31,23 +33,43 @@ bool has_larger_tasks(const Schedule& a, const Schedule& b) {
   return in_a->tile == 0 || (in_b->tile != 0 && in_a->tile > in_b->tile);
 }
 
-// Where the choice was beaten most often, the dearest first: measured over 120 regions of 27 models
-// (benchmarks/solver). One row at a time reads one stream after the other; narrow lanes cross fewer lines;
-// an online walk reads once; the rest is how much of the loop a core sees at a time.
+// A tile that is the whole axis counts as the longest.
+bool has_much_smaller_tasks(const Schedule& a, const Schedule& b) {
+  if (but_for_the_grid(a) != but_for_the_grid(b)) return false;
+  double times = 1;
+  for (size_t i = 0; i < a.grid.size() && i < b.grid.size(); ++i) {
+    if (a.grid[i] == b.grid[i]) continue;
+    if (b.grid[i].tile == 0) return true;
+    times *= a.grid[i].tile == 0 ? 1 : double(b.grid[i].tile) / double(a.grid[i].tile);
+  }
+  return times >= kManyTasks;
+}
+
+bool keeps_nothing(const Schedule& schedule) {
+  return schedule.keep.empty() && schedule.walk != Walk::Online;
+}
+
+// Where the choice was beaten most often, the dearest first: measured over 120 regions on one processor and
+// 150 on another (benchmarks/solver). What is kept costs stores, and loads that wait for them; narrow lanes
+// cross fewer lines; one row at a time reads one stream after the other; an online walk reads once; the rest
+// is how much of the loop a core sees at a time.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
-    [](const Schedule& choice, const Schedule& other) { return choice.rows > 1 && other.rows == 1; },
+    [](const Schedule& choice, const Schedule& other) {
+      return !choice.keep.empty() && keeps_nothing(other) && other.rows == choice.rows;
+    },
     [](const Schedule& choice, const Schedule& other) {
       return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
     },
+    [](const Schedule& choice, const Schedule& other) { return choice.rows > 1 && other.rows == 1; },
     [](const Schedule& choice, const Schedule& other) {
       return choice.walk != Walk::Online && other.walk == Walk::Online;
     },
+    [](const Schedule& choice, const Schedule& other) { return has_larger_tasks(other, choice); },
+    [](const Schedule& choice, const Schedule& other) { return has_much_smaller_tasks(other, choice); },
     [](const Schedule& choice, const Schedule& other) {
       return choice.unroll < kMostUnrolled && other.unroll == kMostUnrolled;
     },
-    [](const Schedule& choice, const Schedule& other) { return has_larger_tasks(other, choice); },
-    [](const Schedule& choice, const Schedule& other) { return choice.unroll > 1 && other.unroll == 1; },
 };
 
 }  // namespace
