@@ -409,7 +409,8 @@ double PreferenceWriter::stored_bytes(BufferId buffer) const {
   return most;
 }
 
-// Past the caches only what would not stay in them.
+// Past the caches only what would not stay in them: whoever reads it next pays for it, which no timing of
+// this region alone shows.
 void PreferenceWriter::prefer_stores() {
   for (const auto& [buffer, store] : system_.store) {
     if (from_memory() && stored_bytes(buffer) > double(target_.l2_bytes)) continue;
@@ -425,6 +426,11 @@ bool concerns_pinned(const Constraint& constraint, const std::vector<bool>& pinn
 
 }  // namespace
 
+void keep_stores_in_caches(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                           ScheduleSystem& system) {
+  PreferenceWriter(graph, target, facts, 0, system).prefer_stores();
+}
+
 void add_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts, double region_us,
                      ScheduleSystem& system, std::optional<Concern> except) {
   PreferenceWriter writer(graph, target, facts, region_us, system);
@@ -435,7 +441,7 @@ void add_preferences(const TileGraph& graph, const Target& target, const RegionF
       {Concern::Split, &PreferenceWriter::prefer_split}, {Concern::Grid, &PreferenceWriter::prefer_grid},
       {Concern::Stage, &PreferenceWriter::prefer_stage}, {Concern::Stores, &PreferenceWriter::prefer_stores}};
   for (const auto& [concern, rules] : all) {
-    if (concern != except) (writer.*rules)();
+    if (concern != except || concern == Concern::Stores) (writer.*rules)();
   }
   std::vector<bool> pinned(system.constraints.variables.size(), false);
   for (const Constraint& constraint : system.constraints.constraints) {

@@ -14,4 +14,9 @@ enum class Concern : uint8_t { Lanes, Unroll, Walk, Rows, Split, Grid, Stage, St
 void add_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts, double region_us,
                      ScheduleSystem& system, std::optional<Concern> except = {});
 
+// The one preference that is not about the time of the region itself: what a cache would hold for the next
+// reader is stored there. Whoever times schedules wants it, too.
+void keep_stores_in_caches(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                           ScheduleSystem& system);
+
 }  // namespace tilefuse

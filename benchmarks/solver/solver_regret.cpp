@@ -19,6 +19,7 @@
 #include "codegen/time_schedules.h"
 #include "core/options.h"
 #include "core/result.h"
+#include "fusion/schedule_preferences.h"
 #include "fusion/schedule_system.h"
 #include "fusion/search.h"
 
@@ -45,7 +46,8 @@ std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
 std::vector<Schedule> sweep(const TileGraph& graph, const Target& target, size_t count) {
   const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
   if (!facts) return {};
-  const ScheduleSystem system = collect_constraints(graph, target, *facts, {});
+  ScheduleSystem system = collect_constraints(graph, target, *facts, {});
+  keep_stores_in_caches(graph, target, *facts, system);
   std::vector<Schedule> schedules;
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const auto drawn = [seed](size_t variable, ValueSet value) {
