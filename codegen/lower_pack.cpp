@@ -82,6 +82,7 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
   pack.unroll = schedule.unroll;
   pack.walk = schedule.walk;
   pack.staged = {staged};
+  pack.in_pairs = schedule.in_pairs;
   for (const AxisId axis : graph[staged.load].axes) {
     const bool is_lane_axis = axis == schedule.lane_axis;
     const int64_t tile = is_lane_axis ? int64_t{schedule.lanes} * schedule.unroll : 1;

@@ -91,7 +91,7 @@ ChainBuilder::Packed ChainBuilder::find_packed(const TileGraph& graph, const Tas
     if (!parts.is_single(axis)) lanes = axis;
   }
   Packed packed;
-  for (const PackedOperand& operand : packed_operands(graph, axes_.shared, lanes)) {
+  for (const PackedOperand& operand : packed_operands(graph, axes_.shared, lanes, schedule_.in_pairs)) {
     packed.emplace(operand.value, operand.contiguous);
   }
   return packed;

@@ -18,6 +18,7 @@ namespace tilefuse {
 
 struct ChainSystem {
   ConstraintSystem constraints;
+  bool in_pairs = false;  // as in ScheduleSystem
   std::vector<std::pair<AxisId, VariableId>> grid;
   VariableId walk, block;
 };

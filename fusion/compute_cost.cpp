@@ -76,6 +76,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("clk_per_element.strided_store"),
              target.rate_or("clk_per_vector.kept_beside", 0),
              target.rate_or("clk_per_vector.dot_bf16", 2 * target.rate("clk_per_vector.fma"))},
+      may_walk_dots_(facts.may_walk_dots && multiplies_in_pairs(target)),
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
   for (const TileValue& value : graph.values) {
@@ -251,7 +252,7 @@ void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueI
 ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId>>& passes,
                                        const Schedule& schedule) const {
   const Lanes lanes = lanes_of(schedule);
-  const bool in_dots = facts_.may_walk_dots && walks_dots(graph_, facts_.structure, schedule);
+  const bool in_dots = may_walk_dots_ && walks_dots(graph_, facts_.structure, schedule);
   const std::vector<PortCycles> nothing(sets_.size());
   Work work{std::vector(passes.size(), nothing), std::vector<std::vector<TileValueId>>(passes.size()),
             nothing};
@@ -391,7 +392,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   const auto add = [&](TileValueId value) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
-    if (facts_.may_walk_dots && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
+    if (may_walk_dots_ && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
     const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);

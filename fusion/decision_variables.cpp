@@ -5,6 +5,7 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -133,6 +134,7 @@ void VariableMaker::add_grid() {
 ScheduleSystem VariableMaker::make() {
   system_.constraints.tile_graph = graph_.name;
   system_.constraints.target = target_.name;
+  system_.in_pairs = multiplies_in_pairs(target_);
   add_lanes();
   add_walk();
   system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});

@@ -45,6 +45,11 @@ bool has_whole_pairs(const TileGraph& graph, AxisId axis) {
 
 }  // namespace
 
+bool multiplies_in_pairs(const Target& target) {
+  const double apart = 2 * target.rate("clk_per_vector.fma");
+  return target.rate_or("clk_per_vector.dot_bf16", apart) < apart;
+}
+
 bool may_sum_pairs(const TileGraph& graph, TileValueId sum) {
   const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
   if (reduce == nullptr || reduce->axes.size() != 1 || !has_whole_pairs(graph, reduce->axes.front())) {
@@ -73,9 +78,9 @@ bool may_walk_dots(const TileGraph& graph, const Structure& structure) {
 }
 
 std::vector<DotPair> dot_pairs(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
-  const bool is_possible = schedule.lane_axis && schedule.lanes > 1 && schedule.walk == Walk::MultiPass &&
-                           schedule.split == 1 && schedule.keep.empty() && !schedule.accumulate_in_scratch &&
-                           !schedule.staged.empty();
+  const bool is_possible = schedule.in_pairs && schedule.lane_axis && schedule.lanes > 1 &&
+                           schedule.walk == Walk::MultiPass && schedule.split == 1 && schedule.keep.empty() &&
+                           !schedule.accumulate_in_scratch && !schedule.staged.empty();
   if (!is_possible || structure.is_reduced(*schedule.lane_axis) || !may_walk_dots(graph, structure))
     return {};
   const AxisId summed = structure.reduced.front();

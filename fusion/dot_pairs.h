@@ -5,15 +5,20 @@
 //   k+1]
 //
 // The panel then holds bf16, a row of it two neighbours of each lane, in half of the bytes of f32; the other
-// factor is read two at a time and widened nowhere. Processors that lack the instruction multiply and add
-// twice, which is what they would do anyway. Sums are in f32 either way, in another order.
+// factor is read two at a time and widened nowhere. Schedules for targets on which the instruction is
+// missing, or no faster than two multiply-adds, widen to f32 where they pack instead; a kernel made for
+// another processor that lacks it multiplies and adds twice. Sums are in f32 either way, in another order.
 #pragma once
 #include <optional>
 
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
+#include "fusion/target.h"
 
 namespace tilefuse {
+
+// Whether one instruction for two products beats two multiply-adds, by the rates of the profile.
+bool multiplies_in_pairs(const Target& target);
 
 struct DotPair {
   TileValueId row;    // a load that stays the same along the lanes, contiguous along the summed axis

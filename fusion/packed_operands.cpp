@@ -40,8 +40,9 @@ Source source_of(const TileGraph& graph, TileValueId value) {
 
 class PackFinder {
  public:
-  PackFinder(const TileGraph& graph, const std::vector<AxisId>& shared, std::optional<AxisId> lanes)
-      : graph_(graph), shared_(shared), lanes_(lanes) {}
+  PackFinder(const TileGraph& graph, const std::vector<AxisId>& shared, std::optional<AxisId> lanes,
+             bool in_pairs)
+      : graph_(graph), shared_(shared), lanes_(lanes), in_pairs_(in_pairs) {}
   std::vector<PackedOperand> run();
 
  private:
@@ -59,6 +60,7 @@ class PackFinder {
   const TileGraph& graph_;
   const std::vector<AxisId>& shared_;
   std::optional<AxisId> lanes_;
+  bool in_pairs_;
   std::map<TileValueId, AxisId> packed_;
   std::map<TileValueId, Source> sources_;
 };
@@ -172,7 +174,7 @@ std::vector<PackedOperand> PackFinder::run() {
     const auto contraction = contraction_of(graph_, {v});
     if (!contraction) continue;
     products.insert(contraction->product);
-    if (may_sum_pairs(graph_, {v})) continue;  // its nest packs them in pairs
+    if (in_pairs_ && may_sum_pairs(graph_, {v})) continue;  // its nest packs them in pairs
     const std::vector<TileValueId>& factors = graph_[contraction->product].operands;
     turn({v}, factors);
     compute_once({v}, factors);
@@ -198,8 +200,8 @@ std::vector<PackedOperand> PackFinder::run() {
 }  // namespace
 
 std::vector<PackedOperand> packed_operands(const TileGraph& graph, const std::vector<AxisId>& shared,
-                                           std::optional<AxisId> lanes) {
-  return PackFinder(graph, shared, lanes).run();
+                                           std::optional<AxisId> lanes, bool in_pairs) {
+  return PackFinder(graph, shared, lanes, in_pairs).run();
 }
 
 }  // namespace tilefuse

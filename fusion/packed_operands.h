@@ -23,8 +23,8 @@ struct PackedOperand {
 };
 
 // `shared`: the axes that tasks are cut along; `lanes`: the innermost of them that a task has several
-// elements of. Ordered by value.
+// elements of; `in_pairs`: whether the schedule has products of bf16 so. Ordered by value.
 std::vector<PackedOperand> packed_operands(const TileGraph& graph, const std::vector<AxisId>& shared,
-                                           std::optional<AxisId> lanes);
+                                           std::optional<AxisId> lanes, bool in_pairs);
 
 }  // namespace tilefuse

@@ -82,6 +82,7 @@ struct Schedule {
   int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch
   bool accumulate_in_scratch = false;  // outer reductions only
   std::vector<StagedLoad> staged;
+  bool in_pairs = false;           // products of bf16 two at a time, where the graph allows it (dot_pairs.h)
   std::vector<BufferId> streamed;  // outputs stored past the caches
   std::vector<Schedule> nests;     // of a chain (chain.h): decisions of each nest; the others are of the task
   std::vector<CostTerm> cost;  // printable; they add up to cost_us (what overlaps stands as a negative term)

@@ -130,11 +130,17 @@ void ScheduleParser::walk() {
 void ScheduleParser::stage() {
   cursor_.expect("stage");
   if (cursor_.accept("none")) return;
+  const auto in_pairs = [&] {
+    if (!cursor_.accept("in")) return false;
+    cursor_.expect("pairs");
+    return schedule_.in_pairs = true;
+  };
+  if (in_pairs()) return;  // of a chain, whose nests stage
   items([&] {
     const TileValueId load = value();
     cursor_.expect("along");
     schedule_.staged.push_back({load, axis()});
-    if (cursor_.accept("in")) cursor_.expect("pairs");  // these follow from the graph
+    in_pairs();
     if (cursor_.accept("packed")) cursor_.expect("once");
   });
 }

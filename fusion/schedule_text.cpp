@@ -64,7 +64,14 @@ std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
   return structure ? carried_text(derive_online(graph, *structure), graph) : "nothing";
 }
 
+bool leaves_pairs(const Schedule& schedule, const TileGraph& graph) {
+  bool leaves = false;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) leaves |= may_sum_pairs(graph, TileValueId{v});
+  return schedule.in_pairs && leaves;
+}
+
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
+  if (!schedule.nests.empty()) return leaves_pairs(schedule, graph) ? "in pairs" : "none";
   std::string text;
   const Result<Structure> structure = analyze_structure(graph);
   const bool in_pairs = structure && walks_dots(graph, *structure, schedule);

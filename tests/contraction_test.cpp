@@ -182,11 +182,11 @@ const char* const kGate = R"(tile_graph gate {
 TEST_F(ContractionKernel, packs_bf16_in_pairs) {
   for (const char* decisions :
        {"lanes j = 16, unroll 2\n grid b = 1, i = all, j = 32\n walk multi_pass\n rows 4\n split 1\n"
-        " stage %1 along k, %2 along j\n stores cached",
+        " stage %1 along k, %2 along j in pairs\n stores cached",
         "lanes j = 8\n grid b = all, i = 8, j = all\n walk multi_pass\n rows 4\n split 1\n"
-        " stage %1 along k, %2 along j\n stores cached",
+        " stage %1 along k, %2 along j in pairs\n stores cached",
         "lanes j = 32\n grid b = 1, i = all, j = all\n walk multi_pass\n rows 1\n split 1\n"
-        " stage %1 along k, %2 along j\n stores cached"}) {
+        " stage %1 along k, %2 along j in pairs\n stores cached"}) {
     SCOPED_TRACE(decisions);
     for (const auto& [i, j, k] :
          std::array<std::array<int64_t, 3>, 4>{{{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {5, 37, 1300}}}) {
@@ -241,6 +241,18 @@ TEST(ContractionSchedule, multiplies_bf16_in_pairs_where_the_summed_axis_is_even
   };
   const double in_pairs = priced(512, "stage    %1 along k in pairs\n");
   EXPECT_LT(in_pairs, 0.7 * priced(511, "stage    %1 along k\n"));
+}
+
+TEST(ContractionSchedule, widens_bf16_where_an_instruction_for_pairs_is_missing_or_no_faster) {
+  const TileGraph graph = parse_tile_graph(sized(linear_of("bf16"), 240, 512, 512));
+  Target slow = load_target("x86-zen4");
+  slow.rates["clk_per_vector.dot_bf16"] = 2 * slow.rate("clk_per_vector.fma");
+  for (const Target& target : {slow, load_target("x86-avx512")}) {
+    const Result<Solution> solution = solve(graph, target, {}, {.threads = 1});
+    const std::string text = to_text(solution->ranked.front(), graph);
+    EXPECT_THAT(text, testing::HasSubstr("stage    %1 along k\n"));
+    EXPECT_FALSE(parse_schedule(text, graph).in_pairs);
+  }
 }
 
 TEST(ContractionSchedule, blocks_two_axes_for_few_rows) {
