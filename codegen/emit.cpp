@@ -20,7 +20,11 @@ class Emitter {
     for (const std::string& label : kernel_.header) {
       for (const std::string& line : wrap_labelled(label, kSourceColumns - 3)) out_.comment(line);
     }
-    nested(fill_in(dialect_.function, {kernel_.name}).append(parameters()), "", kernel_.body);
+    const bool has_threads = kernel_.threads > 0;
+    const std::string head = has_threads
+                                 ? fill_in(dialect_.function, {std::to_string(kernel_.threads), kernel_.name})
+                                 : fill_in(dialect_.function, {kernel_.name});
+    nested(head + (has_threads ? arguments() : parameters()), "", kernel_.body);
   }
 
  private:
@@ -33,6 +37,18 @@ class Emitter {
       if (i > 0) text += ", ";
       text += dialect_.parameters[i];
       if (used[i]) text += " " + kernel_.symbols[i].name;
+    }
+    return text + ")";
+  }
+
+  // One by one; no two of them point into the same memory.
+  std::string arguments() const {
+    std::string text = "(";
+    for (const SymbolId argument : kernel_.arguments) {
+      const CodeType type = kernel_[argument].type;
+      const bool is_pointer = type.shape == CodeShape::Pointer || type.shape == CodeShape::ConstPointer;
+      text += (text.size() == 1 ? "" : ", ") + spell(type, dialect_);
+      text += (is_pointer ? " __restrict__ " : " ") + name(argument);
     }
     return text + ")";
   }
@@ -77,7 +93,8 @@ class Emitter {
   }
 
   void declare(const Var& var, const std::string& note) {
-    std::string line = fill_in("$ $", {spell(kernel_[var.symbol].type, dialect_), name(var.symbol)});
+    std::string line = var.is_shared ? dialect_.shared : "";
+    line += fill_in("$ $", {spell(kernel_[var.symbol].type, dialect_), name(var.symbol)});
     if (var.count > 1) line += fill_in("[$]", {std::to_string(var.count)});
     if (var.initial) line += fill_in(" = $", {text(*var.initial)});
     this->line(line.append(";"), note);
@@ -148,8 +165,29 @@ const Dialect& cpu_dialect() {
       .function = "extern \"C\" void $",
       .parameters = {"const void* const*", "const int64_t*", "int64_t", "int64_t", "void*"},
       .unroll = "#pragma GCC unroll $",
+      .shared = "",
+      .name_space = "",
   };
   return kCpu;
+}
+
+const Dialect& cuda_dialect() {
+  static constexpr Dialect kCuda = {
+      .name = "cuda",
+      .lanes_macro = "#define TILEFUSE_LANES $",
+      .include = "#include \"tilefuse_cuda.h\"",
+      .scalar_types = {"bool", "unsigned char", "signed char", "short", "int", "int64_t", "f16", "bf16",
+                       "float", "double"},
+      .vector_type = "Vec<$>",
+      .mask_type = "Mask",
+      .four_type = "",
+      .function = "extern \"C\" __global__ void __launch_bounds__($) $",
+      .parameters = {},
+      .unroll = "#pragma unroll $",
+      .shared = "__shared__ ",
+      .name_space = "tile",
+  };
+  return kCuda;
 }
 
 std::string emit(const std::vector<Kernel>& kernels, const Dialect& dialect) {
@@ -157,11 +195,20 @@ std::string emit(const std::vector<Kernel>& kernels, const Dialect& dialect) {
   SourceWriter out;
   out.line(dialect.lanes_macro, {kernels.front().lanes});
   out.line(dialect.include);
+  const bool has_name_space = *dialect.name_space != '\0';
+  if (has_name_space) {
+    out.blank();
+    out.line("namespace $ {", {dialect.name_space});
+  }
   for (const Kernel& kernel : kernels) {
     TILEFUSE_CHECK(kernel.lanes == kernels.front().lanes,
                    "emit: kernels with different numbers of lanes: " + kernel.name);
     out.blank();
     Emitter(kernel, dialect, out).function();
+  }
+  if (has_name_space) {
+    out.blank();
+    out.line("}  // namespace $", {dialect.name_space});
   }
   return out.text();
 }

@@ -24,12 +24,16 @@ struct Dialect {
   std::array<const char*, 10> scalar_types;  // by DType
   const char* vector_type;                   // $ is the scalar type
   const char* mask_type;
-  const char* four_type;                  // $ is the scalar type
-  const char* function;                   // $ is the kernel's name; the parameter list follows
+  const char* four_type;  // $ is the scalar type
+  // $ is the kernel's name, before it the threads of a block where there are two; the parameter list follows.
+  const char* function;
   std::array<const char*, 5> parameters;  // types of buffers, sizes, first_tile, last_tile, scratch
   const char* unroll;                     // $ is the number
+  const char* shared;                     // before a variable that the threads of a block share
+  const char* name_space;                 // that the kernels stand in; empty: none
 };
 const Dialect& cpu_dialect();
+const Dialect& cuda_dialect();
 
 std::string emit(const std::vector<Kernel>& kernels, const Dialect& dialect);
 

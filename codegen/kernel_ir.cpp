@@ -31,7 +31,9 @@ Code add(Code a, Code b) {
 }
 
 Kernel new_kernel(std::string name, int lanes) {
-  Kernel kernel{.name = std::move(name), .header = {}, .lanes = lanes, .symbols = {}, .body = {}};
+  Kernel kernel;
+  kernel.name = std::move(name);
+  kernel.lanes = lanes;
   kernel.symbols = {{"buffers", {DType::I64, CodeShape::ConstPointer}},
                     {"sizes", {DType::I64, CodeShape::ConstPointer}},
                     {"first_tile", {}},

@@ -108,6 +108,7 @@ struct Var {
   SymbolId symbol;
   std::optional<Code> initial;  // absent: uninitialised (arrays)
   int count = 1;                // > 1: an array
+  bool is_shared = false;       // by the threads of a block; uninitialised
 };
 struct Assign {
   Code target;                     // a Reference or a Subscript
@@ -143,7 +144,9 @@ struct Kernel {
   std::string name;                 // a C identifier, unique in its source
   std::vector<std::string> header;  // lines of the comment above it
   int lanes = 1;
+  int threads = 0;  // of a block, of a kernel for GPUs
   std::vector<Symbol> symbols;
+  std::vector<SymbolId> arguments;  // of a kernel for GPUs, which takes them one by one
   Block body;
 
   const Symbol& operator[](SymbolId id) const { return symbols[id.index]; }

@@ -23,6 +23,8 @@ constexpr Dialect kText = {
     .function = "",
     .parameters = {},
     .unroll = "",
+    .shared = "",
+    .name_space = "",
 };
 
 class Printer {
@@ -31,7 +33,9 @@ class Printer {
 
   std::string print() {
     {
-      const auto body = out_.block("kernel $, $ lanes", {kernel_.name, kernel_.lanes});
+      const std::string threads =
+          kernel_.threads > 0 ? fill_in(", $ threads", {std::to_string(kernel_.threads)}) : "";
+      const auto body = out_.block("kernel $, $ lanes$", {kernel_.name, kernel_.lanes, threads});
       block(kernel_.body);
     }
     return out_.text();
@@ -76,7 +80,8 @@ class Printer {
   void var(const Var& var) {
     const std::string count = var.count > 1 ? fill_in("[$]", {std::to_string(var.count)}) : "";
     const std::string initial = var.initial ? " = " + text(*var.initial) : "";
-    out_.line("var $: $", {name(var.symbol) + count, type(var.symbol) + initial});
+    out_.line("$ $: $",
+              {var.is_shared ? "shared" : "var", name(var.symbol) + count, type(var.symbol) + initial});
   }
 
   std::string text(const Code& code) const { return spell(code, kernel_, kText); }
@@ -91,6 +96,7 @@ class Verifier {
  public:
   explicit Verifier(const Kernel& kernel) : kernel_(kernel) {
     for (uint32_t i = 0; i <= kScratch.index; ++i) visible_.insert({i});
+    visible_.insert(kernel.arguments.begin(), kernel.arguments.end());
   }
 
   std::vector<std::string> run() {

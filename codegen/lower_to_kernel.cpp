@@ -1,9 +1,9 @@
 #include "codegen/lower_to_kernel.h"
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/inline_values.h"
+#include "codegen/kernel_header.h"
 #include "codegen/launch_lowering.h"
 #include "codegen/lower_pack.h"
 #include "codegen/name_values.h"
@@ -18,28 +18,6 @@ namespace tilefuse {
 namespace {
 
 constexpr int64_t kTypicalSize = 2048;  // of a symbol, where only an order of magnitude matters
-
-std::vector<std::string> symbols_in(const TileGraph& graph) {
-  std::set<std::string> found;
-  const auto collect = [&](const Expr& e) {
-    for (std::string& symbol : symbols_of(e)) found.insert(std::move(symbol));
-  };
-  const auto collect_all = [&](const std::vector<Expr>& list) {
-    std::for_each(list.begin(), list.end(), collect);
-  };
-  for (const Axis& axis : graph.axes) collect(axis.extent);
-  for (const TileStore& store : graph.stores) collect(store.offset);
-  for (const TileValue& value : graph.values) {
-    if (const auto* load = std::get_if<TileLoad>(&value.op)) {
-      collect(load->offset);
-      collect_all(load->guard);
-      for (const IndexTerm& term : load->gathered) collect_all({term.stride, term.extent});
-    }
-    if (const auto* index = std::get_if<TileIndex>(&value.op)) collect(index->expr);
-    if (const auto* predicate = std::get_if<TilePredicate>(&value.op)) collect_all(predicate->guard);
-  }
-  return {found.begin(), found.end()};
-}
 
 std::vector<Workspace> workspaces_of(const TileGraph& graph, const Schedule& schedule,
                                      const Structure& structure) {
@@ -67,37 +45,6 @@ std::optional<AxisId> row_axis_of(const Schedule& schedule, const Structure& str
     if (schedule.grid[i].axis != schedule.lane_axis) return schedule.grid[i].axis;
   }
   return std::nullopt;
-}
-
-std::string fused_ops(const TileGraph& graph) {
-  std::string text;
-  for (const TileValue& value : graph.values) {
-    const std::string name = match(
-        value.op, [](const TileMap& map) { return std::string(info(map.fn).name); },
-        [](const TileReduce& reduce) { return "reduce." + std::string(info(reduce.kind).name); },
-        [](const TileScan& scan) { return "scan." + std::string(info(scan.kind).name); },
-        [](const auto&) { return std::string(); });
-    if (!name.empty()) text += (text.empty() ? "" : ", ") + name;
-  }
-  return text.empty() ? "copy" : text;
-}
-
-// The lines of the schedule's text form, joined; its cost is no fact of the kernel.
-std::string schedule_line(const Schedule& schedule, const TileGraph& graph) {
-  std::string joined, line;
-  const std::string text = to_text(schedule, graph);
-  const std::string lines = text.substr(0, text.find("\n  schedule "));  // the nests speak for themselves
-  for (const char c : lines + "\n") {
-    if (c != '\n') {
-      if (c != ' ' || (!line.empty() && line.back() != ' ')) line += c;
-      continue;
-    }
-    const bool is_decision =
-        !line.empty() && line.back() != '{' && line.back() != '}' && !line.starts_with("cost");
-    if (is_decision) joined += (joined.empty() ? "" : "; ") + line;
-    line.clear();
-  }
-  return joined;
 }
 
 double typical(const Expr& e) {
@@ -218,7 +165,7 @@ Launch ProgramLowering::lower(const LoweringFacts& facts, LaunchPart part, const
   lowering.run();
   Kernel kernel = lowering.take_kernel();
   const std::string ops = part == LaunchPart::Pack ? "pack" : fused_ops(graph_);
-  kernel.header = {"fused     " + ops, "schedule  " + schedule_line(facts.schedule, graph_),
+  kernel.header = {"fused     " + ops, "schedule  " + decisions_of(to_text(facts.schedule, graph_)),
                    "target    " + schedule_.target};
   verify(kernel, "lower_to_kernel");
   kernel = name_values(inline_values(std::move(kernel)));

@@ -45,6 +45,7 @@ class Namer {
     collect_functions(kernel.body, reserved_);
     reserved_.insert(kernel.name);
     for (uint32_t i = 0; i <= kScratch.index; ++i) visible_.insert(kernel.symbols[i].name);
+    for (const SymbolId argument : kernel.arguments) choose(argument);
   }
 
   void name(Block& block) {

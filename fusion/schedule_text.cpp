@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <sstream>
 
 #include "core/result.h"
 #include "fusion/chain.h"
+#include "fusion/cost_text.h"
 #include "fusion/dot_pairs.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
@@ -12,13 +12,6 @@
 
 namespace tilefuse {
 namespace {
-
-std::string number(double value) {  // four significant digits: predictions are not better than that
-  std::array<char, 32> buffer{};
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, 4);
-  return {buffer.data(), end.ptr};
-}
 
 std::string lanes_text(const Schedule& schedule, const TileGraph& graph) {
   if (!schedule.lane_axis) return "1";
@@ -93,17 +86,6 @@ std::string stores_text(const Schedule& schedule, const TileGraph& graph) {
   return text.empty() ? "cached" : text;
 }
 
-std::string cost_text(const Schedule& schedule) {
-  std::string text = number(schedule.cost_us) + " us";
-  for (size_t i = 0; i < schedule.cost.size(); ++i) {
-    const CostTerm& term = schedule.cost[i];
-    const bool negative = term.microseconds < 0;
-    text += i == 0 ? " = " : negative ? " - " : " + ";
-    text += term.name + " " + number(negative && i > 0 ? -term.microseconds : term.microseconds);
-  }
-  return text;
-}
-
 Chain chain_of(const Schedule& schedule, const TileGraph& graph) {
   const Result<ChainAxes> axes = find_chain_axes(graph);
   TILEFUSE_CHECK(axes, axes.unsupported().reason);
@@ -154,7 +136,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("split", std::to_string(schedule.split));
   line("stage", stage_text(schedule, graph));
   line("stores", stores_text(schedule, graph));
-  line("cost", cost_text(schedule));
+  line("cost", cost_text(schedule.cost_us, schedule.cost));
   if (chain) text += nests_text(schedule, *chain);
   return text + "}\n";
 }

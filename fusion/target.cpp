@@ -11,6 +11,7 @@
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "fusion/instruction_sets.h"
+#include "fusion/profile_reader.h"
 #include "fusion/target_profiles.h"
 
 namespace tilefuse {
@@ -18,45 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One profile being read; every complaint names the file and the field.
-struct Profile {
-  const Json& json;
-  const std::string& origin;
-
-  [[noreturn]] void fail(const std::string& field, const std::string& what) const {
-    throw UserError(origin + ": " + field + " " + what);
-  }
-  const Json& field(const std::string& name) const {
-    if (!json.contains(name)) fail(name, "is missing");
-    return json[name];
-  }
-  std::string text(const std::string& name) const {
-    const Json& value = field(name);
-    if (!value.is_string()) fail(name, "must be a string");
-    return value.get<std::string>();
-  }
-  // {"value": 64, "unit": "bytes", "source": "architecture"}
-  double quantity(const std::string& name, const Json& entry) const {
-    if (!entry.is_object()) fail(name, "must be an object with value, unit and source");
-    for (const char* part : {"unit", "source"}) {
-      if (!entry.contains(part) || !entry[part].is_string()) fail(name, std::string("lacks a ") + part);
-    }
-    if (!entry.contains("value") || !entry["value"].is_number()) fail(name, "lacks a number as its value");
-    const double value = entry["value"].get<double>();
-    if (!std::isfinite(value) || value <= 0) fail(name, "must be positive, got " + entry["value"].dump());
-    return value;
-  }
-  int64_t integer(const std::string& name, int64_t low, int64_t high) const {
-    const double value = quantity(name, field(name));
-    if (value != std::floor(value) || value < static_cast<double>(low) || value > static_cast<double>(high)) {
-      fail(name, "must be an integer from " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
-                     field(name)["value"].dump());
-    }
-    return static_cast<int64_t>(value);
-  }
-};
-
-void read_sizes(const Profile& profile, Target& target) {
+void read_sizes(const ProfileReader& profile, Target& target) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   target.vector_bytes = static_cast<int>(profile.integer("vector_bytes", 4, 256));
   if ((target.vector_bytes & (target.vector_bytes - 1)) != 0) {
@@ -71,7 +34,7 @@ void read_sizes(const Profile& profile, Target& target) {
   target.l3_bytes = profile.integer("l3_bytes", target.l2_bytes, 64 * kGiB);
 }
 
-std::vector<std::string> read_instructions(const Profile& profile, const std::string& name,
+std::vector<std::string> read_instructions(const ProfileReader& profile, const std::string& name,
                                            const Json& list) {
   if (!list.is_array()) profile.fail(name, "must be a list of instruction sets");
   const std::vector<std::string_view> known = instruction_set_names();
@@ -91,7 +54,7 @@ std::vector<std::string> read_instructions(const Profile& profile, const std::st
 }
 
 // {"vendor": "GenuineIntel", "family": 6, "has": ["avx512fp16"]}; a profile of estimates has none.
-std::optional<MeasuredOn> read_measured_on(const Profile& profile) {
+std::optional<MeasuredOn> read_measured_on(const ProfileReader& profile) {
   if (!profile.json.contains("measured_on")) return std::nullopt;
   const Json& given = profile.json["measured_on"];
   if (!given.is_object()) profile.fail("measured_on", "must be an object with vendor and family");
@@ -121,7 +84,7 @@ Target parse_target(std::string_view json, const std::string& origin) {
   const Json document = Json::parse(json, nullptr, false);
   if (document.is_discarded()) throw UserError(origin + ": not JSON");
   if (!document.is_object()) throw UserError(origin + ": a target profile is a JSON object");
-  const Profile profile{document, origin};
+  const ProfileReader profile{document, origin};
   Target target;
   target.name = profile.text("name");
   target.kind = profile.text("kind");

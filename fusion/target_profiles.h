@@ -11,6 +11,7 @@ struct EmbeddedProfile {
   std::string_view json;
 };
 
-const std::vector<EmbeddedProfile>& embedded_profiles();  // the most specific first
+const std::vector<EmbeddedProfile>& embedded_profiles();  // of processors, the most specific first
+const std::vector<EmbeddedProfile>& embedded_gpu_profiles();
 
 }  // namespace tilefuse

@@ -1,5 +1,8 @@
 #include "fusion/tile_graph.h"
 
+#include <algorithm>
+#include <set>
+
 namespace tilefuse {
 
 std::vector<Expr> axis_extents(const TileGraph& graph) {
@@ -22,6 +25,28 @@ std::vector<TileValueId> operands_of(const TileValue& value) {
     for (const IndexTerm& term : load->gathered) operands.push_back(term.value);
   }
   return operands;
+}
+
+std::vector<std::string> symbols_in(const TileGraph& graph) {
+  std::set<std::string> found;
+  const auto collect = [&](const Expr& e) {
+    for (std::string& symbol : symbols_of(e)) found.insert(std::move(symbol));
+  };
+  const auto collect_all = [&](const std::vector<Expr>& list) {
+    std::for_each(list.begin(), list.end(), collect);
+  };
+  for (const Axis& axis : graph.axes) collect(axis.extent);
+  for (const TileStore& store : graph.stores) collect(store.offset);
+  for (const TileValue& value : graph.values) {
+    if (const auto* load = std::get_if<TileLoad>(&value.op)) {
+      collect(load->offset);
+      collect_all(load->guard);
+      for (const IndexTerm& term : load->gathered) collect_all({term.stride, term.extent});
+    }
+    if (const auto* index = std::get_if<TileIndex>(&value.op)) collect(index->expr);
+    if (const auto* predicate = std::get_if<TilePredicate>(&value.op)) collect_all(predicate->guard);
+  }
+  return {found.begin(), found.end()};
 }
 
 }  // namespace tilefuse

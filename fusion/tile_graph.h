@@ -121,6 +121,7 @@ struct TileGraph {
 
 std::vector<Expr> axis_extents(const TileGraph& graph);  // extents[i] of Expr::index(i)
 std::vector<std::string> axis_names(const TileGraph& graph);
+std::vector<std::string> symbols_in(const TileGraph& graph);   // size symbols of all expressions, sorted
 std::vector<TileValueId> operands_of(const TileValue& value);  // with the index values of a load
 
 std::string to_text(const TileGraph& graph);

@@ -8,6 +8,7 @@
 #include "codegen/bundle_header.h"
 #include "codegen/distinct_regions.h"
 #include "codegen/emit.h"
+#include "codegen/lower_to_gpu_kernel.h"
 #include "codegen/lower_to_kernel.h"
 #include "codegen/pipeline.h"
 #include "core/canonicalize.h"
@@ -18,6 +19,7 @@
 #include "core/structural_hash.h"
 #include "fusion/chain.h"
 #include "fusion/decompose_calls.h"
+#include "fusion/gpu_solve.h"
 #include "fusion/online_reductions.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
@@ -173,6 +175,29 @@ std::string run_source(const StageOptions&, const std::string& input) {
   return emit(lowered_kernel(input).kernels, cpu_dialect());
 }
 
+std::string run_gpu_schedule(const StageOptions& options, const std::string& input) {
+  const TileGraph tiles = parse_tile_graph(input);
+  const GpuTarget target = load_gpu_target(option(options, "target", "cuda-sm80"));
+  const Result<GpuSchedule> schedule = solve_gpu(tiles, target, pins_option(options));
+  return schedule ? to_text(*schedule, tiles) : "unsupported: " + schedule.unsupported().reason + "\n";
+}
+
+// Under the schedule behind the tile graph, or under the one that the solver chooses.
+std::string run_cuda(const StageOptions& options, const std::string& input) {
+  const size_t given = input.find("\nschedule ");
+  const TileGraph tiles = parse_tile_graph(input.substr(0, given));
+  const Result<GpuRegion> region = analyze_gpu_region(tiles);
+  if (!region) return "unsupported: " + region.unsupported().reason + "\n";
+  const GpuTarget target = load_gpu_target(option(options, "target", "cuda-sm80"));
+  const Result<GpuSchedule> schedule = given == std::string::npos
+                                           ? solve_gpu(tiles, target, pins_option(options))
+                                           : parse_gpu_schedule(input.substr(given + 1), tiles);
+  if (!schedule) return "unsupported: " + schedule.unsupported().reason + "\n";
+  const std::vector<std::string> findings = check_gpu_schedule(tiles, *region, *schedule);
+  if (!findings.empty()) throw UserError("the schedule does not fit: " + findings.front());
+  return emit({lower_to_gpu_kernel(tiles, *region, *schedule).kernel}, cuda_dialect());
+}
+
 // The item with that name, or a UserError that names the nearest.
 template <class Item>
 const Item& named(const std::vector<Item>& items, const std::string& name, const std::string& what) {
@@ -286,6 +311,14 @@ const std::vector<Stage>& stages() {
        run_nests},
       {"kernel", "the kernels of a tile graph with its schedule", {}, run_kernel},
       {"source", "the source of a tile graph with its schedule", {}, run_source},
+      {"gpu-schedule",
+       "the schedule of a tile graph for a GPU",
+       {{"target", "name of a target, or its profile"}, {"pins", "vector=4,threads=128"}},
+       run_gpu_schedule},
+      {"cuda",
+       "the CUDA source of a tile graph, with its schedule or the one that is solved",
+       {{"target", "name of a target, or its profile"}, {"pins", "vector=4,threads=128"}},
+       run_cuda},
       {"plan",
        "the slots and instructions of a graph",
        {{"target", "name of a target, or its profile"},

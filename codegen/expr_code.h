@@ -1,0 +1,15 @@
+// Integer expressions as code: sums of products in the order in which one would write them, coordinates
+// before sizes, sizes before numbers.
+//
+//   1024*i0 + i1 - s0   =>   row * 1024 + col - s0
+#pragma once
+#include <functional>
+
+#include "codegen/kernel_ir.h"
+#include "core/expr_terms.h"
+
+namespace tilefuse {
+
+Code expr_code(const Expr& e, const std::function<Code(const Expr::Atom&)>& atom_code);
+
+}  // namespace tilefuse

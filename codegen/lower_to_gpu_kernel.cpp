@@ -1,0 +1,288 @@
+#include "codegen/lower_to_gpu_kernel.h"
+
+#include <algorithm>
+
+#include "codegen/gpu_lowering.h"
+#include "codegen/inline_values.h"
+#include "codegen/kernel_header.h"
+#include "codegen/name_values.h"
+#include "core/result.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
+constexpr CodeType kFlag{DType::Bool, CodeShape::Scalar};
+
+Code divided(Code a, int64_t by) {
+  return by == 1 ? a : operate(CodeOperator::Div, {std::move(a), integer(by)});
+}
+Code rest_of(Code a, int64_t by) {
+  return by == 1 ? integer(0) : operate(CodeOperator::Mod, {std::move(a), integer(by)});
+}
+Code times(Code a, int64_t by) {
+  if (const auto number = constant_of(a)) return integer(*number * by);
+  return by == 1 ? a : operate(CodeOperator::Mul, {std::move(a), integer(by)});
+}
+
+}  // namespace
+
+GpuLowering::GpuLowering(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule)
+    : graph_(graph),
+      region_(region),
+      schedule_(schedule),
+      kernel_(new_kernel(to_function_name(graph.name + "_kernel"), schedule.vector)),
+      scopes_(kernel_),
+      index_type_{region.fits_int ? DType::I32 : DType::I64, CodeShape::Scalar},
+      extents_(axis_extents(graph)),
+      symbols_(symbols_in(graph)) {
+  kernel_.threads = schedule.block_threads();
+}
+
+void GpuLowering::declare_arguments() {
+  for (const Buffer& buffer : graph_.buffers) {
+    const bool is_output = buffer.role == Buffer::Role::Output;
+    const CodeShape shape = is_output ? CodeShape::Pointer : CodeShape::ConstPointer;
+    kernel_.arguments.push_back(scopes_.symbol(buffer.name, {buffer.dtype, shape}));
+    pointers_.push_back(reference(kernel_.arguments.back()));
+  }
+  for (const std::string& symbol : symbols_) {
+    kernel_.arguments.push_back(scopes_.symbol(symbol, {DType::I64, CodeShape::Scalar}));
+    sizes_[symbol] = reference(kernel_.arguments.back());
+  }
+}
+
+bool GpuLowering::steps_cover_row() const {
+  return region_.reduces() || proves_nonnegative(Expr(schedule_.width()) - graph_[region_.inner].extent);
+}
+
+Expr GpuLowering::blocks() const {
+  const Expr down = ceildiv(region_.rows, Expr(schedule_.rows));
+  return steps_cover_row() ? down : down * ceildiv(graph_[region_.inner].extent, Expr(schedule_.width()));
+}
+
+// The number of the block's rows among all such; and, of a map, where along the inner axis it starts.
+Code GpuLowering::block_of_rows() {
+  const Code block = call("block_number", {}, {index_type_.dtype});
+  first_column_ = integer(0);
+  if (steps_cover_row()) return block;
+  const AxisId inner = region_.inner;
+  if (region_.outer.empty()) {
+    first_column_ = let("first_" + graph_[inner].name, index_type_, times(block, schedule_.width()));
+    return integer(0);
+  }
+  const Code across =
+      let("across", index_type_, index_code(ceildiv(graph_[inner].extent, Expr(schedule_.width()))));
+  const Code number = let("block", index_type_, block);
+  first_column_ = let("first_" + graph_[inner].name, index_type_,
+                      times(operate(CodeOperator::Mod, {number, across}), schedule_.width()));
+  return operate(CodeOperator::Div, {number, across});
+}
+
+void GpuLowering::bind_threads() {
+  const bool is_one_row = schedule_.rows == 1;
+  const Code own = call("thread_number", {});
+  thread_ = schedule_.threads == 1 ? integer(0)
+                                   : let("thread", kInt, is_one_row ? own : rest_of(own, schedule_.threads));
+  Code row = times(block_of_rows(), schedule_.rows);
+  if (!is_one_row) row = add(std::move(row), divided(own, schedule_.threads));
+  if (region_.outer.empty()) return;
+  const std::string name = region_.outer.size() == 1 ? graph_[region_.outer.front()].name : "row";
+  if (!is_one_row && !is_multiple_of(region_.rows, schedule_.rows)) {
+    const Code number = let(name + "_number", index_type_, row);
+    row_exists_ = let("exists", kFlag, operate(CodeOperator::Less, {number, index_code(region_.rows)}));
+    row = operate(CodeOperator::Choose, {*row_exists_, number, index_code(region_.rows - 1)});
+  }
+  coordinates_[region_.outer.front()] = let(name, index_type_, row);
+  bind_outer_axes();
+}
+
+// The row as coordinates, the last axis the quickest.
+void GpuLowering::bind_outer_axes() {
+  Code left = coordinates_[region_.outer.front()];
+  for (size_t i = region_.outer.size(); i-- > 1;) {
+    const AxisId axis = region_.outer[i];
+    const Code extent = index_code(graph_[axis].extent);
+    const std::string& name = graph_[axis].name;
+    const Code rest = let("above_" + name, index_type_, operate(CodeOperator::Div, {left, extent}));
+    coordinates_[axis] = let(name, index_type_, operate(CodeOperator::Mod, {left, extent}));
+    left = rest;
+  }
+  coordinates_[region_.outer.front()] = left;
+}
+
+void GpuLowering::in_condition(const std::vector<Code>& conditions, const std::function<void()>& body) {
+  if (conditions.empty()) return body();
+  Code all = conditions.front();
+  for (size_t i = 1; i < conditions.size(); ++i) all = operate(CodeOperator::And, {all, conditions[i]});
+  scopes_.open();
+  body();
+  Block block = scopes_.close();
+  scopes_.add({If{all, std::move(block)}, ""});
+}
+
+// One step, which may be beyond the row, of a row that may not exist.
+void GpuLowering::guarded_step(const std::function<void()>& body) {
+  const Expr& extent = graph_[region_.inner].extent;
+  const Expr covered(schedule_.width());
+  const bool is_whole = steps_cover_row() ? extent == covered : is_multiple_of(extent, schedule_.width());
+  std::vector<Code> conditions = if_row_exists();
+  if (!is_whole) conditions.push_back(operate(CodeOperator::Less, {column(), index_code(extent)}));
+  in_condition(conditions, body);
+}
+
+void GpuLowering::loop_over_row(const std::function<void()>& body) {
+  const std::string& name = graph_[region_.inner].name;
+  const SymbolId column = scopes_.symbol(name, index_type_);
+  const Code last = let(name + "_end", index_type_, index_code(graph_[region_.inner].extent));
+  scopes_.open();
+  column_ = reference(column);
+  column_depth_ = scopes_.depth();
+  body();
+  Block block = scopes_.close();
+  const int64_t step = int64_t{schedule_.threads} * schedule_.vector;
+  scopes_.add({For{column, times(thread_, schedule_.vector), last, step, name, std::move(block)}, ""});
+}
+
+void GpuLowering::for_each_step(const std::function<void()>& body) {
+  const std::string& name = graph_[region_.inner].name;
+  const Code first = times(thread_, schedule_.vector);
+  if (schedule_.walk == Walk::MultiPass) {
+    return in_condition(if_row_exists(), [&] { loop_over_row(body); });
+  }
+  if (schedule_.steps == 1) {
+    column_ = add(first_column_, first);
+    column_depth_ = scopes_.depth();
+    return guarded_step(body);
+  }
+  const SymbolId step = scopes_.symbol("step", kInt);
+  step_ = reference(step);
+  scopes_.open();
+  const Code along =
+      operate(CodeOperator::Mul, {reference(step), integer(int64_t{schedule_.threads} * schedule_.vector)});
+  column_ = add(add(first_column_, along), first);
+  column_depth_ = scopes_.depth();
+  guarded_step(body);
+  Block block = scopes_.close();
+  scopes_.add(
+      {For{step, integer(0), integer(schedule_.steps), 1, name, std::move(block), schedule_.steps}, ""});
+  step_.reset();
+}
+
+GpuLowering::Accumulator GpuLowering::begin(TileValueId reduction) {
+  const TileValue& v = graph_[reduction];
+  const TileValueId element = v.operands[0];
+  Accumulator accumulator{reduction, spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[element]), {}};
+  const DType dtype = accumulator.spelling.types[0];
+  const bool is_vector = schedule_.vector > 1;
+  const Code identity =
+      is_vector ? call("splat", {accumulator.spelling.identity}, {dtype}) : accumulator.spelling.identity;
+  accumulator.code = scopes_.var(name_of(reduction) + (is_vector ? "_lanes" : "_part"),
+                                 {dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar}, identity);
+  return accumulator;
+}
+
+void GpuLowering::take_in(const Accumulator& accumulator) {
+  const TileValueId id = graph_[accumulator.reduction].operands[0];
+  Computed element = value(id);
+  if (schedule_.vector > 1 && !element.is_vector) element = splat(id, element);
+  const Code code = converted_element(accumulator.spelling, graph_[id].dtype, element.code);
+  if (accumulator.spelling.op) {
+    scopes_.add({Assign{accumulator.code, accumulator.spelling.op, code}, ""});
+  } else {
+    scopes_.add(
+        {Assign{accumulator.code, std::nullopt, combined(accumulator.spelling, accumulator.code, code)}, ""});
+  }
+}
+
+// Of a thread's lanes, then of the threads of the row: through shuffles, and from warp to warp through
+// memory.
+void GpuLowering::finish(const Accumulator& accumulator) {
+  const std::string across = accumulator.spelling.across;
+  const DType dtype = accumulator.spelling.types[0];
+  Code total = schedule_.vector > 1 ? call(across, {accumulator.code}) : accumulator.code;
+  const std::string name = name_of(accumulator.reduction);
+  if (schedule_.threads > 1) {
+    std::vector<Code> arguments = {total, integer(schedule_.threads)};
+    if (schedule_.threads > kWarpThreads) {
+      const SymbolId parts = scopes_.symbol(name + "_parts", {dtype, CodeShape::Scalar});
+      const int count = schedule_.block_threads() / kWarpThreads;
+      scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = count, .is_shared = true}, ""});
+      arguments.push_back(reference(parts));
+    }
+    total = call("row_" + across.substr(std::string("reduce_").size()), std::move(arguments));
+  }
+  const SymbolId symbol = scopes_.symbol(name, type_of(accumulator.reduction, false));
+  scopes_.add({Let{symbol, total}, "%" + graph_[accumulator.reduction].name});
+  scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, false});
+}
+
+void GpuLowering::emit_store(const TileStore& store) {
+  const bool is_inner = uses_index(store.offset, static_cast<int>(region_.inner.index));
+  Computed stored = value(store.value);
+  const bool is_vector = is_inner && schedule_.vector > 1;
+  if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
+  const Code pointer = pointer_at(store.buffer, store.offset);
+  const int group = static_cast<int>(&store - graph_.stores.data());
+  scopes_.add({Effect{call(is_vector ? "store" : "store_one", {pointer, stored.code}), group},
+               "%" + graph_[store.value].name});
+}
+
+void GpuLowering::lower_pass(int pass) {
+  pass_ = pass;
+  const Structure& structure = region_.structure;
+  std::vector<Accumulator> accumulators;
+  for (const TileValueId reduction : structure.reductions) {
+    if (structure.level[reduction.index] == pass) accumulators.push_back(begin(reduction));
+  }
+  for_each_step([&] {
+    for (const Accumulator& accumulator : accumulators) take_in(accumulator);
+    for (const TileStore& store : graph_.stores) {
+      const bool is_here = !region_.reduces() || structure.level[store.value.index] == pass;
+      if (is_here && uses_index(store.offset, static_cast<int>(region_.inner.index))) emit_store(store);
+    }
+  });
+  for (const Accumulator& accumulator : accumulators) finish(accumulator);
+  scopes_.blank();
+}
+
+// One element a row: of one thread of it.
+void GpuLowering::emit_row_stores() {
+  std::vector<const TileStore*> stores;
+  for (const TileStore& store : graph_.stores) {
+    if (!uses_index(store.offset, static_cast<int>(region_.inner.index))) stores.push_back(&store);
+  }
+  if (stores.empty()) return;
+  for (const TileStore* store : stores) value(store->value);
+  std::vector<Code> conditions;
+  if (schedule_.threads > 1) conditions.push_back(operate(CodeOperator::Equal, {thread_, integer(0)}));
+  if (row_exists_) conditions.push_back(*row_exists_);
+  in_condition(conditions, [&] {
+    for (const TileStore* store : stores) emit_store(*store);
+  });
+}
+
+GpuProgram GpuLowering::run() {
+  declare_arguments();
+  bind_threads();
+  scopes_.blank();
+  const int passes = std::max(1, region_.structure.passes);
+  for (int pass = 0; pass < passes; ++pass) lower_pass(pass);
+  emit_row_stores();
+  kernel_.body = scopes_.close();
+  kernel_.header = {"fused     " + fused_ops(graph_), "schedule  " + decisions_of(to_text(schedule_, graph_)),
+                    "target    " + schedule_.target};
+  verify(kernel_, "lower_to_gpu_kernel");
+  Kernel kernel = name_values(inline_values(std::move(kernel_)));
+  verify(kernel, "name_values");
+  GpuLaunch launch{
+      .symbol = kernel.name, .blocks = blocks(), .threads = schedule_.block_threads(), .sizes = {}};
+  for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
+  return {std::move(kernel), std::move(launch)};
+}
+
+GpuProgram lower_to_gpu_kernel(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule) {
+  return GpuLowering(graph, region, schedule).run();
+}
+
+}  // namespace tilefuse

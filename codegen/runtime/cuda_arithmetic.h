@@ -1,0 +1,240 @@
+// Operators and functions, of numbers and of vectors lane by lane.
+#pragma once
+#include "cuda_types.h"
+
+namespace tile {
+
+// ------------------------------------------------------------------ operators
+#define TILE_OPERATOR(op)                                      \
+  template <class T>                                           \
+  TILE_INLINE Vec<T> operator op(Vec<T> a, Vec<T> b) {         \
+    return by_lanes(a, b, [](T x, T y) { return T(x op y); }); \
+  }                                                            \
+  template <class T>                                           \
+  TILE_INLINE Vec<T> operator op(Vec<T> a, decltype(T()) b) {  \
+    return a op splat<T>(b);                                   \
+  }                                                            \
+  template <class T>                                           \
+  TILE_INLINE Vec<T> operator op(decltype(T()) a, Vec<T> b) {  \
+    return splat<T>(a) op b;                                   \
+  }
+TILE_OPERATOR(+)
+TILE_OPERATOR(-)
+TILE_OPERATOR(*)
+TILE_OPERATOR(/)
+TILE_OPERATOR(&)
+TILE_OPERATOR(|)
+TILE_OPERATOR(^)
+template <class T>
+TILE_INLINE Vec<T> operator-(Vec<T> a) {
+  return by_lanes(a, [](T x) { return T(-x); });
+}
+template <class T>
+TILE_INLINE Vec<T> operator~(Vec<T> a) {
+  return by_lanes(a, [](T x) { return T(~x); });
+}
+template <class T>
+TILE_INLINE Vec<T>& operator+=(Vec<T>& a, Vec<T> b) {
+  return a = a + b;
+}
+template <class T>
+TILE_INLINE Vec<T>& operator*=(Vec<T>& a, Vec<T> b) {
+  return a = a * b;
+}
+
+// ------------------------------------------------------------------ masks
+#define TILE_COMPARISON(name, op)                           \
+  template <class T>                                        \
+  TILE_INLINE Mask name(Vec<T> a, Vec<T> b) {               \
+    return by_lanes(a, b, [](T x, T y) { return x op y; }); \
+  }
+TILE_COMPARISON(eq, ==)
+TILE_COMPARISON(ne, !=)
+TILE_COMPARISON(lt, <)
+TILE_COMPARISON(le, <=)
+TILE_COMPARISON(gt, >)
+TILE_COMPARISON(ge, >=)
+TILE_INLINE bool mask_and(bool a, bool b) { return a && b; }
+TILE_INLINE bool mask_or(bool a, bool b) { return a || b; }
+TILE_INLINE bool mask_xor(bool a, bool b) { return a != b; }
+TILE_INLINE bool mask_not(bool a) { return !a; }
+TILE_INLINE Mask mask_and(Mask a, Mask b) {
+  return by_lanes(a, b, [](bool x, bool y) { return x && y; });
+}
+TILE_INLINE Mask mask_or(Mask a, Mask b) {
+  return by_lanes(a, b, [](bool x, bool y) { return x || y; });
+}
+TILE_INLINE Mask mask_xor(Mask a, Mask b) {
+  return by_lanes(a, b, [](bool x, bool y) { return x != y; });
+}
+TILE_INLINE Mask mask_not(Mask a) {
+  return by_lanes(a, [](bool x) { return !x; });
+}
+template <class T>
+TILE_INLINE Vec<T> select(Mask mask, Vec<T> yes, Vec<T> no) {
+  Vec<T> result;
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) result.r[i] = mask.r[i] ? yes.r[i] : no.r[i];
+  return result;
+}
+
+// ------------------------------------------------------------------ conversions
+// To bool: is it not zero. A float becomes an integer by cutting off its fraction.
+template <class To, class T>
+TILE_INLINE Compute<To> convert(T x) {
+  if constexpr (Same<To, bool>::kValue) {
+    return x != T(0);
+  } else {
+    return Compute<To>(x);
+  }
+}
+template <class To, class T>
+TILE_INLINE Vec<Compute<To>> convert(Vec<T> a) {
+  return by_lanes(a, [](T x) { return convert<To>(x); });
+}
+// Rounded to a 16-bit float, kept as a float.
+template <class To>
+TILE_INLINE float round_to(float x) {
+  To narrowed;
+  narrow(x, narrowed);
+  return widened(narrowed);
+}
+template <class To>
+TILE_INLINE Vec<float> round_to(Vec<float> a) {
+  return by_lanes(a, [](float x) { return round_to<To>(x); });
+}
+
+// ------------------------------------------------------------------ functions of one number
+#define TILE_FUNCTION(name, T, expression)           \
+  TILE_INLINE T name(T x) { return expression; }     \
+  TILE_INLINE Vec<T> name(Vec<T> a) {                \
+    return by_lanes(a, [](T x) { return name(x); }); \
+  }
+#define TILE_FUNCTION_OF_ANY(name, expression)       \
+  template <class T>                                 \
+  TILE_INLINE T name(T x) {                          \
+    return T(expression);                            \
+  }                                                  \
+  template <class T>                                 \
+  TILE_INLINE Vec<T> name(Vec<T> a) {                \
+    return by_lanes(a, [](T x) { return name(x); }); \
+  }
+TILE_FUNCTION(exp, float, ::expf(x))
+TILE_FUNCTION(exp2, float, ::exp2f(x))
+TILE_FUNCTION(log, float, ::logf(x))
+TILE_FUNCTION(log2, float, ::log2f(x))
+TILE_FUNCTION(sqrt, float, ::sqrtf(x))
+TILE_FUNCTION(rsqrt, float, ::rsqrtf(x))
+TILE_FUNCTION(tanh, float, ::tanhf(x))
+TILE_FUNCTION(erf, float, ::erff(x))
+TILE_FUNCTION(sigmoid, float, 1.0f / (1.0f + ::expf(-x)))
+TILE_FUNCTION(reciprocal, float, 1.0f / x)
+TILE_FUNCTION(floor, float, ::floorf(x))
+TILE_FUNCTION(ceil, float, ::ceilf(x))
+TILE_FUNCTION(round, float, ::rintf(x))
+TILE_FUNCTION(trunc, float, ::truncf(x))
+TILE_FUNCTION_OF_ANY(square, x* x)
+TILE_FUNCTION_OF_ANY(neg, -x)
+TILE_FUNCTION_OF_ANY(sign, (x > T(0)) - (x < T(0)))
+template <class T>
+TILE_INLINE T abs(T x) {
+  if constexpr (Same<T, float>::kValue) {
+    return ::fabsf(x);
+  } else {
+    return x < T(0) ? T(-x) : x;
+  }
+}
+template <class T>
+TILE_INLINE Vec<T> abs(Vec<T> a) {
+  return by_lanes(a, [](T x) { return abs(x); });
+}
+
+TILE_INLINE bool is_nan(float x) { return x != x; }
+TILE_INLINE bool is_inf(float x) { return ::fabsf(x) == kInfinity; }
+TILE_INLINE Mask is_nan(Vec<float> a) {
+  return by_lanes(a, [](float x) { return is_nan(x); });
+}
+TILE_INLINE Mask is_inf(Vec<float> a) {
+  return by_lanes(a, [](float x) { return is_inf(x); });
+}
+
+// ------------------------------------------------------------------ of two and three
+// NaN of either.
+template <class T>
+TILE_INLINE T max_nan(T a, T b) {
+  if constexpr (Same<T, float>::kValue) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  } else {
+    return a > b ? a : b;
+  }
+}
+template <class T>
+TILE_INLINE T min_nan(T a, T b) {
+  if constexpr (Same<T, float>::kValue) {
+    float result;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+  } else {
+    return a < b ? a : b;
+  }
+}
+// NaN of x, which is the second one; the first one is a number.
+template <class T>
+TILE_INLINE T max_num(T number, T x) {
+  return number > x ? number : x;
+}
+template <class T>
+TILE_INLINE T min_num(T number, T x) {
+  return number < x ? number : x;
+}
+TILE_INLINE float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+#define TILE_OF_TWO(name)                                       \
+  template <class T>                                            \
+  TILE_INLINE Vec<T> name(Vec<T> a, Vec<T> b) {                 \
+    return by_lanes(a, b, [](T x, T y) { return name(x, y); }); \
+  }
+TILE_OF_TWO(max_nan)
+TILE_OF_TWO(min_nan)
+TILE_OF_TWO(max_num)
+TILE_OF_TWO(min_num)
+TILE_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
+  Vec<float> result;
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) result.r[i] = fma(a.r[i], b.r[i], c.r[i]);
+  return result;
+}
+
+// The identities of max and min.
+template <class T>
+TILE_INLINE T lowest() {
+  if constexpr (Same<T, float>::kValue) {
+    return -kInfinity;
+  } else if constexpr (T(-1) > T(0)) {
+    return T(0);
+  } else {
+    return T(T(1) << (sizeof(T) * 8 - 1));
+  }
+}
+template <class T>
+TILE_INLINE T highest() {
+  if constexpr (Same<T, float>::kValue) {
+    return kInfinity;
+  } else {
+    return T(~lowest<T>());
+  }
+}
+
+// Coordinates: rounded towards minus infinity.
+template <class A, class B>
+TILE_INLINE auto floor_div(A a, B b) {
+  const auto quotient = a / b;
+  return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+template <class A, class B>
+TILE_INLINE auto remainder(A a, B b) {
+  return a - floor_div(a, b) * b;
+}
+
+}  // namespace tile

@@ -1,0 +1,82 @@
+// What the threads of a block do together: reductions over the threads of a row.
+//
+// A row has kThreads threads, a power of two; those of one row are next to each other. Where they are of one
+// warp, values go through shuffles; else the warps leave theirs in `parts`, shared memory for one value a
+// warp, which nothing else uses.
+#pragma once
+#include "cuda_arithmetic.h"
+
+namespace tile {
+
+enum : int { kWarp = 32 };
+
+TILE_INLINE int thread_number() { return threadIdx.x; }
+template <class T>
+TILE_INLINE T block_number() {
+  return T(blockIdx.x);
+}
+
+// 1, 2 and 8 bytes go as one or two registers.
+template <class T>
+TILE_INLINE T from_lane(T x, int distance) {
+  if constexpr (sizeof(T) == 8) {
+    const unsigned long long bits = (unsigned long long)x;
+    const unsigned low = __shfl_xor_sync(0xffffffffu, (unsigned)bits, distance);
+    const unsigned high = __shfl_xor_sync(0xffffffffu, (unsigned)(bits >> 32), distance);
+    return T((unsigned long long)high << 32 | low);
+  } else if constexpr (Same<T, float>::kValue) {
+    return __shfl_xor_sync(0xffffffffu, x, distance);
+  } else {
+    return T(__shfl_xor_sync(0xffffffffu, (int)x, distance));
+  }
+}
+
+template <class T, class F>
+TILE_INLINE T across_lanes(T x, int threads, F combine) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    if (distance < threads) x = combine(x, from_lane(x, distance));
+  }
+  return x;
+}
+
+// Each in the order of the warps: the same for every thread of the row.
+template <class T, class F>
+TILE_INLINE T across_warps(T x, int threads, T* parts, F combine) {
+  x = across_lanes(x, kWarp, combine);
+  const int warp = threadIdx.x / kWarp;
+  if (threadIdx.x % kWarp == 0) parts[warp] = x;
+  __syncthreads();
+  const int warps = threads / kWarp, first = warp / warps * warps;
+  T total = parts[first];
+#pragma unroll
+  for (int i = 1; i < warps; ++i) total = combine(total, parts[first + i]);
+  return total;
+}
+
+#define TILE_REDUCTION(name, expression)                                            \
+  template <class T>                                                                \
+  TILE_INLINE T reduce_##name(Vec<T> v) {                                           \
+    T total = v.r[0];                                                               \
+    _Pragma("unroll") for (int i = 1; i < kLanes; ++i) {                            \
+      const T a = total, b = v.r[i];                                                \
+      total = expression;                                                           \
+    }                                                                               \
+    return total;                                                                   \
+  }                                                                                 \
+  template <class T>                                                                \
+  TILE_INLINE T row_##name(T x, int threads) {                                      \
+    return across_lanes(x, threads, [](T a, T b) { return T(expression); });        \
+  }                                                                                 \
+  template <class T>                                                                \
+  TILE_INLINE T row_##name(T x, int threads, T* parts) {                            \
+    return across_warps(x, threads, parts, [](T a, T b) { return T(expression); }); \
+  }
+TILE_REDUCTION(add, a + b)
+TILE_REDUCTION(mul, a* b)
+TILE_REDUCTION(max, max_nan(a, b))
+TILE_REDUCTION(min, min_nan(a, b))
+TILE_REDUCTION(any, a || b)
+TILE_REDUCTION(all, a&& b)
+
+}  // namespace tile

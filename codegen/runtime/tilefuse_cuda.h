@@ -1,0 +1,26 @@
+// clang-format off
+// The preamble of every generated CUDA kernel. It includes nothing but its own parts (embed.cmake joins them into
+// one text), no header of CUDA: those take longer to compile than a kernel does.
+//
+//   #define TILEFUSE_LANES 4       1, 2, 4 or 8; before this text
+//
+// Kernels stand in namespace tile, where exp(x) is ours. Every function that takes a Vec also takes the number.
+//
+// types      Vec<T>: kLanes elements of a thread, next to each other in memory; + - * / & | ^ ~, also with a T;
+//            Mask = Vec<bool>; bf16, f16 {unsigned short bits}, which compute as float
+// memory     load(p), store(p, v): in accesses of at most 16 bytes, each at a multiple of its size; load_one,
+//            store_one; storing rounds to nearest even
+// fill       splat<T>(x); kInfinity; lowest<T>(), highest<T>(): the identities of max and min
+// masks      eq ne lt le gt ge (a, b); mask_and mask_or mask_xor mask_not; select(m, yes, no)
+// convert    convert<To>(v): to bool is != 0, float to integer cuts off; round_to<bf16>(v), kept as float
+// functions  fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(number, x), min_num: NaN of x; abs, neg,
+//            sign, square, sqrt, rsqrt, reciprocal, floor, ceil, round (half even), trunc, is_nan, is_inf, exp, exp2,
+//            log, log2, sigmoid, tanh, erf: those of CUDA in their exact forms, at most 2 ulp by its manual
+// across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
+//            row_add(x, threads), row_add(x, threads, parts) and so on: over the threads of a row
+// threads    thread_number(): in its block; block_number<T>()
+// indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
+// clang-format on
+#pragma once
+
+#include "cuda_threads.h"  // includes the other parts, each after the one it needs

@@ -1,0 +1,123 @@
+#include "fusion/gpu_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tilefuse {
+namespace {
+
+constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
+constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
+constexpr double kSchedulers = 4;      // of a multiprocessor, one instruction of a warp a cycle each
+constexpr double kStepInstructions = 8, kBlockInstructions = 80;
+constexpr double kLongFunction = 8;  // instructions of what is none of the machine's
+constexpr double kNotHidden = 0.1;   // of what could overlap
+
+double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
+  const int threads = schedule.block_threads();
+  const int granted = (registers + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;
+  const int by_registers = target.registers_per_multiprocessor / (granted * threads);
+  const int by_threads = target.threads_per_multiprocessor / threads;
+  return std::max(1, std::min({by_registers, by_threads, target.blocks_per_multiprocessor}));
+}
+
+// Of one thread on average, with all loads of a pass under way.
+double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
+  const double elements = std::min(double(schedule.width()), traffic.row_elements) / schedule.threads;
+  return std::max(traffic.element_bytes, 1.0) * elements;
+}
+
+// Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
+// elements. A block that begins takes some, too.
+double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double blocks,
+                const GpuTarget& target) {
+  const double warps = double(schedule.block_threads()) / kWarpThreads;
+  const double loops = schedule.walk == Walk::MultiPass
+                           ? std::ceil(traffic.row_elements / double(schedule.width()))
+                           : schedule.steps;
+  const double a_step = kStepInstructions + traffic.accesses + traffic.instructions * schedule.vector;
+  const double a_block = kBlockInstructions + warps * loops * traffic.passes * a_step;
+  return blocks * a_block / kSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
+}
+
+double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target) {
+  const double shuffles = std::log2(double(std::min(schedule.threads, kWarpThreads)));
+  if (schedule.threads <= kWarpThreads) return shuffles * target.shuffle_cycles;
+  return shuffles * target.shuffle_cycles + 2 * target.barrier_cycles +
+         2.0 * schedule.threads / kWarpThreads;  // partial results, read one by one
+}
+
+}  // namespace
+
+GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts) {
+  GpuTraffic traffic;
+  traffic.row_elements = facts.extent[region.inner.index];
+  for (const AxisId axis : region.outer) traffic.rows *= facts.extent[axis.index];
+  traffic.bytes = facts.footprint_bytes;
+  for (const Access& access : facts.accesses) {
+    if (!access.load || !access.varies_along(region.inner)) continue;
+    traffic.element_bytes += access.element_bytes;
+  }
+  traffic.accesses = static_cast<int>(facts.accesses.size());
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto* map = std::get_if<TileMap>(&graph.values[v].op);
+    const bool is_cheap = map == nullptr || info(map->fn).cost == CostClass::Free;
+    if (!varies_along(graph, {v}, region.inner) || std::holds_alternative<TileLoad>(graph.values[v].op))
+      continue;
+    traffic.instructions += is_cheap || info(map->fn).cost == CostClass::Simple ? 1 : kLongFunction;
+  }
+  traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
+  traffic.reductions = static_cast<int>(region.structure.reductions.size());
+  traffic.passes = std::max(1, region.structure.passes);
+  traffic.passes_that_load = 0;
+  for (const auto& computed : values_of_passes(graph, region.structure, {})) {
+    traffic.passes_that_load += std::any_of(computed.begin(), computed.end(), [&](TileValueId id) {
+      return std::holds_alternative<TileLoad>(graph[id].op) && varies_along(graph, id, region.inner);
+    });
+  }
+  return traffic;
+}
+
+std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& schedule, int registers,
+                               const GpuTarget& target) {
+  const bool covers_row = schedule.walk != Walk::None;
+  const double across = covers_row ? 1 : std::ceil(traffic.row_elements / double(schedule.width()));
+  const double blocks = std::ceil(traffic.rows / schedule.rows) * across;
+  const double at_a_time = blocks_at_a_time(schedule, registers, target) * target.multiprocessors;
+  const double running = std::min(blocks, at_a_time);
+
+  const double needed = target.memory_gbs * target.memory_latency_ns;  // GB/s * ns = bytes
+  const double under_way = running * schedule.block_threads() * bytes_under_way(traffic, schedule);
+  const double memory = traffic.bytes / target.memory_gbs / 1e3;
+  const double waiting = memory * (std::max(1.0, needed / under_way) - 1);
+
+  double again = 0;
+  if (schedule.walk == Walk::MultiPass) {
+    const double row_bytes = running * schedule.rows * traffic.row_elements * traffic.element_bytes;
+    const bool in_cache = row_bytes <= kShareOfCache * double(target.l2_bytes);
+    again = traffic.loaded_bytes * (traffic.passes_that_load - 1) /
+            (in_cache ? target.l2_gbs : target.memory_gbs) / 1e3;
+  }
+  const double waves = blocks / at_a_time;
+  const double hidden = at_a_time / target.multiprocessors;
+  const double reduce = std::ceil(waves) * traffic.reductions * cycles_of_reduction(schedule, target) /
+                        target.clock_ghz / 1e3 / hidden;
+  const double tail = waves > 1 ? memory * (std::ceil(waves) / waves - 1) / 2 : 0;
+  std::vector<CostTerm> terms = {{"memory", memory}};
+  const double issue = issue_us(traffic, schedule, blocks, target);
+  const double beside = memory + waiting;
+  const double issued = std::max(0.0, issue - beside) + kNotHidden * std::min(issue, beside);
+  for (const CostTerm& term :
+       {CostTerm{"waiting", waiting}, CostTerm{"issue", issued}, CostTerm{"again", again},
+        CostTerm{"reduce", reduce}, CostTerm{"tail", tail}}) {
+    if (term.microseconds > 0) terms.push_back(term);
+  }
+  terms.push_back({"launch", target.launch_us});
+  return terms;
+}
+
+double least_gpu_cost(const GpuTraffic& traffic, const GpuTarget& target) {
+  return traffic.bytes / target.memory_gbs / 1e3 + target.launch_us;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,27 @@
+// Predicted time of a GPU schedule: bytes over bandwidth, where enough of them are under way to fill it; what
+// passes over a row read again; what reductions wait for across threads; the last wave of blocks; the launch.
+#pragma once
+#include "fusion/gpu_schedule.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+
+struct GpuTraffic {  // of a tile graph, at the hints
+  double rows = 1, row_elements = 1;
+  double bytes = 0;          // that any kernel moves
+  double loaded_bytes = 0;   // by one pass over all elements, of what varies along the rows
+  double element_bytes = 0;  // loaded for one element of a row
+  int accesses = 0;
+  double instructions = 0;  // of one element of a row, without accesses
+  int reductions = 0, passes = 1;
+  int passes_that_load = 1;  // where nothing is kept
+};
+GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts);
+
+// The terms, which add up to the predicted time.
+std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& schedule, int registers,
+                               const GpuTarget& target);
+// No schedule is quicker.
+double least_gpu_cost(const GpuTraffic& traffic, const GpuTarget& target);
+
+}  // namespace tilefuse

@@ -1,0 +1,156 @@
+#include "fusion/gpu_schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "core/expr_reader.h"
+#include "core/result.h"
+#include "core/text_cursor.h"
+#include "fusion/cost_text.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kFixedRegisters = 24;  // addresses, coordinates, what a map function takes for itself
+
+class GpuScheduleParser {
+ public:
+  GpuScheduleParser(std::string_view text, const TileGraph& graph) : cursor_(text), graph_(graph) {}
+
+  GpuSchedule parse() {
+    cursor_.expect("schedule");
+    schedule_.tile_graph = cursor_.identifier();
+    cursor_.expect("for");
+    schedule_.target = cursor_.until("{");
+    cursor_.expect("{");
+    cursor_.expect("block");
+    schedule_.rows = positive();
+    if (!cursor_.accept("rows")) cursor_.expect("row");
+    cursor_.expect("x");
+    schedule_.threads = positive();
+    if (!cursor_.accept("threads")) cursor_.expect("thread");
+    cursor_.expect("vector");
+    schedule_.vector = positive();
+    cursor_.expect("steps");
+    schedule_.steps = positive();
+    cursor_.expect("walk");
+    walk();
+    if (cursor_.accept("cost")) cursor_.until("}");
+    cursor_.expect("}");
+    if (!cursor_.at_end()) cursor_.fail("expected the end behind the schedule");
+    return std::move(schedule_);
+  }
+
+ private:
+  int positive() {
+    const TextCursor start = cursor_;
+    const int number = small_integer(cursor_);
+    if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
+    return number;
+  }
+
+  void walk() {
+    const TextCursor start = cursor_;
+    const std::string name = cursor_.identifier();
+    const std::array walks = {Walk::None, Walk::MultiPass, Walk::Resident};
+    const auto found = std::find_if(walks.begin(), walks.end(), [&](Walk w) { return walk_name(w) == name; });
+    if (found == walks.end()) start.fail("expected none, multi_pass or resident, found " + name);
+    schedule_.walk = *found;
+    if (!cursor_.accept(";")) return;
+    cursor_.expect("keep");
+    do schedule_.keep.push_back(value());
+    while (cursor_.accept(","));
+  }
+
+  TileValueId value() {
+    cursor_.expect("%");
+    const TextCursor start = cursor_;
+    const std::string name = cursor_.identifier();
+    for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].name == name) return {v};
+    }
+    start.fail("the tile graph " + graph_.name + " has no value %" + name);
+  }
+
+  TextCursor cursor_;
+  const TileGraph& graph_;
+  GpuSchedule schedule_;
+};
+
+std::string count(int number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(static_cast<unsigned>(number)); }
+
+}  // namespace
+
+int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps) {
+  int loads = 0, results = 0;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (std::holds_alternative<TileReduce>(graph.values[v].op)) ++results;
+    const bool is_load = std::holds_alternative<TileLoad>(graph.values[v].op);
+    if (is_load && varies_along(graph, {v}, region.inner)) ++loads;
+  }
+  const int stepped = walk == Walk::Resident ? region.kept_words * steps : loads * std::min(steps, 2);
+  return kFixedRegisters + 2 * static_cast<int>(graph.buffers.size()) +
+         vector * (stepped + results + loads + 2);
+}
+
+std::string to_text(const GpuSchedule& schedule, const TileGraph& graph) {
+  std::string text = "schedule " + schedule.tile_graph + " for " + schedule.target + " {\n";
+  const auto line = [&](std::string_view key, const std::string& value) {
+    text.append("  ").append(key).append(9 - key.size(), ' ').append(value).append("\n");
+  };
+  line("block", count(schedule.rows, "row") + " x " + count(schedule.threads, "thread"));
+  line("vector", std::to_string(schedule.vector));
+  line("steps", std::to_string(schedule.steps));
+  std::string walk(walk_name(schedule.walk));
+  for (size_t i = 0; i < schedule.keep.size(); ++i) {
+    walk += (i == 0 ? "; keep %" : ", %") + graph[schedule.keep[i]].name;
+  }
+  line("walk", walk);
+  line("cost", cost_text(schedule.cost_us, schedule.cost));
+  return text + "}\n";
+}
+
+GpuSchedule parse_gpu_schedule(std::string_view text, const TileGraph& graph) {
+  return GpuScheduleParser(text, graph).parse();
+}
+
+std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuRegion& region,
+                                            const GpuSchedule& schedule) {
+  std::vector<std::string> findings;
+  const auto demand = [&](bool holds, const std::string& finding) {
+    if (!holds) findings.push_back(finding);
+  };
+  demand(is_power_of_two(schedule.threads), "the threads of a row are no power of two");
+  demand(is_power_of_two(schedule.vector) && schedule.vector <= region.widest,
+         "accesses are at most " + std::to_string(region.widest) + " elements wide, a power of two");
+  demand(schedule.block_threads() % kWarpThreads == 0, "a block is no whole number of warps");
+  demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
+  demand(schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,
+         "the threads of a row are no whole number of warps");
+  demand(!region.outer.empty() || schedule.rows == 1, "there is one row");
+  const bool is_map = schedule.walk == Walk::None;
+  demand(is_map != region.reduces(), is_map ? "a reduction needs a walk" : "a map has no walk");
+  const auto extent = graph[region.inner].extent.constant();
+  if (schedule.walk == Walk::Resident) {
+    demand(extent && *extent <= schedule.width(), "the steps cover " + std::to_string(schedule.width()) +
+                                                      " elements of a row of " +
+                                                      to_text(graph[region.inner].extent));
+  } else {
+    demand(schedule.keep.empty(), "only what is resident stays in registers");
+  }
+  if (schedule.walk == Walk::MultiPass)
+    demand(schedule.steps == 1, "a walk of several passes has a loop, no steps");
+  for (const TileValueId kept : schedule.keep) {
+    const bool crosses =
+        std::find(region.crossing.begin(), region.crossing.end(), kept) != region.crossing.end();
+    demand(crosses, "%" + graph[kept].name + " is not wanted in a later pass");
+  }
+  return findings;
+}
+
+}  // namespace tilefuse

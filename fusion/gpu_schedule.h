@@ -1,0 +1,58 @@
+// A schedule for a GPU: every decision that turns a tile graph into one kernel of threads, for one target.
+// Made by solve_gpu, or written by hand in the text form; lower_to_gpu_kernel follows it and decides nothing
+// itself.
+//
+//   schedule softmax_0 for cuda-sm80 {
+//     block    2 rows x 128 threads
+//     vector   4
+//     steps    2
+//     walk     resident; keep %0, %e
+//     cost     9.1 us = memory 6 + reduce 0.1 + launch 3
+//   }
+//
+// A block computes `rows` rows; `threads` threads of it stand along the inner axis of each (gpu_region.h),
+// and every one takes `vector` neighbours at a time, `steps` times. Of a map these cover a part of the inner
+// axis, and the grid goes over such parts and the rows. A row that is reduced is covered as a whole:
+//   resident    by the steps, what later passes need again staying in registers: memory is read once
+//   multi_pass  by a loop for each pass, which reads anew; for rows too long for registers, or of a size that
+//               is known only at run time
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusion/gpu_region.h"
+#include "fusion/gpu_target.h"
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+
+struct GpuSchedule {
+  std::string tile_graph, target;
+  int rows = 1;
+  int threads = kWarpThreads;  // a power of two
+  int vector = 1;
+  int steps = 1;
+  Walk walk = Walk::None;         // None of a map, else MultiPass or Resident
+  std::vector<TileValueId> keep;  // in registers from pass to pass
+  std::vector<CostTerm> cost;     // as of a Schedule
+  double cost_us = 0;
+
+  int block_threads() const { return rows * threads; }
+  int64_t width() const {
+    return int64_t{threads} * vector * steps;
+  }  // elements of a row that the steps cover
+};
+
+std::string to_text(const GpuSchedule& schedule, const TileGraph& graph);
+GpuSchedule parse_gpu_schedule(std::string_view text, const TileGraph& graph);  // UserError with line
+
+// Every way in which kernels cannot follow the schedule, in words; empty where they can. Written apart from
+// the constraints of solve_gpu, which tests compare with it.
+std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuRegion& region,
+                                            const GpuSchedule& schedule);
+
+// 32-bit registers of a thread, as they are estimated to bound `steps` and the threads of a block.
+int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps);
+
+}  // namespace tilefuse

@@ -1,0 +1,225 @@
+#include "fusion/gpu_solve.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "fusion/decision_variables.h"
+#include "fusion/explain_conflict.h"
+#include "fusion/gpu_cost.h"
+#include "fusion/search.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
+constexpr int64_t kNodeBudget = 20000;
+constexpr double kPreferredThreads = 128;
+
+Variable numbers(std::string name, const std::vector<int>& values) {
+  Variable variable{std::move(name), {}};
+  for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
+  return variable;
+}
+
+class GpuSystem {
+ public:
+  GpuSystem(const TileGraph& graph, const GpuRegion& region, const GpuTarget& target,
+            const GpuTraffic& traffic)
+      : graph_(graph),
+        region_(region),
+        target_(target),
+        rows_(traffic.rows),
+        row_elements_(traffic.row_elements) {
+    system_.tile_graph = graph.name;
+    system_.target = target.name;
+  }
+
+  ConstraintSystem build() {
+    add_variables();
+    add_block_limits();
+    add_register_limits();
+    if (region_.reduces()) add_cover();
+    add_preferences();
+    return std::move(system_);
+  }
+
+ private:
+  void add_variables() {
+    Variable walk{"walk", {}};
+    if (!region_.reduces()) walk.domain = {{0, "none"}};
+    if (region_.reduces() && graph_[region_.inner].extent.constant()) walk.domain.push_back({1, "resident"});
+    if (region_.reduces()) walk.domain.push_back({0, "multi_pass"});
+    std::vector<int> vectors;
+    for (int v = region_.widest; v >= 1; v /= 2) vectors.push_back(v);
+    const bool reduces = region_.reduces();
+    system_.variables = {
+        walk, numbers("vector", vectors), numbers("threads", {128, 256, 64, 32, 512, 1024, 16, 8, 4, 2, 1}),
+        numbers("rows", region_.outer.empty() ? std::vector<int>{1}
+                                              : std::vector<int>{1, 2, 4, 8, 16, 32, 64, 128, 256}),
+        numbers("steps",
+                reduces ? std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16} : std::vector<int>{1, 2, 4})};
+  }
+
+  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
+               ConstraintKind kind = ConstraintKind::Limit) {
+    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
+  }
+
+  // The number of each value of a variable, as `of` gives it.
+  template <class Fn>
+  Factor factor(VariableId variable, const Fn& of) const {
+    Factor result{variable, {}, {}};
+    for (const DecisionValue& value : system_.variables[variable.index].domain) {
+      result.by_value.push_back(of(double(value.number)));
+    }
+    return result;
+  }
+  Factor times(VariableId variable) const {
+    return factor(variable, [](double n) { return n; });
+  }
+  Factor over(VariableId variable) const {
+    return factor(variable, [](double n) { return 1 / n; });
+  }
+  Factor if_resident() const { return times(kWalk); }
+
+  void add_block_limits() {
+    at_most({{1, {times(kRows), times(kThreads)}}}, target_.threads_per_block, "threads",
+            "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
+    at_most({{kWarpThreads, {over(kRows), over(kThreads)}}}, 1, "", "a block is a whole number of warps");
+  }
+
+  // As estimated_registers, term by term.
+  std::vector<Product> registers(const std::vector<Factor>& with) const {
+    const auto product = [&](double constant, std::vector<Factor> factors) {
+      factors.insert(factors.end(), with.begin(), with.end());
+      return Product{constant, std::move(factors)};
+    };
+    const auto of = [&](Walk walk, int vector, int steps) {
+      return double(estimated_registers(graph_, region_, walk, vector, steps));
+    };
+    const double none = of(Walk::Resident, 0, 0);
+    const double fixed = of(Walk::Resident, 1, 0) - none;
+    const double kept = of(Walk::Resident, 1, 1) - of(Walk::Resident, 1, 0);
+    const double stepped = of(Walk::None, 1, 1) - of(Walk::None, 1, 0);
+    std::vector<Product> sum = {product(none, {}), product(fixed, {times(kVector)})};
+    sum.push_back(product(kept, {if_resident(), times(kVector), times(kSteps)}));
+    const Factor loads = factor(kSteps, [](double n) { return std::min(n, 2.0); });
+    const Factor not_resident = factor(kWalk, [](double resident) { return 1 - resident; });
+    sum.push_back(product(stepped, {not_resident, times(kVector), loads}));
+    return sum;
+  }
+
+  void add_register_limits() {
+    at_most(registers({}), target_.registers_per_thread, "registers",
+            "a thread has " + std::to_string(target_.registers_per_thread) + " registers");
+    at_most(registers({times(kRows), times(kThreads)}), target_.registers_per_multiprocessor, "registers",
+            "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
+                " registers");
+  }
+
+  // Resident: the steps cover the row, and no step is beyond it. Otherwise one step, in a loop.
+  void add_cover() {
+    const std::string row = "a row of " + to_text(graph_[region_.inner].extent) + " elements";
+    at_most({{row_elements_, {if_resident(), over(kThreads), over(kVector), over(kSteps)}}}, 1, "rows",
+            row + " is covered by the steps where it is resident");
+    const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
+    at_most({{1, {if_resident(), without_last, times(kThreads), times(kVector)}}}, row_elements_ - 1,
+            "elements", "every step has elements of " + row);
+    AnyOf one_step;
+    if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, 1});  // resident
+    one_step.choices.push_back({kSteps, 1});
+    system_.constraints.push_back(
+        {one_step, "a walk of several passes has a loop and no steps", ConstraintKind::Limit});
+  }
+
+  void prefer(AtMost rule, std::string origin) {
+    system_.constraints.push_back({std::move(rule), std::move(origin), ConstraintKind::Preference});
+  }
+
+  void add_preferences() {
+    const Factor half = factor(kThreads, [](double n) { return n == 1 ? 0 : n / 2; });
+    prefer({{{1, {half, times(kVector)}}}, row_elements_ - 1, "elements"},
+           "more than half of the threads have elements");
+    const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
+    prefer({{{1, {without_last, times(kThreads), times(kVector)}}}, row_elements_ - 1, "elements"},
+           "every step has elements");
+    prefer({{{kPreferredThreads, {over(kRows), over(kThreads)}}}, 1, ""},
+           "a block of fewer threads costs as much to start");
+    const Factor half_of_rows = factor(kRows, [](double n) { return n == 1 ? 0 : n / 2; });
+    prefer({{{1, {half_of_rows}}}, rows_ - 1, "rows"}, "more than half of the rows exist");
+    if (row_elements_ >= double(kWarpThreads) * region_.widest) {
+      prefer({{{kWarpThreads, {over(kThreads)}}}, 1, ""}, "a warp reads what is next to each other");
+    } else {
+      prefer({{{row_elements_, {over(kThreads), over(kVector)}}}, 1, ""},
+             "the threads of a row take it in one step");
+    }
+  }
+
+  const TileGraph& graph_;
+  const GpuRegion& region_;
+  const GpuTarget& target_;
+  double rows_, row_elements_;
+  ConstraintSystem system_;
+};
+
+const DecisionValue& chosen(const ConstraintSystem& system, const Domains& assignment, VariableId variable) {
+  return system.variables[variable.index].domain[size_t(std::countr_zero(assignment[variable.index]))];
+}
+
+GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment, const GpuRegion& region) {
+  const auto number = [&](VariableId variable) {
+    return static_cast<int>(chosen(system, assignment, variable).number);
+  };
+  GpuSchedule schedule;
+  schedule.tile_graph = system.tile_graph;
+  schedule.target = system.target;
+  schedule.rows = number(kRows);
+  schedule.threads = number(kThreads);
+  schedule.vector = number(kVector);
+  schedule.steps = number(kSteps);
+  if (region.reduces()) schedule.walk = number(kWalk) == 1 ? Walk::Resident : Walk::MultiPass;
+  if (schedule.walk == Walk::Resident) schedule.keep = region.crossing;
+  return schedule;
+}
+
+}  // namespace
+
+Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
+                              const SizeHints& hints) {
+  const Result<GpuRegion> region = analyze_gpu_region(graph);
+  if (!region) return region.unsupported();
+  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  if (!facts) return facts.unsupported();
+  const GpuTraffic traffic = collect_gpu_traffic(graph, *region, *facts);
+  ConstraintSystem system = GpuSystem(graph, *region, target, traffic).build();
+  add_pins(pins, system);
+
+  const auto costed = [&](const Domains& assignment) {
+    GpuSchedule schedule = schedule_of(system, assignment, *region);
+    const int registers = estimated_registers(graph, *region, schedule.walk, schedule.vector, schedule.steps);
+    schedule.cost = gpu_cost(traffic, schedule, registers, target);
+    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
+    return schedule;
+  };
+  const double least = least_gpu_cost(traffic, target);
+  const auto find = [&] {
+    return search(
+        system, {.candidates = 1, .node_budget = kNodeBudget},
+        [&](const Domains& assignment) { return costed(assignment).cost_us; },
+        [&](const Domains&) { return least; });
+  };
+  SearchResult found = find();
+  if (found.ranked.empty()) {  // a small region, or pins, for which not all preferences can be had
+    std::erase_if(system.constraints,
+                  [](const Constraint& c) { return c.kind == ConstraintKind::Preference; });
+    found = find();
+  }
+  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
+  GpuSchedule best = costed(found.ranked.front().assignment);
+  const std::vector<std::string> findings = check_gpu_schedule(graph, *region, best);
+  TILEFUSE_CHECK(findings.empty(), "solve_gpu: " + findings.front() + "\n" + to_text(best, graph));
+  return best;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,90 @@
+#include "fusion/gpu_target.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/nearest_name.h"
+#include "core/result.h"
+#include "fusion/profile_reader.h"
+#include "fusion/target_profiles.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+void read_limits(const ProfileReader& profile, GpuTarget& target) {
+  const auto number = [&](const char* name, int64_t low, int64_t high) {
+    return static_cast<int>(profile.integer(name, low, high));
+  };
+  target.multiprocessors = number("multiprocessors", 1, 4096);
+  target.threads_per_block = number("threads_per_block", kWarpThreads, 1024);
+  target.threads_per_multiprocessor = number("threads_per_multiprocessor", target.threads_per_block, 4096);
+  target.blocks_per_multiprocessor = number("blocks_per_multiprocessor", 1, 64);
+  target.registers_per_multiprocessor = number("registers_per_multiprocessor", 1 << 14, 1 << 18);
+  target.registers_per_thread = number("registers_per_thread", 32, 255);
+  target.shared_bytes_per_block = profile.integer("shared_bytes_per_block", 1 << 14, 1 << 18);
+  target.shared_bytes_per_multiprocessor =
+      profile.integer("shared_bytes_per_multiprocessor", target.shared_bytes_per_block, 1 << 19);
+  target.l2_bytes = profile.integer("l2_bytes", 1 << 20, kGiB);
+}
+
+void read_rates(const ProfileReader& profile, GpuTarget& target) {
+  target.clock_ghz = profile.quantity("clock_ghz");
+  target.memory_gbs = profile.quantity("memory_gbs");
+  target.l2_gbs = profile.quantity("l2_gbs");
+  target.memory_latency_ns = profile.quantity("memory_latency_ns");
+  target.shuffle_cycles = profile.quantity("shuffle_cycles");
+  target.barrier_cycles = profile.quantity("barrier_cycles");
+  target.launch_us = profile.quantity("launch_us");
+}
+
+}  // namespace
+
+GpuTarget parse_gpu_target(std::string_view json, const std::string& origin) {
+  const nlohmann::json document = nlohmann::json::parse(json, nullptr, false);
+  if (document.is_discarded()) throw UserError(origin + ": not JSON");
+  if (!document.is_object()) throw UserError(origin + ": a target profile is a JSON object");
+  const ProfileReader profile{document, origin};
+  GpuTarget target;
+  target.name = profile.text("name");
+  const std::string kind = profile.text("kind");
+  if (kind != "cuda") profile.fail("kind", "must be \"cuda\", got \"" + kind + "\"");
+  target.architecture = profile.text("architecture");
+  if (!target.architecture.starts_with("sm_")) {
+    profile.fail("architecture",
+                 "must be as the compiler calls it, \"sm_80\", got \"" + target.architecture + "\"");
+  }
+  read_limits(profile, target);
+  read_rates(profile, target);
+  return target;
+}
+
+GpuTarget load_gpu_target(const std::string& name_or_path) {
+  std::vector<std::string_view> known;
+  for (const EmbeddedProfile& profile : embedded_gpu_profiles()) {
+    if (profile.name == name_or_path) return parse_gpu_target(profile.json, name_or_path);
+    known.emplace_back(profile.name);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
+    std::string text = "GPU target " + name_or_path + ": neither a file nor one of ";
+    for (size_t i = 0; i < known.size(); ++i) text.append(i == 0 ? "" : ", ").append(known[i]);
+    if (const auto nearest = nearest_name(name_or_path, known)) text += "; did you mean " + *nearest + "?";
+    throw UserError(text);
+  }
+  std::ifstream file(name_or_path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_gpu_target(text.str(), name_or_path);
+}
+
+std::vector<std::string> gpu_target_names() {
+  std::vector<std::string> names;
+  for (const EmbeddedProfile& profile : embedded_gpu_profiles()) names.emplace_back(profile.name);
+  return names;
+}
+
+}  // namespace tilefuse

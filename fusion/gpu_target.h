@@ -1,0 +1,39 @@
+// A hardware profile of a GPU: every number that the constraints and the cost of GPU schedules use, with unit
+// and source, read from configs/targets/cuda-<architecture>.json (embedded in the library; a path works,
+// too).
+//
+//   GpuTarget target = load_gpu_target("cuda-sm90a");
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tilefuse {
+
+constexpr int kWarpThreads = 32;   // of every NVIDIA GPU
+constexpr int kSectorBytes = 32;   // that memory is read and written by
+constexpr int kAccessBytes = 16;   // the widest access of one thread
+constexpr int kGpuAlignment = 16;  // bytes that the first element of every buffer is aligned to
+
+struct GpuTarget {
+  std::string name;          // "cuda-sm80"
+  std::string architecture;  // "sm_80", as the compiler calls it
+  int multiprocessors = 1;
+  double clock_ghz = 1;
+  int threads_per_block = 1024;
+  int threads_per_multiprocessor = 2048, blocks_per_multiprocessor = 32;
+  int registers_per_multiprocessor = 65536, registers_per_thread = 255;
+  int64_t shared_bytes_per_block = 48 << 10, shared_bytes_per_multiprocessor = 100 << 10;
+  int64_t l2_bytes = 1 << 20;
+  double memory_gbs = 1, l2_gbs = 1;  // GB/s of a copy, read and written bytes together
+  double memory_latency_ns = 500;
+  double shuffle_cycles = 25, barrier_cycles = 40;
+  double launch_us = 3;
+};
+
+GpuTarget parse_gpu_target(std::string_view json, const std::string& origin);  // UserError: file and field
+GpuTarget load_gpu_target(const std::string& name_or_path);
+std::vector<std::string> gpu_target_names();  // embedded ones
+
+}  // namespace tilefuse
