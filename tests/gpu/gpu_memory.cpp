@@ -1,0 +1,100 @@
+#include "tests/gpu/gpu_memory.h"
+
+#include <algorithm>
+
+namespace tilefuse {
+namespace {
+
+constexpr uint64_t kFirstAddress = uint64_t{1} << 32, kApart = uint64_t{1} << 28;
+constexpr int64_t kNobody = -1;
+
+std::string what(const GpuAccess& access) {
+  return std::string(access.is_store ? "a store" : "a load") + " of " + std::to_string(access.bytes) +
+         " bytes";
+}
+
+void check_alignment(const GpuAccess& access) {
+  if (access.address % static_cast<uint64_t>(access.bytes) == 0) return;
+  throw GpuFault(what(access) + " is not aligned");
+}
+
+}  // namespace
+
+GlobalMemory::GlobalMemory(std::vector<GpuBuffer> buffers) : buffers_(std::move(buffers)) {
+  uint64_t address = kFirstAddress;
+  for (GpuBuffer& buffer : buffers_) {
+    buffer.address = address;
+    buffer.writer.assign(buffer.bytes.size(), kNobody);
+    address += kApart + buffer.bytes.size() / kApart * kApart;
+  }
+}
+
+unsigned char* GlobalMemory::access(const GpuAccess& access) {
+  const auto size = static_cast<uint64_t>(access.bytes);
+  const auto found = std::find_if(buffers_.begin(), buffers_.end(), [&](const GpuBuffer& buffer) {
+    return access.address >= buffer.address && access.address < buffer.address + kApart;
+  });
+  const size_t number = static_cast<size_t>(found - buffers_.begin());
+  if (found == buffers_.end()) throw GpuFault(what(access) + " is in no buffer");
+  const uint64_t first = access.address - found->address;
+  if (first + size > found->bytes.size()) {
+    throw GpuFault(what(access) + " is outside buffer " + std::to_string(number) + ": byte " +
+                   std::to_string(first) + " of " + std::to_string(found->bytes.size()));
+  }
+  check_alignment(access);
+  for (uint64_t i = first; i < first + size; ++i) {
+    int64_t& writer = found->writer[i];
+    if (!access.is_store) {
+      if (found->is_output && access.is_read_only)
+        throw GpuFault(what(access) + " takes an output for read-only");
+      if (found->is_output && writer == kNobody) throw GpuFault(what(access) + " reads what nobody wrote");
+      if (found->is_output && writer != access.thread)
+        throw GpuFault(what(access) + " reads what another thread wrote");
+      continue;
+    }
+    if (!found->is_output) throw GpuFault(what(access) + " writes to an input");
+    if (writer != kNobody) throw GpuFault(what(access) + " writes what was written already");
+    writer = access.thread;
+  }
+  return found->bytes.data() + first;
+}
+
+void GlobalMemory::count_sectors(const std::set<uint64_t>& sectors) {
+  for (const uint64_t sector : sectors) {
+    for (GpuBuffer& buffer : buffers_) {
+      const uint64_t first = buffer.address / kGpuSectorBytes;
+      if (sector >= first && sector < first + kApart / kGpuSectorBytes) ++buffer.sectors;
+    }
+  }
+}
+
+unsigned char* SharedMemory::access(const GpuAccess& access) {
+  if (access.address + static_cast<uint64_t>(access.bytes) > bytes_.size()) {
+    throw GpuFault(what(access) + " is outside the shared memory: byte " + std::to_string(access.address) +
+                   " of " + std::to_string(bytes_.size()));
+  }
+  check_alignment(access);
+  for (uint64_t i = access.address; i < access.address + static_cast<uint64_t>(access.bytes); ++i) {
+    Cell& cell = cells_[i];
+    const bool written_now = cell.written_in == epoch_ && cell.writer != access.thread;
+    const bool read_now = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
+    const std::string at = " at byte " + std::to_string(i) + ", thread " + std::to_string(access.thread);
+    if (access.is_store) {
+      if (written_now)
+        throw GpuFault("race: two threads write" + at + " and thread " + std::to_string(cell.writer));
+      if (read_now) throw GpuFault("race: a thread writes what another one reads" + at);
+      cell.writer = access.thread;
+      cell.written_in = epoch_;
+      continue;
+    }
+    if (cell.written_in < 0) throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at);
+    if (written_now)
+      throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" + at);
+    cell.has_readers = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
+    cell.reader = access.thread;
+    cell.read_in = epoch_;
+  }
+  return bytes_.data() + access.address;
+}
+
+}  // namespace tilefuse

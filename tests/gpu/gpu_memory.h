@@ -1,0 +1,69 @@
+// The memory of a simulated GPU, which knows who touched what.
+//
+//   GlobalMemory   buffers far apart from each other, so that an access beside one hits nothing
+//   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
+//                  one writes
+//
+// A fault is a GpuFault that says what, where and by whom.
+#pragma once
+#include <cstdint>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tilefuse {
+
+constexpr uint64_t kGpuSectorBytes = 32;
+
+class GpuFault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct GpuBuffer {
+  std::vector<unsigned char> bytes;
+  bool is_output = false;       // nothing is in it before it is written, and every element is written once
+  uint64_t address = 0;         // set by GlobalMemory
+  int64_t sectors = 0;          // of 32 bytes, that warps asked for
+  std::vector<int64_t> writer;  // by byte: the thread of the grid that wrote it, or kNobody
+};
+
+struct GpuAccess {
+  int64_t thread = 0;  // of the grid
+  uint64_t address = 0;
+  int bytes = 0;
+  bool is_store = false;
+  bool is_read_only = false;
+};
+
+class GlobalMemory {
+ public:
+  explicit GlobalMemory(std::vector<GpuBuffer> buffers);
+  unsigned char* access(const GpuAccess& access);         // checks first
+  void count_sectors(const std::set<uint64_t>& sectors);  // of one access of a warp, by address / 32
+  const std::vector<GpuBuffer>& buffers() const { return buffers_; }
+
+ private:
+  std::vector<GpuBuffer> buffers_;
+};
+
+class SharedMemory {
+ public:
+  explicit SharedMemory(int64_t bytes)
+      : bytes_(static_cast<size_t>(bytes)), cells_(static_cast<size_t>(bytes)) {}
+  unsigned char* access(const GpuAccess& access);  // threads of the block
+  void barrier() { ++epoch_; }
+
+ private:
+  struct Cell {
+    int64_t writer = -1, reader = -1;
+    int64_t written_in = -1, read_in = -1;  // epochs: numbers of barriers before
+    bool has_readers = false;               // more than one in that epoch
+  };
+  std::vector<unsigned char> bytes_;
+  std::vector<Cell> cells_;
+  int64_t epoch_ = 0;
+};
+
+}  // namespace tilefuse

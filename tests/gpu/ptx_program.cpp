@@ -1,0 +1,345 @@
+#include "tests/gpu/ptx_program.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <map>
+#include <optional>
+
+namespace tilefuse {
+namespace {
+
+std::string trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+// At commas outside brackets.
+std::vector<std::string> split_operands(const std::string& text) {
+  std::vector<std::string> parts;
+  int depth = 0;
+  std::string part;
+  for (const char c : text) {
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (c == ',' && depth == 0) {
+      parts.push_back(trimmed(part));
+      part.clear();
+    } else {
+      part += c;
+    }
+  }
+  if (!trimmed(part).empty()) parts.push_back(trimmed(part));
+  return parts;
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts = {""};
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+int bytes_of(const std::string& type) {  // "u16" -> 2
+  int bits = 0;
+  std::from_chars(type.data() + 1, type.data() + type.size(), bits);
+  return bits / 8;
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  PtxProgram parse() {
+    read_statements();
+    for (const auto& [instruction, label] : branches_) {
+      const auto found = labels_.find(label);
+      if (found == labels_.end()) throw PtxError("no label " + label);
+      program_.instructions[instruction].target = found->second;
+    }
+    if (program_.name.empty()) throw PtxError("no kernel");
+    program_.registers = static_cast<int>(registers_.size());
+    return std::move(program_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw PtxError("PTX line " + std::to_string(line_) + ": " + what);
+  }
+
+  // Statements end with a semicolon, labels with a colon; braces that begin or end a scope stand alone.
+  void read_statements() {
+    std::string statement;
+    int line = 0;
+    for (const std::string& whole : split(std::string(text_), '\n')) {
+      ++line;
+      const std::string code = trimmed(whole.substr(0, whole.find("//")));
+      if (code.empty()) continue;
+      if (statement.empty()) line_ = line;
+      statement += (statement.empty() ? "" : " ") + code;
+      if (statement.ends_with(';')) {
+        statement.pop_back();
+        take_statement(trimmed(statement));
+      } else if (statement == "{" || statement == "}" || is_directive_of_a_line(statement)) {
+      } else if (statement.ends_with(':')) {
+        labels_[statement.substr(0, statement.size() - 1)] = program_.instructions.size();
+      } else if (statement.find(".entry") != std::string::npos) {
+        if (!statement.ends_with(')')) continue;
+        take_entry(statement);
+      } else {
+        continue;
+      }
+      statement.clear();
+    }
+  }
+
+  static bool is_directive_of_a_line(const std::string& statement) {
+    for (const char* directive :
+         {".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".loc", ".file"}) {
+      if (statement.starts_with(directive)) return true;
+    }
+    return false;
+  }
+
+  void take_entry(const std::string& text) {
+    if (!program_.name.empty()) fail("a second kernel");
+    const size_t open = text.find('(');
+    const size_t name = text.find(".entry") + 6;
+    program_.name = trimmed(text.substr(name, open - name));
+    for (const std::string& parameter : split_operands(text.substr(open + 1, text.rfind(')') - open - 1))) {
+      std::vector<std::string> words = split(parameter, ' ');
+      if (words.size() < 3 || words.front() != ".param") fail("a parameter that is not plain: " + parameter);
+      const int64_t bytes = bytes_of(words[1].substr(1));
+      program_.parameter_bytes = (program_.parameter_bytes + bytes - 1) / bytes * bytes;
+      parameters_[words.back()] = program_.parameter_bytes;
+      program_.parameter_offsets.push_back(program_.parameter_bytes);
+      program_.parameter_bytes += bytes;
+    }
+  }
+
+  void take_statement(const std::string& statement) {
+    if (statement.starts_with(".reg") || statement.starts_with(".pragma")) return;
+    if (statement.starts_with(".shared")) return take_shared(statement);
+    if (statement.starts_with('.')) fail("not understood: " + statement);
+    take_instruction(statement);
+  }
+
+  void take_shared(const std::string& statement) {  // .shared .align 4 .b8 name[32]
+    const size_t open = statement.find('[');
+    if (open == std::string::npos) fail("shared memory without a size: " + statement);
+    const std::string name = split(statement.substr(0, open), ' ').back();
+    program_.shared_bytes = (program_.shared_bytes + 15) / 16 * 16;
+    shared_[name] = program_.shared_bytes;
+    program_.shared_bytes += std::stoll(statement.substr(open + 1));
+  }
+
+  int fresh_register() {
+    const int reg = static_cast<int>(registers_.size());
+    registers_.emplace("#" + std::to_string(reg), reg);
+    return reg;
+  }
+  int constant(uint64_t value) {
+    const auto found = constants_.find(value);
+    if (found != constants_.end()) return found->second;
+    const int reg = fresh_register();
+    program_.constants.push_back({reg, value});
+    return constants_[value] = reg;
+  }
+
+  int named_register(const std::string& name) {
+    static const std::map<std::string, PtxSpecial::What> kSpecials = {
+        {"%tid.x", PtxSpecial::What::ThreadX},
+        {"%ctaid.x", PtxSpecial::What::BlockX},
+        {"%ntid.x", PtxSpecial::What::BlockThreadsX},
+        {"%nctaid.x", PtxSpecial::What::BlocksX}};
+    const auto known = registers_.find(name);
+    if (known != registers_.end()) return known->second;
+    if (name.find('.') != std::string::npos && !kSpecials.contains(name)) fail("an unknown register " + name);
+    const int reg = static_cast<int>(registers_.size());
+    registers_[name] = reg;
+    if (const auto special = kSpecials.find(name); special != kSpecials.end()) {
+      program_.specials.push_back({reg, special->second});
+    }
+    return reg;
+  }
+
+  int value(const std::string& text) {
+    if (text.starts_with('%')) return named_register(text);
+    if (const auto found = shared_.find(text); found != shared_.end()) {
+      return constant(static_cast<uint64_t>(found->second));
+    }
+    if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0x")) {
+      return constant(std::stoull(text.substr(2), nullptr, 16));
+    }
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size())
+      fail("an operand that is not understood: " + text);
+    return constant(static_cast<uint64_t>(number));
+  }
+
+  std::vector<int> values(const std::string& text) {  // one, or {a, b}
+    std::vector<int> result;
+    const bool is_list = text.starts_with('{');
+    for (const std::string& part : split_operands(is_list ? text.substr(1, text.size() - 2) : text)) {
+      result.push_back(value(part));
+    }
+    return result;
+  }
+
+  // [%rd1+16]: the register, and the offset.
+  int address(const std::string& text, int64_t& offset) {
+    const std::string inside = text.substr(1, text.size() - 2);
+    const size_t plus = inside.find('+');
+    if (plus != std::string::npos) offset = std::stoll(inside.substr(plus + 1));
+    return value(inside.substr(0, plus));
+  }
+
+  void take_instruction(std::string text) {
+    PtxInstruction instruction;
+    instruction.text = text;
+    instruction.line = line_;
+    if (text.starts_with('@')) {
+      instruction.negated = text[1] == '!';
+      const size_t begin = instruction.negated ? 2 : 1, end = text.find(' ');
+      instruction.predicate = named_register(text.substr(begin, end - begin));
+      text = trimmed(text.substr(end));
+    }
+    const size_t space = text.find_first_of(" \t");
+    const std::string opcode = text.substr(0, space);
+    const std::vector<std::string> operands =
+        space == std::string::npos ? std::vector<std::string>{} : split_operands(text.substr(space));
+    decode(opcode, operands, instruction);
+    program_.instructions.push_back(std::move(instruction));
+  }
+
+  void decode(const std::string& opcode, const std::vector<std::string>& operands,
+              PtxInstruction& instruction) {
+    if (opcode == "ret" || opcode == "exit") {
+      instruction.kind = PtxKind::Exit;
+    } else if (opcode == "bra" || opcode == "bra.uni") {
+      instruction.kind = PtxKind::Branch;
+      branches_.emplace_back(program_.instructions.size(), operands.at(0));
+    } else if ((opcode == "bar.sync" || opcode == "barrier.sync") &&
+               operands == std::vector<std::string>{"0"}) {
+      instruction.kind = PtxKind::Barrier;
+    } else if (opcode.starts_with("ld.param.")) {
+      decode_parameter(operands, instruction);
+    } else if (opcode.starts_with("ld.") || opcode.starts_with("st.")) {
+      decode_access(opcode, operands, instruction);
+    } else if (opcode == "shfl.sync.bfly.b32") {
+      decode_shuffle(operands, instruction);
+    } else {
+      decode_operation(opcode, operands, instruction);
+    }
+  }
+
+  void decode_parameter(const std::vector<std::string>& operands, PtxInstruction& instruction) {
+    instruction.kind = PtxKind::LoadParameter;
+    instruction.element_bytes =
+        bytes_of(split(instruction.text.substr(0, instruction.text.find_first_of(" \t")), '.').back());
+    instruction.results = {value(operands.at(0))};
+    const std::string inside = operands.at(1).substr(1, operands.at(1).size() - 2);
+    const auto found = parameters_.find(inside);
+    if (found == parameters_.end()) fail("no parameter " + inside);
+    instruction.offset = found->second;
+  }
+
+  void decode_access(const std::string& opcode, const std::vector<std::string>& operands,
+                     PtxInstruction& instruction) {
+    std::vector<std::string> parts = split(opcode, '.');
+    const bool is_load = parts.front() == "ld";
+    instruction.kind = is_load ? PtxKind::Load : PtxKind::Store;
+    const std::string type = parts.back();
+    parts = {parts.begin() + 1, parts.end() - 1};
+    for (const std::string& part : parts) {
+      if (part == "shared") {
+        instruction.space = PtxSpace::Shared;
+      } else if (part == "nc") {
+        instruction.is_read_only = true;
+      } else if (part != "global" && part != "v2" && part != "v4") {
+        fail("an access that is not understood: " + opcode);
+      }
+    }
+    if (parts.empty() || (parts.front() != "global" && parts.front() != "shared"))
+      fail("no space: " + opcode);
+    instruction.element_bytes = bytes_of(type);
+    instruction.extends_sign = type.starts_with('s');
+    if (is_load) instruction.results = values(operands.at(0));
+    if (!is_load) instruction.operands = values(operands.at(1));
+    instruction.operands.push_back(address(operands.at(is_load ? 1 : 0), instruction.offset));
+  }
+
+  void decode_shuffle(const std::vector<std::string>& operands, PtxInstruction& instruction) {
+    if (operands.size() != 5) fail("a shuffle that is not understood: " + instruction.text);
+    instruction.kind = PtxKind::Shuffle;
+    for (const std::string& result : split(operands[0], '|')) instruction.results.push_back(value(result));
+    for (size_t i = 1; i < 5; ++i) instruction.operands.push_back(value(operands[i]));
+  }
+
+  void decode_operation(const std::string& opcode, const std::vector<std::string>& operands,
+                        PtxInstruction& instruction) {
+    const bool packs = operands.size() == 2 && operands[1].starts_with('{');
+    const bool unpacks = operands.size() == 2 && operands[0].starts_with('{');
+    if (opcode.starts_with("mov.b") && (packs || unpacks)) {
+      const int bits = std::stoi(opcode.substr(5));
+      return packs ? decode_pack(bits, operands, instruction) : decode_unpack(bits, operands, instruction);
+    }
+    const auto operation = find_operation(opcode);
+    if (!operation) fail("an unknown instruction: " + opcode);
+    if (operands.size() != static_cast<size_t>(operation->operands) + 1)
+      fail("operands of " + instruction.text);
+    instruction.operation = *operation;
+    instruction.results = {value(operands[0])};
+    for (size_t i = 1; i < operands.size(); ++i) instruction.operands.push_back(value(operands[i]));
+  }
+
+  // mov.b32 %r1, {%rs1, %rs2}: the first one has the low bits.
+  void decode_pack(int bits, const std::vector<std::string>& operands, PtxInstruction& instruction) {
+    instruction.results = {value(operands[0])};
+    instruction.operands = values(operands[1]);
+    const int count = static_cast<int>(instruction.operands.size()), part = bits / count;
+    instruction.operation = {count, [=](const uint64_t* parts) {
+                               uint64_t whole = 0;
+                               for (int i = 0; i < count; ++i) {
+                                 whole |= (parts[i] & ((uint64_t{1} << part) - 1)) << (i * part);
+                               }
+                               return whole;
+                             }};
+  }
+
+  // One instruction for each part; the last one is the caller's to add.
+  void decode_unpack(int bits, const std::vector<std::string>& operands, PtxInstruction& instruction) {
+    const std::vector<int> results = values(operands[0]);
+    const int part = bits / static_cast<int>(results.size());
+    instruction.operands = {value(operands[1])};
+    for (size_t i = 0; i < results.size(); ++i) {
+      const int shift = static_cast<int>(i) * part;
+      instruction.results = {results[i]};
+      instruction.operation = {
+          1, [=](const uint64_t* whole) { return whole[0] >> shift & ((uint64_t{1} << part) - 1); }};
+      if (i + 1 < results.size()) program_.instructions.push_back(instruction);
+    }
+  }
+
+  std::string_view text_;
+  int line_ = 0;
+  PtxProgram program_;
+  std::map<std::string, int> registers_;
+  std::map<uint64_t, int> constants_;
+  std::map<std::string, int64_t> parameters_, shared_;
+  std::map<std::string, size_t> labels_;
+  std::vector<std::pair<size_t, std::string>> branches_;
+};
+
+}  // namespace
+
+PtxProgram parse_ptx(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace tilefuse

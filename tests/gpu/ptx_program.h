@@ -1,0 +1,64 @@
+// A kernel as PTX, read: what NVRTC emits for kernels that are bound by memory.
+//
+// Registers are numbered; a constant is a register that holds it. An instruction that is not known is an
+// error when the program is read, not when it is reached: nothing runs that is not understood.
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/gpu/ptx_operations.h"
+
+namespace tilefuse {
+
+class PtxError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+enum class PtxKind : uint8_t { Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit };
+enum class PtxSpace : uint8_t { Global, Shared };
+
+struct PtxInstruction {
+  PtxKind kind = PtxKind::Compute;
+  std::string text;    // for reports
+  int line = 0;        // in the PTX
+  int predicate = -1;  // a register, or none
+  bool negated = false;
+  PtxOperation operation;  // Compute
+  std::vector<int> results, operands;
+  PtxSpace space = PtxSpace::Global;
+  int element_bytes = 0;  // of one of `results` or `operands` of a Load or Store
+  bool extends_sign = false;
+  bool is_read_only = false;  // .nc: promises that nothing writes there
+  int64_t offset = 0;         // added to the address, which is the last operand; or within the parameters
+  size_t target = 0;          // Branch
+};
+
+struct PtxConstant {
+  int reg = 0;
+  uint64_t value = 0;
+};
+
+// Registers whose values the launch gives.
+struct PtxSpecial {
+  int reg = 0;
+  enum class What : uint8_t { ThreadX, BlockX, BlockThreadsX, BlocksX } what = What::ThreadX;
+};
+
+struct PtxProgram {
+  std::string name;
+  std::vector<PtxInstruction> instructions;
+  int registers = 0;
+  std::vector<PtxConstant> constants;
+  std::vector<PtxSpecial> specials;
+  int64_t parameter_bytes = 0;
+  std::vector<int64_t> parameter_offsets;
+  int64_t shared_bytes = 0;
+};
+
+PtxProgram parse_ptx(std::string_view text);  // of the only kernel in it; PtxError names the line
+
+}  // namespace tilefuse

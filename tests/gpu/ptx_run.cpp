@@ -1,0 +1,290 @@
+#include "tests/gpu/ptx_run.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace tilefuse {
+namespace {
+
+constexpr int kLanes = 32;
+constexpr uint32_t kAllLanes = ~uint32_t{0};
+constexpr int64_t kMostInstructions = 10'000'000;  // of a run: a loop without an end is an error, too
+
+using Row = std::array<uint64_t, kLanes>;
+
+struct Group {  // lanes at one place
+  size_t at = 0;
+  uint32_t lanes = 0;
+};
+
+struct Warp {
+  std::vector<Row> registers;
+  std::vector<Group> groups;
+  int number = 0;
+  uint32_t alive = kAllLanes;
+  bool waits = false;  // at a barrier
+};
+
+template <class F>
+void for_each_lane(uint32_t lanes, const F& visit) {
+  for (; lanes != 0; lanes &= lanes - 1) visit(std::countr_zero(lanes));
+}
+
+class Runner {
+ public:
+  Runner(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
+         const std::vector<int64_t>& sizes)
+      : program_(program), grid_(grid), memory_(std::move(buffers)), shared_(0) {
+    if (grid.threads % kLanes != 0) throw GpuFault("a block is no whole number of warps");
+    parameters_.resize(static_cast<size_t>(program.parameter_bytes));
+    std::vector<uint64_t> values;
+    for (const GpuBuffer& buffer : memory_.buffers()) values.push_back(buffer.address);
+    for (const int64_t size : sizes) values.push_back(static_cast<uint64_t>(size));
+    if (values.size() != program.parameter_offsets.size()) throw GpuFault("the kernel has other parameters");
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(parameters_.data() + program.parameter_offsets[i], &values[i], sizeof values[i]);
+    }
+  }
+
+  GpuRun run() {
+    for (block_ = 0; block_ < grid_.blocks; ++block_) run_block();
+    check_outputs();
+    run_.buffers = memory_.buffers();
+    return std::move(run_);
+  }
+
+ private:
+  Warp new_warp(int number) const {
+    Warp warp;
+    warp.number = number;
+    warp.registers.resize(static_cast<size_t>(program_.registers));
+    warp.groups = {{0, kAllLanes}};
+    for (const PtxConstant& constant : program_.constants)
+      warp.registers[size_t(constant.reg)].fill(constant.value);
+    for (const PtxSpecial& special : program_.specials) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        warp.registers[size_t(special.reg)][size_t(lane)] =
+            special_value(special.what, number * kLanes + lane);
+      }
+    }
+    return warp;
+  }
+
+  uint64_t special_value(PtxSpecial::What what, int thread) const {
+    switch (what) {
+      case PtxSpecial::What::ThreadX:
+        return static_cast<uint64_t>(thread);
+      case PtxSpecial::What::BlockX:
+        return static_cast<uint64_t>(block_);
+      case PtxSpecial::What::BlockThreadsX:
+        return static_cast<uint64_t>(grid_.threads);
+      case PtxSpecial::What::BlocksX:
+        return static_cast<uint64_t>(grid_.blocks);
+    }
+    return 0;
+  }
+
+  void run_block() {
+    shared_ = SharedMemory(program_.shared_bytes);
+    std::vector<Warp> warps;
+    for (int w = 0; w < grid_.threads / kLanes; ++w) warps.push_back(new_warp(w));
+    for (bool any_left = true; any_left;) {
+      any_left = false;
+      for (Warp& warp : warps) run_warp(warp);
+      const auto waiting =
+          std::count_if(warps.begin(), warps.end(), [](const Warp& warp) { return warp.waits; });
+      if (waiting == 0) return;
+      if (waiting != static_cast<std::ptrdiff_t>(warps.size())) {
+        throw GpuFault("a barrier is reached by " + std::to_string(waiting) + " of " +
+                       std::to_string(warps.size()) + " warps, the others have ended");
+      }
+      shared_.barrier();
+      for (Warp& warp : warps) warp.waits = false;
+      any_left = true;
+    }
+  }
+
+  // Until a barrier or the end.
+  void run_warp(Warp& warp) {
+    while (!warp.groups.empty() && !warp.waits) {
+      const size_t next = next_group(warp);
+      const PtxInstruction& instruction = program_.instructions.at(warp.groups[next].at);
+      try {
+        step(warp, next, instruction);
+      } catch (const GpuFault& fault) {
+        throw GpuFault("block " + std::to_string(block_) + ", warp " + std::to_string(warp.number) +
+                       ", PTX line " + std::to_string(instruction.line) + " `" + instruction.text +
+                       "`: " + fault.what());
+      }
+      if (++run_.instructions > kMostInstructions) throw GpuFault("the kernel does not end");
+    }
+  }
+
+  // The one furthest behind, joined with those at the same place.
+  static size_t next_group(Warp& warp) {
+    size_t next = 0;
+    for (size_t i = 1; i < warp.groups.size(); ++i) {
+      if (warp.groups[i].at < warp.groups[next].at) next = i;
+    }
+    for (size_t i = warp.groups.size(); i-- > 0;) {
+      if (i == next || warp.groups[i].at != warp.groups[next].at) continue;
+      warp.groups[next].lanes |= warp.groups[i].lanes;
+      warp.groups.erase(warp.groups.begin() + static_cast<std::ptrdiff_t>(i));
+      if (i < next) --next;
+    }
+    return next;
+  }
+
+  void step(Warp& warp, size_t number, const PtxInstruction& instruction) {
+    Group& group = warp.groups[number];
+    uint32_t lanes = group.lanes;
+    if (instruction.predicate >= 0) {
+      uint32_t holds = 0;
+      const Row& predicate = warp.registers[size_t(instruction.predicate)];
+      for (int lane = 0; lane < kLanes; ++lane) holds |= uint32_t{predicate[size_t(lane)] != 0} << lane;
+      lanes &= instruction.negated ? ~holds : holds;
+    }
+    ++group.at;
+    switch (instruction.kind) {
+      case PtxKind::Branch:
+        return branch(warp, number, lanes, instruction.target);
+      case PtxKind::Exit:
+        warp.alive &= ~lanes;
+        group.lanes &= ~lanes;
+        if (group.lanes == 0) warp.groups.erase(warp.groups.begin() + static_cast<std::ptrdiff_t>(number));
+        return;
+      case PtxKind::Barrier:
+        if (lanes != kAllLanes) {
+          throw GpuFault("the barrier is reached by " + std::to_string(std::popcount(lanes)) +
+                         " of 32 lanes");
+        }
+        warp.waits = true;
+        return;
+      case PtxKind::Shuffle:
+        return shuffle(warp, lanes, instruction);
+      case PtxKind::Compute:
+        return compute(warp, lanes, instruction);
+      case PtxKind::LoadParameter:
+        return load_parameter(warp, lanes, instruction);
+      case PtxKind::Load:
+      case PtxKind::Store:
+        return access(warp, lanes, instruction);
+    }
+  }
+
+  static void branch(Warp& warp, size_t number, uint32_t lanes, size_t target) {
+    Group& group = warp.groups[number];
+    group.lanes &= ~lanes;
+    const bool all_go = group.lanes == 0;
+    if (all_go) {
+      group = {target, lanes};
+    } else if (lanes != 0) {
+      warp.groups.push_back({target, lanes});
+    }
+  }
+
+  static void compute(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    Row& result = warp.registers[size_t(instruction.results[0])];
+    for_each_lane(lanes, [&](int lane) {
+      std::array<uint64_t, 4> operands{};
+      for (size_t i = 0; i < instruction.operands.size(); ++i) {
+        operands[i] = warp.registers[size_t(instruction.operands[i])][size_t(lane)];
+      }
+      result[size_t(lane)] = instruction.operation.compute(operands.data());
+    });
+  }
+
+  void load_parameter(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    uint64_t value = 0;
+    std::memcpy(&value, parameters_.data() + instruction.offset,
+                static_cast<size_t>(instruction.element_bytes));
+    for_each_lane(lanes,
+                  [&](int lane) { warp.registers[size_t(instruction.results[0])][size_t(lane)] = value; });
+  }
+
+  static void shuffle(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    if (lanes == 0) return;
+    const Row from = warp.registers[size_t(instruction.operands[0])];
+    const Row& distance = warp.registers[size_t(instruction.operands[1])];
+    const Row& width = warp.registers[size_t(instruction.operands[2])];
+    const Row& members = warp.registers[size_t(instruction.operands[3])];
+    for_each_lane(lanes, [&](int lane) {
+      if (static_cast<uint32_t>(members[size_t(lane)]) != lanes) {
+        throw GpuFault("a shuffle of lanes that are not all there");
+      }
+      if (width[size_t(lane)] != kLanes - 1) throw GpuFault("a shuffle of other than whole warps");
+      const auto source = static_cast<size_t>(lane) ^ (distance[size_t(lane)] & 31);
+      if ((lanes >> source & 1) == 0) throw GpuFault("a shuffle from a lane that is not there");
+      warp.registers[size_t(instruction.results[0])][size_t(lane)] = static_cast<uint32_t>(from[source]);
+      if (instruction.results.size() > 1) warp.registers[size_t(instruction.results[1])][size_t(lane)] = 1;
+    });
+  }
+
+  void access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    const bool is_store = instruction.kind == PtxKind::Store;
+    const std::vector<int>& elements = is_store ? instruction.operands : instruction.results;
+    const size_t count = is_store ? elements.size() - 1 : elements.size();
+    const auto element = static_cast<size_t>(instruction.element_bytes);
+    const Row& addresses = warp.registers[size_t(instruction.operands.back())];
+    std::set<uint64_t> sectors;
+    for_each_lane(lanes, [&](int lane) {
+      const uint64_t address = addresses[size_t(lane)] + static_cast<uint64_t>(instruction.offset);
+      const int thread = warp.number * kLanes + lane;
+      GpuAccess wanted{thread, address, static_cast<int>(count * element), is_store,
+                       instruction.is_read_only};
+      unsigned char* bytes = nullptr;
+      if (instruction.space == PtxSpace::Shared) {
+        wanted.address = static_cast<uint32_t>(address);
+        bytes = shared_.access(wanted);
+      } else {
+        wanted.thread += block_ * grid_.threads;
+        bytes = memory_.access(wanted);
+        for (uint64_t at = address; at < address + count * element; ++at)
+          sectors.insert(at / kGpuSectorBytes);
+      }
+      for (size_t i = 0; i < count; ++i) {
+        uint64_t& value = warp.registers[size_t(elements[i])][size_t(lane)];
+        if (is_store) {
+          std::memcpy(bytes + i * element, &value, element);
+        } else {
+          value = 0;
+          std::memcpy(&value, bytes + i * element, element);
+          const int unused = 64 - 8 * static_cast<int>(element);
+          if (instruction.extends_sign)
+            value = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused);
+        }
+      }
+    });
+    memory_.count_sectors(sectors);
+  }
+
+  void check_outputs() const {
+    for (size_t b = 0; b < memory_.buffers().size(); ++b) {
+      const GpuBuffer& buffer = memory_.buffers()[b];
+      if (!buffer.is_output) continue;
+      const auto missing = std::find(buffer.writer.begin(), buffer.writer.end(), -1);
+      if (missing == buffer.writer.end()) continue;
+      throw GpuFault("nobody writes byte " + std::to_string(missing - buffer.writer.begin()) + " of buffer " +
+                     std::to_string(b));
+    }
+  }
+
+  const PtxProgram& program_;
+  GpuGrid grid_;
+  GlobalMemory memory_;
+  SharedMemory shared_;
+  std::vector<unsigned char> parameters_;
+  int64_t block_ = 0;
+  GpuRun run_;
+};
+
+}  // namespace
+
+GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
+               const std::vector<int64_t>& sizes) {
+  return Runner(program, grid, std::move(buffers), sizes).run();
+}
+
+}  // namespace tilefuse

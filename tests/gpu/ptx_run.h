@@ -1,0 +1,33 @@
+// Runs a kernel as a GPU would, thread by thread, on a machine without one.
+//
+//   GpuRun run = run_ptx(parse_ptx(ptx), {.blocks = 4, .threads = 256}, buffers, sizes);
+//   run.buffers[1].bytes, run.buffers[1].sectors
+//
+// Blocks run one after another, warps of a block in turns from barrier to barrier, the lanes of a warp
+// together: where they part, those that are furthest behind go first, and lanes that meet join. GpuFault,
+// with the line of the PTX: an access that gpu_memory.h refuses; a barrier that not all threads of the block
+// reach; a shuffle with lanes that are not there; an element of an output that nobody wrote.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tests/gpu/gpu_memory.h"
+#include "tests/gpu/ptx_program.h"
+
+namespace tilefuse {
+
+struct GpuGrid {
+  int64_t blocks = 1;
+  int threads = 32;  // of a block, whole warps
+};
+
+struct GpuRun {
+  std::vector<GpuBuffer> buffers;
+  int64_t instructions = 0;  // of warps
+};
+
+// Parameters of the kernel: the addresses of the buffers, then the sizes.
+GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
+               const std::vector<int64_t>& sizes);
+
+}  // namespace tilefuse

@@ -1,0 +1,207 @@
+// The model of a GPU finds what is wrong with a kernel: bugs planted in PTX, each of which must be reported.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "tests/gpu/ptx_run.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+// Of one input and one output, %rd1 and %rd2, with the thread's number in %r1 and its bytes (4 each) in %rd3;
+// shared memory of 512 bytes.
+std::string kernel(const std::string& body) {
+  return R"(
+.version 9.0
+.target sm_80
+.address_size 64
+.visible .entry k(
+  .param .u64 k_param_0,
+  .param .u64 k_param_1
+)
+{
+  .reg .b32 %r<16>;
+  .shared .align 4 .b8 parts[512];
+  ld.param.u64 %rd1, [k_param_0];
+  ld.param.u64 %rd2, [k_param_1];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  cvt.u64.u32 %rd3, %r2;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  setp.lt.u32 %p1, %r1, 32;
+  setp.lt.u32 %p2, %r1, 16;
+  mov.u32 %r9, parts;
+  add.s32 %r3, %r9, %r2;
+  ld.global.u32 %r4, [%rd4];
+)" + body +
+         R"(
+  st.global.u32 [%rd5], %r4;
+  ret;
+}
+)";
+}
+
+GpuRun run(const std::string& body) {
+  std::vector<GpuBuffer> buffers(2);
+  buffers[0].bytes.resize(256);
+  for (size_t i = 0; i < 256; ++i) buffers[0].bytes[i] = static_cast<unsigned char>(i);
+  buffers[1].bytes.resize(256);
+  buffers[1].is_output = true;
+  return run_ptx(parse_ptx(kernel(body)), {.blocks = 1, .threads = 64}, std::move(buffers), {});
+}
+
+std::string fault_of(const std::string& body) {
+  try {
+    run(body);
+  } catch (const GpuFault& fault) {
+    return fault.what();
+  } catch (const PtxError& error) {
+    return error.what();
+  }
+  return "no fault";
+}
+
+TEST(PtxModel, runs_a_kernel_without_faults) {
+  const GpuRun result = run("");
+  EXPECT_EQ(result.buffers[1].bytes, result.buffers[0].bytes);
+  EXPECT_EQ(result.buffers[0].sectors, 256 / 32);
+  EXPECT_EQ(result.buffers[1].sectors, 256 / 32);
+}
+
+TEST(PtxModel, passes_values_through_shared_memory_between_barriers) {
+  EXPECT_EQ(
+      fault_of("st.shared.u32 [%r3], %r4;\nbar.sync 0;\nxor.b32 %r5, %r3, 128;\nld.shared.u32 %r4, [%r5];"),
+      "no fault");
+}
+
+TEST(PtxModel, packs_and_unpacks_registers) {
+  const GpuRun result = run("mov.b32 {%rs1, %rs2}, %r4;\nmov.b32 %r4, {%rs2, %rs1};");
+  EXPECT_EQ(result.buffers[1].bytes[0], 2);
+  EXPECT_EQ(result.buffers[1].bytes[2], 0);
+}
+
+TEST(PtxModel, joins_lanes_that_parted) {
+  EXPECT_EQ(fault_of("@%p2 bra LOW;\nadd.s32 %r4, %r4, 1;\nbra.uni DONE;\nLOW:\nadd.s32 %r4, %r4, "
+                     "2;\nDONE:\nbar.sync 0;"),
+            "no fault");
+}
+
+struct Planted {
+  const char* name;
+  const char* body;
+  const char* report;
+};
+void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
+class PlantedBug : public testing::TestWithParam<Planted> {};
+
+TEST_P(PlantedBug, is_found) { EXPECT_THAT(fault_of(GetParam().body), HasSubstr(GetParam().report)); }
+
+const Planted kPlanted[] = {
+    {"load_behind_a_buffer", "ld.global.u32 %r5, [%rd4+4];", "outside buffer 0"},
+    {"load_before_a_buffer", "sub.s64 %rd6, %rd4, 4;\nld.global.u32 %r5, [%rd6];", "is in no buffer"},
+    {"store_behind_a_buffer", "st.global.u32 [%rd5+252], %r4;", "outside buffer 1"},
+    {"access_that_is_not_aligned", "ld.global.u32 %r5, [%rd1+2];", "not aligned"},
+    {"vector_that_is_not_aligned", "ld.global.v2.u32 {%r5, %r6}, [%rd1+4];", "not aligned"},
+    {"store_to_an_input", "st.global.u32 [%rd4], %r4;", "writes to an input"},
+    {"two_threads_write_one_element", "st.global.u32 [%rd2], %r4;", "writes what was written already"},
+    {"output_read_before_it_is_written", "ld.global.u32 %r5, [%rd5];", "reads what nobody wrote"},
+    {"output_taken_for_read_only", "ld.global.nc.u32 %r5, [%rd5];", "takes an output for read-only"},
+    {"element_that_nobody_writes", "@%p1 ret;", "nobody writes byte 0"},
+    {"shared_memory_that_nobody_wrote", "ld.shared.u32 %r5, [%r3];", "that nobody wrote"},
+    {"access_outside_shared_memory", "st.shared.u32 [%r3+500], %r4;", "outside the shared memory"},
+    {"read_without_a_barrier", "st.shared.u32 [%r3], %r4;\nxor.b32 %r5, %r3, 4;\nld.shared.u32 %r4, [%r5];",
+     "race: a thread reads"},
+    {"write_without_a_barrier_after_a_read",
+     "st.shared.u32 [%r3], %r4;\nbar.sync 0;\nxor.b32 %r5, %r3, 4;\nld.shared.u32 %r6, [%r5];\nst.shared.u32 "
+     "[%r3], "
+     "%r6;",
+     "race: a thread writes what another one reads"},
+    {"two_threads_write_one_place", "st.shared.u32 [%r9], %r4;", "race: two threads write"},
+    {"barrier_that_half_a_warp_reaches", "@%p2 bra SKIP;\nbar.sync 0;\nSKIP:\n", "reached by 16 of 32 lanes"},
+    {"barrier_that_one_warp_reaches", "@%p1 bra SKIP;\nbar.sync 0;\nSKIP:\n", "reached by 1 of 2 warps"},
+    {"barrier_that_lanes_have_left", "@%p2 ret;\nbar.sync 0;", "reached by 16 of 32 lanes"},
+    {"shuffle_of_half_a_warp", "@%p2 shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;", "not all there"},
+    {"loop_without_an_end", "AGAIN:\nbra AGAIN;", "does not end"},
+    {"shuffle_of_half_warps", "shfl.sync.bfly.b32 %r5, %r4, 1, 4127, -1;", "other than whole warps"},
+    {"unknown_instruction", "bfind.u32 %r5, %r4;", "an unknown instruction: bfind.u32"},
+    {"unknown_modifier", "add.sat.s32 %r5, %r4, %r4;", "an unknown instruction: add.sat.s32"},
+    {"unknown_access", "ld.volatile.global.u32 %r5, [%rd4];", "an access that is not understood"},
+    {"unknown_register", "mov.u32 %r5, %laneid.x;", "an unknown register"},
+};
+INSTANTIATE_TEST_SUITE_P(Ptx, PlantedBug, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// ---------------------------------------------------------------- instructions, one by one
+uint64_t bits(float value) { return std::bit_cast<uint32_t>(value); }
+
+struct Semantics {
+  const char* opcode;
+  std::vector<uint64_t> operands;
+  uint64_t result;
+};
+
+TEST(PtxOperations, compute_what_the_manual_says) {
+  const uint64_t minus_one = 0xffffffff, nan = bits(NAN);
+  const std::vector<Semantics> table = {
+      {"add.s32", {0x7fffffff, 1}, 0x80000000},
+      {"sub.s64", {1, 2}, ~uint64_t{0}},
+      {"mul.lo.s32", {minus_one, 3}, 0xfffffffd},
+      {"mul.hi.u32", {minus_one, 2}, 1},
+      {"mul.wide.s32", {minus_one, 2}, ~uint64_t{1}},
+      {"mul.wide.u32", {minus_one, 2}, 0x1fffffffe},
+      {"mad.lo.s32", {3, 4, 5}, 17},
+      {"div.s32", {uint32_t(-7), 2}, uint32_t(-3)},
+      {"rem.s32", {uint32_t(-7), 2}, minus_one},
+      {"shr.s32", {minus_one, 40}, minus_one},
+      {"shr.u32", {minus_one, 32}, 0},
+      {"shl.b32", {1, 31}, 0x80000000},
+      {"min.s32", {minus_one, 1}, minus_one},
+      {"max.u32", {minus_one, 1}, minus_one},
+      {"setp.lt.s32", {minus_one, 0}, 1},
+      {"setp.lt.u32", {minus_one, 0}, 0},
+      {"setp.ltu.f32", {nan, 0}, 1},
+      {"setp.lt.f32", {nan, 0}, 0},
+      {"setp.neu.f32", {nan, nan}, 1},
+      {"setp.nan.f32", {nan, 0}, 1},
+      {"selp.b32", {7, 8, 0}, 8},
+      {"bfi.b32", {0xff, 0x10001, 8, 4}, 0x10f01},
+      {"bfi.b64", {3, 5, 32, 32}, 0x300000005},
+      {"max.f32", {nan, bits(1)}, bits(1)},
+      {"min.NaN.f32", {bits(2), bits(1)}, bits(1)},
+      {"copysign.f32", {bits(-1), bits(3)}, bits(-3)},
+      {"fma.rn.f32", {bits(2), bits(3), bits(4)}, bits(10)},
+      {"fma.rm.f32", {bits(1), bits(1), bits(-0x1p-30F)}, bits(0x1.fffffep-1F)},
+      {"fma.rn.f32", {bits(1), bits(1), bits(-0x1p-30F)}, bits(1)},
+      {"add.ftz.f32", {bits(0x1p-130F), 0}, 0},
+      {"ex2.approx.ftz.f32", {bits(3)}, bits(8)},
+      {"rsqrt.approx.f32", {bits(4)}, bits(0.5F)},
+      {"cvt.sat.f32.f32", {bits(2)}, bits(1)},
+      {"cvt.rzi.s32.f32", {bits(-2.7F)}, uint32_t(-2)},
+      {"cvt.rni.f32.f32", {bits(2.5F)}, bits(2)},
+      {"cvt.rmi.f32.f32", {bits(-2.5F)}, bits(-3)},
+      {"cvt.s64.s32", {minus_one}, ~uint64_t{0}},
+      {"cvt.u64.u32", {minus_one}, minus_one},
+      {"cvt.s32.s8", {0x80}, 0xffffff80},
+      {"cvt.rn.f32.s32", {minus_one}, bits(-1)},
+      {"cvt.rn.bf16.f32", {0x3f808000}, 0x3f80},
+      {"cvt.rn.bf16.f32", {0x3f818000}, 0x3f82},
+      {"cvt.rn.f16.f32", {bits(1.0009765625F)}, 0x3c01},
+      {"cvt.rn.f16.f32", {bits(65520)}, 0x7c00},
+      {"cvt.rn.f16.f32", {bits(0x1p-24F)}, 1},
+      {"cvt.f32.f16", {0x3c01}, bits(1.0009765625F)},
+  };
+  for (const Semantics& row : table) {
+    const auto operation = find_operation(row.opcode);
+    ASSERT_TRUE(operation) << row.opcode;
+    ASSERT_EQ(operation->operands, int(row.operands.size())) << row.opcode;
+    EXPECT_EQ(operation->compute(row.operands.data()), row.result) << row.opcode;
+  }
+}
+
+}  // namespace
+}  // namespace tilefuse
