@@ -102,6 +102,7 @@ Computed GpuLowering::splat(TileValueId id, const Computed& scalar) {
 Computed GpuLowering::compute_where(TileValueId id) {
   const std::vector<TileValueId>& operands = graph_[id].operands;
   std::vector<Computed> parts;
+  parts.reserve(operands.size());
   for (const TileValueId operand : operands) parts.push_back(value(operand));
   const bool is_vector =
       std::any_of(parts.begin(), parts.end(), [](const Computed& c) { return c.is_vector; });

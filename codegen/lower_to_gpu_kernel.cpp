@@ -63,7 +63,7 @@ Expr GpuLowering::blocks() const {
 
 // The number of the block's rows among all such; and, of a map, where along the inner axis it starts.
 Code GpuLowering::block_of_rows() {
-  const Code block = call("block_number", {}, {index_type_.dtype});
+  Code block = call("block_number", {}, {index_type_.dtype});
   first_column_ = integer(0);
   if (steps_cover_row()) return block;
   const AxisId inner = region_.inner;

@@ -137,10 +137,10 @@ Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& a
 std::vector<GpuResources> parse_resources(const std::string& log) {
   std::vector<GpuResources> resources;
   std::istringstream lines(log);
-  static const std::regex kEntry("Compiling entry function '([^']+)'");
+  static const std::regex entry("Compiling entry function '([^']+)'");
   for (std::string line; std::getline(lines, line);) {
     std::smatch found;
-    if (std::regex_search(line, found, kEntry)) resources.emplace_back().kernel = found[1];
+    if (std::regex_search(line, found, entry)) resources.emplace_back().kernel = found[1];
     if (resources.empty()) continue;
     GpuResources& last = resources.back();
     if (line.find("spill stores") != std::string::npos) {

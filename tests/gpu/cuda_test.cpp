@@ -167,8 +167,8 @@ std::vector<Case> cases() {
       {"shifted", kShifted, {{}}, "", 1.3},  // a row begins in the middle of a sector
       {"integers", kIntegers, few},
       {"bf16_norm", norm("bf16", "s0", 768), few},
-      {"ragged_norm", norm("f32", "s0", 300), few, "", 1.4},
-      {"odd_norm", norm("bf16", "s0", 129), few, "", 2.2},
+      {"ragged_norm", norm("f32", "s0", 300), few},
+      {"odd_norm", norm("bf16", "s0", 129), few, "", 1.6},
       {"short_rows", norm("f32", "s0", 16), few},
       {"long_row", norm("f32", "2", 8192)},
       {"row_of_several_warps", norm("f32", "s0", 4096), few, "threads=256"},
@@ -176,7 +176,7 @@ std::vector<Case> cases() {
       {"logsumexp", logsumexp("1000"), few},
       {"run_time_columns", logsumexp("s1"), {{{"s0", 3}, {"s1", 40}}, {{"s0", 5}, {"s1", 333}}}, "", 2.5},
       {"rows_of_one_element", logsumexp("s1"), {{{"s0", 3}, {"s1", 1}}}, "", 16},  // of a sector each
-      {"one_row_several_passes", norm("f32", "s0", 512), few, "walk=multi_pass", 2.05},
+      {"one_row_several_passes", norm("f32", "s0", 512), few, "walk=multi_pass", 1.5},
   };
 }
 
