@@ -6,26 +6,17 @@ plan for x86-zen4, wherever they run, unless TILEFUSE_TARGET says otherwise.
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 
 import pytest
 import torch
 import torch._functorch.config
-
+from processors import runs_here
 
 PLANNED_FOR = "x86-zen4"
 
-
-def _runs_here(target: str) -> bool:
-    profile = pathlib.Path(__file__).resolve().parents[2] / "configs" / "targets" / f"{target}.json"
-    cpuinfo = pathlib.Path("/proc/cpuinfo")
-    flags = cpuinfo.read_text().replace("_", "").split() if cpuinfo.exists() else []
-    return set(json.loads(profile.read_text())["instructions"]) <= set(flags)
-
-
-if _runs_here(PLANNED_FOR):
+if runs_here(PLANNED_FOR):
     os.environ.setdefault("TILEFUSE_TARGET", PLANNED_FOR)
 
 

@@ -1,17 +1,16 @@
 """The library's rates, from times that are made up: what `tilefuse calibrate` fits, and what it says of it."""
 
 import json
-import pathlib
 import re
 
 import pytest
 import torch
 
+from processors import PROFILES
 from tilefuse import explain, library_rates
 from tilefuse.errors import UserError
 from tilefuse.library_rates import Sample
 
-PROFILES = pathlib.Path(__file__).parents[2] / "configs" / "targets"
 L2_BYTES = 2 << 20
 
 
@@ -38,8 +37,10 @@ def test_rates_are_found_again_in_the_times_they_make():
 
 def test_rates_are_those_that_a_profile_has_with_unit_and_source():
     rates = library_rates.measure(L2_BYTES, timer=made_up)
-    for profile in PROFILES.glob("*.json"):
-        assert {key for key in json.loads(profile.read_text())["rates"] if key.startswith("library.")} <= rates.keys()
+    profiles = [json.loads(file.read_text()) for file in PROFILES.glob("*.json")]
+    for profile in profiles:
+        measured = profile["rates"] if profile["kind"] == "cpu" else {}
+        assert {key for key in measured if key.startswith("library.")} <= rates.keys()
     for rate in rates.values():
         assert rate["value"] > 0
         assert rate["unit"]
