@@ -167,8 +167,9 @@ double Calibration::load_cycles() {
   std::string values, last = "%0";
   for (int load = 1; load < kLoads; ++load) {
     const std::string name = std::to_string(load);
-    values += "  %x" + name + " = load %x[n + s0*" + name + "] : f32[n]\n";
-    values += "  %" + name + " = max(" + last + ", %x" + name + ") : f32[n]\n";
+    values.append("  %x").append(name).append(" = load %x[n + s0*").append(name).append("] : f32[n]\n");
+    values.append("  %").append(name).append(" = max(").append(last).append(", %x");
+    values.append(name).append(") : f32[n]\n");
     last = "%" + name;
   }
   const std::string tiles =
