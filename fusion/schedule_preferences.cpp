@@ -439,10 +439,11 @@ void add_preferences(const TileGraph& graph, const Target& target, const RegionF
       {Concern::Lanes, &PreferenceWriter::prefer_lanes}, {Concern::Unroll, &PreferenceWriter::prefer_unroll},
       {Concern::Walk, &PreferenceWriter::prefer_walk},   {Concern::Rows, &PreferenceWriter::prefer_rows},
       {Concern::Split, &PreferenceWriter::prefer_split}, {Concern::Grid, &PreferenceWriter::prefer_grid},
-      {Concern::Stage, &PreferenceWriter::prefer_stage}, {Concern::Stores, &PreferenceWriter::prefer_stores}};
+      {Concern::Stage, &PreferenceWriter::prefer_stage}};
   for (const auto& [concern, rules] : all) {
-    if (concern != except || concern == Concern::Stores) (writer.*rules)();
+    if (concern != except) (writer.*rules)();
   }
+  writer.prefer_stores();
   std::vector<bool> pinned(system.constraints.variables.size(), false);
   for (const Constraint& constraint : system.constraints.constraints) {
     if (constraint.kind != ConstraintKind::Pin) continue;

@@ -14,6 +14,7 @@ constexpr double kCodeShare = 0.002;
 constexpr double kStreamShare = 0.03;
 constexpr double kHopeless = 2;  // times the price of the choice: nothing to time while there is better
 constexpr int kMostUnrolled = 4;
+constexpr double kManyTasks = 6;  // times as many
 
 auto but_for_the_grid(const Schedule& s) {
   return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.walk, s.keep, s.split, s.streamed,
@@ -23,8 +24,6 @@ auto but_for_the_grid(const Schedule& s) {
 bool same_decisions(const Schedule& a, const Schedule& b) {
   return but_for_the_grid(a) == but_for_the_grid(b) && a.grid == b.grid;
 }
-
-constexpr double kManyTasks = 6;  // times as many
 
 bool has_larger_tasks(const Schedule& a, const Schedule& b) {
   if (but_for_the_grid(a) != but_for_the_grid(b)) return false;
