@@ -137,10 +137,14 @@ std::string map_graph(const std::string& values, const std::string& result) {
 
 const char* const kRest = "rows 1\nsplit 1\nstage none\n";
 
+// Of a map, as one task.
+std::string in_one_task(const std::string& lanes) {
+  return lanes + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n";
+}
+
 double Calibration::map_cycles(const std::string& function) {
   const std::string tiles = map_graph("  %1 = " + function + "(%0) : f32[n]\n", "%1");
-  const double us = fastest_us(tiles, lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n",
-                               1, {{"s0", kInL1}});
+  const double us = fastest_us(tiles, in_one_task(lanes("n")), 1, {{"s0", kInL1}});
   return us * 1e3 * clock_ghz_ / vectors(kInL1);
 }
 
@@ -155,9 +159,7 @@ double Calibration::fma_cycles() {
     values.append("  ").append(sum).append(" = add(").append(product).append(", %0) : f32[n]\n");
     last = sum;
   }
-  const double us =
-      fastest_us(map_graph(values, last),
-                 lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n", 1, {{"s0", kInL1}});
+  const double us = fastest_us(map_graph(values, last), in_one_task(lanes("n")), 1, {{"s0", kInL1}});
   return us * 1e3 * clock_ghz_ / vectors(kInL1) / kPairs;
 }
 
@@ -178,8 +180,8 @@ double Calibration::load_cycles() {
       "%y: f32[s0] out\n  %0 = load %x[n] : f32[n]\n" +
       values + "  store " + last + " -> %y[n]\n}\n";
   constexpr int64_t kElements = kInL1 / kLoads;
-  const std::string schedule = lanes("n") + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n";
-  return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / vectors(kInL1);
+  return fastest_us(tiles, in_one_task(lanes("n")), 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ /
+         vectors(kInL1);
 }
 
 // Few elements, so that lines they lie alone in stay in L1.
@@ -190,8 +192,7 @@ double Calibration::element_cycles(const std::string& load, const std::string& s
       "in, "
       "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = load %ids[n] : i64[n]\n  %0 = load %x[" +
       load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
-  const std::string schedule =
-      "lanes n = " + std::to_string(lanes) + "\ngrid n = all\nwalk none\n" + kRest + "stores cached\n";
+  const std::string schedule = in_one_task("lanes n = " + std::to_string(lanes));
   return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / kElements;
 }
 
@@ -285,14 +286,14 @@ void Calibration::measure_functions() {
   }
   put("clk_per_vector.fma", std::max(0.25, fma_cycles()), "cycles per vector of f32");
   const std::string unit = "cycles per element of a vector, one by one";
-  const int full = int(base_.vector_bytes / 4);
-  const auto beyond_copy = [&](const std::string& load, const std::string& store, int lanes) {
-    return std::max(0.1, element_cycles(load, store, lanes) - element_cycles("n]", "n", lanes));
-  };
-  put("clk_per_element.strided_load", beyond_copy("n*17]", "n", full), unit);
-  put("clk_per_element.strided_load_half", beyond_copy("n*17]", "n", full / 2), unit + ", half of one");
-  put("clk_per_element.strided_store", beyond_copy("n]", "n*17", full), unit);
-  put("clk_per_element.gather", beyond_copy("0] + wrap(%i, extent 64, stride 1)", "n", full),
+  const int full = base_.vector_bytes / 4, half = full / 2;
+  const double copied = element_cycles("n]", "n", full), copied_in_halves = element_cycles("n]", "n", half);
+  put("clk_per_element.strided_load", std::max(0.1, element_cycles("n*17]", "n", full) - copied), unit);
+  put("clk_per_element.strided_load_half",
+      std::max(0.1, element_cycles("n*17]", "n", half) - copied_in_halves), unit + ", half of one");
+  put("clk_per_element.strided_store", std::max(0.1, element_cycles("n]", "n*17", full) - copied), unit);
+  put("clk_per_element.gather",
+      std::max(0.1, element_cycles("0] + wrap(%i, extent 64, stride 1)", "n", full) - copied),
       "cycles per element loaded by its index");
   put("chain.add_f32", 1 / sum_cycles(1), "dependent vectors per cycle");
   put("rate.load", std::max(1 / sum_cycles(4), 1 / load_cycles()), "vectors per cycle");
@@ -301,9 +302,9 @@ void Calibration::measure_functions() {
 void Calibration::measure_memory(int threads) {
   const std::string on = "." + std::to_string(threads), unit = "GB/s, all threads";
   const int64_t l2 = base_.l2_bytes / 2 * threads, l3 = std::max(base_.l3_bytes / 3, l2);
-  put("bandwidth.L2.read" + on, read_gbs(l2, threads), unit);
-  // Of what a copy takes beyond its reading: half of the bytes are written.
-  const double copied = 2 / copy_gbs(l2, false, threads), read = 1 / read_gbs(l2, threads);
+  // Written: what a copy takes beyond its reading, which is half of its bytes.
+  const double read = 1 / read_gbs(l2, threads), copied = 2 / copy_gbs(l2, false, threads);
+  put("bandwidth.L2.read" + on, 1 / read, unit);
   put("bandwidth.L2.write" + on, 1 / std::max(copied - read, read / 2), unit);
   put("bandwidth.L3.read" + on, read_gbs(l3, threads), unit);
   put("bandwidth.DRAM.read" + on, read_gbs(kMemoryBytes, threads), unit);
