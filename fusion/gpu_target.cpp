@@ -1,11 +1,7 @@
 #include "fusion/gpu_target.h"
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "core/nearest_name.h"
 #include "core/result.h"
 #include "fusion/profile_reader.h"
 #include "fusion/target_profiles.h"
@@ -63,28 +59,9 @@ GpuTarget parse_gpu_target(std::string_view json, const std::string& origin) {
 }
 
 GpuTarget load_gpu_target(const std::string& name_or_path) {
-  std::vector<std::string_view> known;
-  for (const EmbeddedProfile& profile : embedded_gpu_profiles()) {
-    if (profile.name == name_or_path) return parse_gpu_target(profile.json, name_or_path);
-    known.emplace_back(profile.name);
-  }
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
-    std::string text = "GPU target " + name_or_path + ": neither a file nor one of ";
-    for (size_t i = 0; i < known.size(); ++i) text.append(i == 0 ? "" : ", ").append(known[i]);
-    if (const auto nearest = nearest_name(name_or_path, known)) text += "; did you mean " + *nearest + "?";
-    throw UserError(text);
-  }
-  std::ifstream file(name_or_path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return parse_gpu_target(text.str(), name_or_path);
+  return parse_gpu_target(profile_text("GPU target", embedded_gpu_profiles(), name_or_path), name_or_path);
 }
 
-std::vector<std::string> gpu_target_names() {
-  std::vector<std::string> names;
-  for (const EmbeddedProfile& profile : embedded_gpu_profiles()) names.emplace_back(profile.name);
-  return names;
-}
+std::vector<std::string> gpu_target_names() { return names_of(embedded_gpu_profiles()); }
 
 }  // namespace tilefuse

@@ -1,7 +1,11 @@
 #include "fusion/profile_reader.h"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
+#include "core/nearest_name.h"
 #include "core/result.h"
 
 namespace tilefuse {
@@ -39,6 +43,33 @@ int64_t ProfileReader::integer(const std::string& name, int64_t low, int64_t hig
                    field(name)["value"].dump());
   }
   return static_cast<int64_t>(value);
+}
+
+std::string profile_text(const std::string& what, const std::vector<EmbeddedProfile>& embedded,
+                         const std::string& name_or_path) {
+  std::vector<std::string_view> known;
+  for (const EmbeddedProfile& profile : embedded) {
+    if (profile.name == name_or_path) return std::string(profile.json);
+    known.emplace_back(profile.name);
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
+    std::string text = what + " " + name_or_path + ": neither a file nor one of ";
+    for (size_t i = 0; i < known.size(); ++i) text.append(i == 0 ? "" : ", ").append(known[i]);
+    if (const auto nearest = nearest_name(name_or_path, known)) text += "; did you mean " + *nearest + "?";
+    throw UserError(text);
+  }
+  std::ifstream file(name_or_path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> names_of(const std::vector<EmbeddedProfile>& embedded) {
+  std::vector<std::string> names;
+  names.reserve(embedded.size());
+  for (const EmbeddedProfile& profile : embedded) names.emplace_back(profile.name);
+  return names;
 }
 
 }  // namespace tilefuse

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
+
+#include "fusion/target_profiles.h"
 
 namespace tilefuse {
 
@@ -21,5 +24,11 @@ struct ProfileReader {
   double quantity(const std::string& name) const { return quantity(name, field(name)); }
   int64_t integer(const std::string& name, int64_t low, int64_t high) const;
 };
+
+// The text of a profile: the embedded one of that name, or that file. A UserError that begins with `what`
+// ("target") names the embedded ones and the nearest.
+std::string profile_text(const std::string& what, const std::vector<EmbeddedProfile>& embedded,
+                         const std::string& name_or_path);
+std::vector<std::string> names_of(const std::vector<EmbeddedProfile>& embedded);
 
 }  // namespace tilefuse

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <tuple>
 
 #include "core/nearest_name.h"
@@ -99,31 +96,10 @@ Target parse_target(std::string_view json, const std::string& origin) {
 }
 
 Target load_target(const std::string& name_or_path) {
-  for (const EmbeddedProfile& profile : embedded_profiles()) {
-    if (profile.name == name_or_path) return parse_target(profile.json, name_or_path);
-  }
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(name_or_path, ignored)) {
-    std::string text = "target " + name_or_path + ": neither a file nor one of ";
-    std::vector<std::string_view> known;
-    for (const EmbeddedProfile& profile : embedded_profiles()) {
-      text.append(known.empty() ? "" : ", ").append(profile.name);
-      known.emplace_back(profile.name);
-    }
-    if (const auto nearest = nearest_name(name_or_path, known)) text += "; did you mean " + *nearest + "?";
-    throw UserError(text);
-  }
-  std::ifstream file(name_or_path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return parse_target(text.str(), name_or_path);
+  return parse_target(profile_text("target", embedded_profiles(), name_or_path), name_or_path);
 }
 
-std::vector<std::string> target_names() {
-  std::vector<std::string> names;
-  for (const EmbeddedProfile& profile : embedded_profiles()) names.emplace_back(profile.name);
-  return names;
-}
+std::vector<std::string> target_names() { return names_of(embedded_profiles()); }
 
 std::string host_target_name() {
   static const std::string name = target_name_for(host_processor());
