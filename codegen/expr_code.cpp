@@ -1,6 +1,7 @@
 #include "codegen/expr_code.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tilefuse {
 namespace {
@@ -49,6 +50,15 @@ Code expr_code(const Expr& e, const std::function<Code(const Expr::Atom&)>& atom
     is_first = false;
   }
   return sum;
+}
+
+Code none_negative(const std::vector<Expr>& expressions, const std::function<Code(const Expr&)>& code_of) {
+  std::optional<Code> all;
+  for (const Expr& e : expressions) {
+    const Code holds = operate(CodeOperator::GreaterEqual, {code_of(e), integer(0)});
+    all = all ? operate(CodeOperator::And, {*all, holds}) : holds;
+  }
+  return all ? *all : literal(true, DType::Bool);
 }
 
 }  // namespace tilefuse

@@ -12,4 +12,7 @@ namespace tilefuse {
 
 Code expr_code(const Expr& e, const std::function<Code(const Expr::Atom&)>& atom_code);
 
+// Whether none of them is negative: true where there are none.
+Code none_negative(const std::vector<Expr>& expressions, const std::function<Code(const Expr&)>& code_of);
+
 }  // namespace tilefuse

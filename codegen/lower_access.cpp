@@ -4,6 +4,7 @@
 // the rest stands at the access.
 #include <algorithm>
 
+#include "codegen/expr_code.h"
 #include "codegen/launch_lowering.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
@@ -42,12 +43,7 @@ std::optional<std::vector<Expr>> LaunchLowering::open_guards(const std::vector<E
 }
 
 Code LaunchLowering::condition(const std::vector<Expr>& guards) {
-  std::optional<Code> all;
-  for (const Expr& e : guards) {
-    const Code holds = operate(CodeOperator::GreaterEqual, {index_code(e), integer(0)});
-    all = all ? operate(CodeOperator::And, {*all, holds}) : holds;
-  }
-  return all ? *all : literal(true, DType::Bool);
+  return none_negative(guards, [this](const Expr& e) { return index_code(e); });
 }
 
 // Lanes, the first ones, that so many elements take.

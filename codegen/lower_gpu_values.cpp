@@ -144,12 +144,7 @@ std::vector<Expr> GpuLowering::open_guards(const std::vector<Expr>& guard) const
 }
 
 Code GpuLowering::condition(const std::vector<Expr>& guards) {
-  std::optional<Code> all;
-  for (const Expr& e : guards) {
-    const Code holds = operate(CodeOperator::GreaterEqual, {index_code(e), integer(0)});
-    all = all ? operate(CodeOperator::And, {*all, holds}) : holds;
-  }
-  return *all;
+  return none_negative(guards, [this](const Expr& e) { return index_code(e); });
 }
 
 Computed GpuLowering::predicate(TileValueId, const TilePredicate& predicate) {
