@@ -139,7 +139,8 @@ std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGr
   return clusters;
 }
 
-// What the regions compute, as a region of the given graph, with its Calls.
+// What the regions compute, as a region of the given graph, with its Calls. A Call reads more than what it is
+// made of may read: a summand that is multiplied by zero, for one.
 RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
                                        const std::vector<const Region*>& regions) const {
   std::set<NodeId> nodes;
@@ -149,17 +150,15 @@ RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
     for (ValueId output : region->outputs) {
       if (const auto& value = rewritten.counterpart[output.index]) outputs.insert(*value);
     }
-    for (ValueId input : region->inputs) {
-      if (const auto& value = rewritten.counterpart[input.index]) inputs.insert(*value);
-    }
   }
-  for (NodeId node : std::set<NodeId>(nodes)) {  // a Call's constants may have decided what it is made of
+  for (NodeId node : std::set<NodeId>(nodes)) {
     for (ValueId operand : graph_[node].operands) {
-      if (std::holds_alternative<Constant>(graph_.producer(operand).op))
-        nodes.insert(graph_[operand].producer);
+      const NodeId producer = graph_[operand].producer;
+      const bool is_constant = std::holds_alternative<Constant>(graph_[producer].op);  // it decided the form
+      if (is_constant) nodes.insert(producer);
+      if (!nodes.contains(producer)) inputs.insert(operand);
     }
   }
-  for (ValueId output : outputs) inputs.erase(output);
   return {regions.front()->name,
           {nodes.begin(), nodes.end()},
           {inputs.begin(), inputs.end()},

@@ -72,6 +72,12 @@ def test_what_is_added_is_not_read_where_beta_is_zero():
     check(lambda c, a, b: torch.addmm(c, a, b, beta=0), nothing, tensor(33, 70), tensor(70, 45))
 
 
+@pytest.mark.parametrize("k", [0, 40])
+def test_a_region_is_weighed_against_calls_that_are_given_more_than_it_reads(k):
+    nothing, a, b = torch.full((8, 64, 64), float("nan")), tensor(8, 64, k), tensor(8, k, 64)
+    check(lambda c, a, b: torch.softmax(torch.baddbmm(c, a, b, beta=0, alpha=0.2), -1), nothing, a, b, products="auto")
+
+
 def test_not_a_number_and_infinity_pass_through():
     a, b = tensor(9, 20), tensor(20, 17)
     a[2, 3], a[4, 5], b[7, 8] = float("nan"), float("inf"), float("-inf")
