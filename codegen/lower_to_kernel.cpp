@@ -170,7 +170,8 @@ Launch ProgramLowering::lower(const LoweringFacts& facts, LaunchPart part, const
   verify(kernel, "lower_to_kernel");
   kernel = name_values(inline_values(std::move(kernel)));
   verify(kernel, "name_values");
-  const double share = schedule_.cost_us / std::max(1.0, typical(lowering.tiles()));
+  const double alone_us = schedule_.alone_us > 0 ? schedule_.alone_us : schedule_.cost_us;
+  const double share = alone_us / std::max(1.0, typical(lowering.tiles()));
   Launch launch{.symbol = kernel.name,
                 .tiles = lowering.tiles(),
                 .scratch_bytes = lowering.scratch_bytes(),

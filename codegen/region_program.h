@@ -21,7 +21,7 @@ struct Launch {
   std::string symbol;
   Expr tiles;  // the grid is [0, tiles)
   Expr scratch_bytes;
-  double tile_us = 1;  // predicted time of one tile; the host makes tasks that are worth a thread
+  double tile_us = 1;  // predicted, of one tile on one thread; the host makes tasks worth a thread
 };
 
 struct Workspace {  // shared by the launches of one call

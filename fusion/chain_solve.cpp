@@ -30,6 +30,8 @@ class ChainCost {
 
   // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule.
   bool complete(Schedule& schedule, int threads);
+  // The same, on one thread or on all of them, whichever is faster.
+  bool price(Schedule& schedule, int threads);
 
  private:
   struct SolvedNest {
@@ -185,6 +187,16 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
   return true;
 }
 
+bool ChainCost::price(Schedule& schedule, int threads) {
+  if (!complete(schedule, 1)) return false;
+  Schedule shared = schedule;
+  if (threads > 1 && complete(shared, threads) && shared.cost_us < schedule.cost_us) {
+    shared.alone_us = schedule.cost_us;
+    schedule = std::move(shared);
+  }
+  return true;
+}
+
 Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const ChainAxes& axes,
                        const Domains& domains) {
   const auto number = [&](VariableId variable) {
@@ -220,7 +232,7 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
   for (const RankedAssignment& ranked : found.ranked) {
     if (ranked.cost == kImpossible) continue;
     Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
-    if (cost.complete(schedule, std::max(1, options.threads))) solution.ranked.push_back(std::move(schedule));
+    if (cost.price(schedule, options.threads)) solution.ranked.push_back(std::move(schedule));
   }
   if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));

@@ -197,20 +197,26 @@ bool CostModel::can_share(const Schedule& schedule) const {
   return threads_ > 1 && (task_count(facts_, schedule) > 1 || schedule.split > 1);
 }
 
-std::vector<CostTerm> CostModel::terms(const Schedule& schedule) {
+void CostModel::price(Schedule& schedule) {
   const Walked walk = walked(schedule);
   Parts parts = parts_on(walk, schedule, 1);
+  schedule.alone_us = 0;
   if (can_share(schedule)) {
     const Parts shared = parts_on(walk, schedule, threads_);
-    if (shared.total() < parts.total()) parts = shared;
+    if (shared.total() < parts.total()) {
+      schedule.alone_us = parts.total();
+      parts = shared;
+    }
   }
-  std::vector<CostTerm> terms = {{"compute", parts.compute}, {"cache", parts.cache}, {"DRAM", parts.dram}};
+  std::vector<CostTerm>& terms = schedule.cost;
+  terms = {{"compute", parts.compute}, {"cache", parts.cache}, {"DRAM", parts.dram}};
   terms.push_back({"overlap", parts.together - parts.compute - parts.cache - parts.dram});
   if (parts.packing > 0) terms.push_back({"packing", parts.packing});
   terms.push_back({"starts", parts.starts});
   if (parts.combine > 0) terms.push_back({"combine", parts.combine});
   terms.push_back({"launch", parts.launch});
-  return terms;
+  schedule.cost_us = 0;
+  for (const CostTerm& term : terms) schedule.cost_us += term.microseconds;
 }
 
 double CostModel::thread_free_us(const Schedule& schedule) {

@@ -26,8 +26,8 @@ class CostModel {
  public:
   CostModel(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);
 
-  // On one thread or on all of them, whichever is faster: so does the host.
-  std::vector<CostTerm> terms(const Schedule& schedule);
+  // Writes the schedule's cost: on one thread or on all of them, whichever is faster.
+  void price(Schedule& schedule);
 
   // For decisions that must not depend on the number of threads: the time on all threads, plus that on one:
   // most regions are too small to share.

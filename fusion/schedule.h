@@ -87,6 +87,7 @@ struct Schedule {
   std::vector<Schedule> nests;     // of a chain (chain.h): decisions of each nest; the others are of the task
   std::vector<CostTerm> cost;  // printable; they add up to cost_us (what overlaps stands as a negative term)
   double cost_us = 0;
+  double alone_us = 0;  // what one thread takes, where cost_us is the time of several; else 0
 };
 
 std::string_view walk_name(Walk walk);  // "multi_pass"

@@ -32,6 +32,7 @@ class ScheduleParser {
   void walk();
   void stage();
   void stores();
+  double microseconds();
   void cost();
   void nests();
 
@@ -155,12 +156,17 @@ void ScheduleParser::stores() {
   });
 }
 
+double ScheduleParser::microseconds() {
+  const TextCursor start = cursor_;
+  const double time = cursor_.number();
+  if (!std::isfinite(time) || time < 0) start.fail("expected a time");
+  cursor_.expect("us");
+  return time;
+}
+
 void ScheduleParser::cost() {
   cursor_.expect("cost");
-  const TextCursor start = cursor_;
-  schedule_.cost_us = cursor_.number();
-  if (!std::isfinite(schedule_.cost_us) || schedule_.cost_us < 0) start.fail("expected a time");
-  cursor_.expect("us");
+  schedule_.cost_us = microseconds();
   if (!cursor_.accept("=")) return;
   double sign = 1;
   while (true) {
@@ -213,6 +219,7 @@ Schedule ScheduleParser::parse() {
   stage();
   stores();
   if (cursor_.looking_at("cost")) cost();
+  if (cursor_.accept("alone")) schedule_.alone_us = microseconds();
   if (cursor_.looking_at("schedule")) nests();
   cursor_.expect("}");
   return std::move(schedule_);

@@ -137,6 +137,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("stage", stage_text(schedule, graph));
   line("stores", stores_text(schedule, graph));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
+  if (schedule.alone_us > 0) line("alone", cost_text(schedule.alone_us, {}));
   if (chain) text += nests_text(schedule, *chain);
   return text + "}\n";
 }

@@ -114,8 +114,7 @@ Schedule complete_schedule(const Request& request, const Domains& assignment, Co
     schedule.block = online_block(request.graph, request.facts.structure, request.facts.extent, schedule,
                                   request.target.l1_bytes);
   }
-  schedule.cost = model.terms(schedule);
-  for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
+  model.price(schedule);
   return schedule;
 }
 

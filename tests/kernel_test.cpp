@@ -11,6 +11,7 @@
 #include "codegen/emit.h"
 #include "core/result.h"
 #include "core/rounding.h"
+#include "fusion/solve.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
 #include "tests/kernel_fixture.h"
@@ -458,6 +459,20 @@ TEST_F(KernelTest, reads_other_elements_beside_pairs) {
 }
 
 // What the golden files show is what the compiler gets: no warning in any of it.
+// Rows that two threads sum in half the time are worth two threads, however little half the time is.
+TEST(LoweredKernel, says_what_a_tile_takes_on_one_thread) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph row_sum {\n  axes row: 512, col: 1024\n  buffers %x: f32[512, 1024] in, %y: f32[512] out\n"
+      "  %0 = load %x[row*1024 + col] : f32[row, col]\n  %s = reduce.sum(%0) over col : f32[row]\n"
+      "  store %s -> %y[row]\n}\n");
+  const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 2});
+  const Schedule& schedule = solution->ranked.front();
+  ASSERT_GT(schedule.alone_us, schedule.cost_us);
+  const KernelProgram program = lower_to_kernel(graph, schedule);
+  const Launch& launch = program.launches.launches.front();
+  EXPECT_NEAR(launch.tile_us * double(launch.tiles.constant().value()), schedule.alone_us, 1e-6);
+}
+
 TEST(EmittedSource, compiles_without_warnings) {
   namespace fs = std::filesystem;
   const fs::path root(TILEFUSE_SOURCE_DIR), work = fs::path(testing::TempDir()) / "tilefuse_emitted";

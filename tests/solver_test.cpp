@@ -50,6 +50,10 @@ TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
       drawn["resident"] += schedule.walk == Walk::Resident;
       drawn["staged"] += !schedule.staged.empty();
       drawn["streamed"] += !schedule.streamed.empty();
+      drawn["shared"] += schedule.alone_us > 0;
+      if (schedule.alone_us > 0) {
+        ASSERT_LT(schedule.cost_us, schedule.alone_us) << seed;
+      }
     }
   }
   for (const auto& [decision, times] : drawn) EXPECT_GT(times, 20) << decision;
