@@ -41,10 +41,12 @@ OperatorsApart operators_apart(const Graph& graph, const FusionGroups& groups, c
   for (const std::vector<GroupId>& parts : operators) {
     const RegionNodes alone = groups.region(parts);
     apart.bytes += bytes_moved(graph, alone, prices.hints());
-    const auto tiles = lower_to_tiles(graph, alone, {eager_numerics});
-    const Result<double> price = tiles ? prices.of(*tiles) : Result<double>(tiles.unsupported());
-    is_priced = is_priced && price;
-    if (price) apart.microseconds += *price;
+    const auto price = prices.unless_broken([&]() -> Result<double> {
+      const auto tiles = prices.tiles(graph, alone, {eager_numerics});
+      return tiles ? prices.of(*tiles) : Result<double>(tiles.unsupported());
+    });
+    is_priced = is_priced && price && *price;
+    if (is_priced) apart.microseconds += **price;
   }
   if (!is_priced) apart.microseconds = parts_us;
   return apart;

@@ -1,6 +1,7 @@
 #include "codegen/pipeline.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -24,11 +25,11 @@ namespace {
 // What the stages before the compiler made.
 struct Planned {
   Graph graph;
-  int products = 0;  // Calls that became part of regions
+  std::vector<std::optional<NodeId>> product_of;  // by node: the captured Call that it was part of
   Partition partition;
   DistinctRegions distinct;
-  std::vector<LoweredRegion> regions;    // by distinct region
-  std::set<std::string> pricing_faults;  // what broke while regions were weighed
+  std::vector<LoweredRegion> regions;  // by distinct region
+  std::set<std::string> faults;        // what broke, in words
   Target target;
   StageTimes times;
 };
@@ -58,11 +59,13 @@ LoweringOptions lowering_options(const CompileOptions& options, const std::strin
 
 // What the graph becomes with its products, if that is known already.
 std::optional<Partition> take_in_products(Planned& planned, const CompileOptions& options,
-                                          PartitionOptions& partitioning, RegionPrices& prices) {
-  Decomposed decomposed = planned.times.measure(
-      "products", [&] { return decompose_calls(planned.graph, options.products, partitioning, prices); });
+                                          PartitionOptions& partitioning, RegionPrices& prices,
+                                          const std::set<NodeId>& library_products) {
+  Decomposed decomposed = planned.times.measure("products", [&] {
+    return decompose_calls(planned.graph, options.products, partitioning, prices, library_products);
+  });
   planned.graph = std::move(decomposed.graph);
-  planned.products = decomposed.calls;
+  planned.product_of = std::move(decomposed.call_of);
   partitioning.library = std::move(decomposed.library);
   partitioning.seeds = std::move(decomposed.seeds);
   return std::move(decomposed.partition);
@@ -81,7 +84,7 @@ void compare_with_operators(Planned& planned, const CompileOptions& options, Reg
 }
 
 Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,
-                     StageTimes times) {
+                     StageTimes times, const std::set<NodeId>& library_products) {
   Planned planned;
   planned.target = target_of(options);
   planned.times = std::move(times);
@@ -90,7 +93,7 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
   });
   PartitionOptions partitioning = partition_options(options);
   RegionPrices prices(planned.target, options.threads, options.hints);
-  std::optional<Partition> known = take_in_products(planned, options, partitioning, prices);
+  std::optional<Partition> known = take_in_products(planned, options, partitioning, prices, library_products);
   const Graph& graph = planned.graph;
   const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
   trace.write(DumpStage::Graph, [&] { return to_text(graph); });
@@ -109,7 +112,7 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
                                            trace.within("region_" + std::to_string(r)), planned.times));
   }
   planned.times.measure("explain", [&] { compare_with_operators(planned, options, prices); });
-  planned.pricing_faults = prices.faults();
+  for (const std::string& fault : prices.faults()) planned.faults.insert(not_weighed(fault));
   return planned;
 }
 
@@ -144,18 +147,46 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
   return modules;
 }
 
-bool is_any_refused(const Planned& planned) {
-  return std::any_of(planned.regions.begin(), planned.regions.end(),
-                     [](const LoweredRegion& region) { return !region.compiled.refusal.empty(); });
+std::string line_of_fault(const LoweredRegion& region) {
+  return "a region runs with the framework's operators: " + region.compiled.refusal;
 }
 
-// What to plan with instead where a region with products is refused: elementwise operators of the framework
-// would make a product with all its terms in memory.
-std::optional<CompileOptions> without_products(const Planned& planned, const CompileOptions& options) {
-  if (planned.products == 0 || !is_any_refused(planned)) return std::nullopt;
-  CompileOptions library = options;
-  library.products = ProductChoice::Library;
-  return library;
+// The products in refused regions: elementwise operators of the framework would make each with all its terms
+// in memory, so the library is to make them.
+std::set<NodeId> refused_products(const Planned& planned) {
+  std::set<NodeId> calls;
+  for (size_t p = 0; p < planned.partition.regions.size(); ++p) {
+    const LoweredRegion& region = planned.regions[size_t(planned.distinct.region_of[p])];
+    if (region.compiled.refusal.empty()) continue;
+    for (const NodeId node : planned.partition.regions[p].nodes) {
+      if (const auto& call = planned.product_of[node.index]) calls.insert(*call);
+    }
+  }
+  return calls;
+}
+
+// Plans and builds; again, where regions with products are refused, without those products, and if that was
+// not enough with none.
+Planned plan_and_build(const Graph& graph, CompileOptions options, const ChooseSchedule& choose,
+                       StageTimes times, const std::function<void(Planned&)>& build) {
+  std::set<NodeId> library_products;
+  std::set<std::string> faults;
+  for (;;) {
+    Planned planned = plan_regions(graph, options, choose, std::move(times), library_products);
+    build(planned);
+    const std::set<NodeId> refused = refused_products(planned);
+    faults.merge(planned.faults);
+    if (refused.empty()) {
+      planned.faults = std::move(faults);
+      return planned;
+    }
+    for (const LoweredRegion& region : planned.regions) {
+      if (region.is_fault) faults.insert(line_of_fault(region));
+    }
+    if (!library_products.empty()) options.products = ProductChoice::Library;
+    library_products.insert(refused.begin(), refused.end());
+    times = std::move(planned.times);
+  }
 }
 
 Executable plan_executable(Planned& planned, const Framework& framework) {
@@ -170,21 +201,19 @@ Executable plan_executable(Planned& planned, const Framework& framework) {
 
 std::string report_of(const Planned& planned, const Executable& executable, const CompileOptions& options) {
   return report_json({planned.graph, planned.partition, planned.distinct, planned.regions, executable,
-                      planned.times, planned.target.name, options.threads, options.hints,
-                      planned.pricing_faults});
+                      planned.times, planned.target.name, options.threads, options.hints, planned.faults});
 }
 
 // One line for each fault. In strict mode every refusal is an error.
 std::vector<std::string> warnings_of(const Planned& planned, bool strict) {
-  std::set<std::string> lines;
+  std::set<std::string> lines = planned.faults;
   for (const LoweredRegion& region : planned.regions) {
     const std::string& refusal = region.compiled.refusal;
     if (strict && !refusal.empty()) {
       throw UserError("region " + region.compiled.name + " cannot be compiled: " + refusal);
     }
-    if (region.is_fault) lines.insert("a region runs with the framework's operators: " + refusal);
+    if (region.is_fault) lines.insert(line_of_fault(region));
   }
-  for (const std::string& fault : planned.pricing_faults) lines.insert(not_weighed(fault));
   return {lines.begin(), lines.end()};
 }
 
@@ -225,12 +254,10 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
     const TuneOptions tune{options.tune, options.threads, options.eager_numerics, options.hints};
     choose = choose_by_timing(tune, toolchain, cache);
   }
-  Planned planned = plan_regions(graph, options, choose, std::move(times));
   CompiledGraph compiled;
-  compiled.modules = build_regions(planned, options, toolchain, cache, progress);
-  if (const auto library = without_products(planned, options)) {
-    return compile_graph(graph, *library, framework, toolchain, cache, progress, std::move(planned.times));
-  }
+  Planned planned = plan_and_build(graph, options, choose, std::move(times), [&](Planned& planned) {
+    compiled.modules = build_regions(planned, options, toolchain, cache, progress);
+  });
   compiled.executable = plan_executable(planned, framework);
   compiled.report = report_of(planned, compiled.executable, options);
   compiled.warnings = warnings_of(planned, options.strict);
@@ -261,10 +288,7 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
 }
 
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework) {
-  Planned planned = plan_regions(graph, options, {}, {});
-  if (const auto library = without_products(planned, options)) {
-    planned = plan_regions(graph, *library, {}, {});
-  }
+  Planned planned = plan_and_build(graph, options, {}, {}, [](Planned&) {});
   PlannedGraph result;
   result.executable = plan_executable(planned, framework);
   result.report = report_of(planned, result.executable, options);

@@ -100,15 +100,13 @@ std::string report_json(const ReportFacts& facts) {
   for (const auto& stage : facts.times.stages()) {
     stages.push_back({{"name", stage.name}, {"milliseconds", stage.milliseconds}});
   }
-  Json faults = Json::array();
-  for (const std::string& fault : facts.pricing_faults) faults.push_back(not_weighed(fault));
   return Json{{"name", facts.graph.name},
               {"target", facts.target},
               {"threads", facts.threads},
               {"regions", regions},
               {"graph", graph_of_report(facts)},
               {"unfused_edges", edges_json(facts)},
-              {"faults", faults},
+              {"faults", facts.faults},
               {"executable", to_text(facts.executable)},
               {"stages", stages}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);  // names of a text may be no UTF-8

@@ -21,7 +21,7 @@ struct ReportFacts {
   std::string target;
   int threads = 1;
   SizeHints hints;
-  std::set<std::string> pricing_faults;
+  std::set<std::string> faults;  // what broke in the engine, a line each
 };
 
 // "a fusion could not be weighed: internal error: ...".

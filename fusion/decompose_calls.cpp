@@ -22,12 +22,14 @@ constexpr double kHopeless = 2.0;
 class CallDecomposer {
  public:
   CallDecomposer(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
-                 RegionPrices& prices)
-      : graph_(graph), choice_(choice), options_(options), prices_(prices) {}
+                 RegionPrices& prices, const std::set<NodeId>& kept)
+      : graph_(graph), choice_(choice), options_(options), prices_(prices), kept_(kept) {}
 
   Decomposed run() {
     const uint32_t count = choice_ == ProductChoice::Library ? 0 : uint32_t(graph_.nodes.size());
-    for (uint32_t i = 0; i < count; ++i) consider({i});
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!kept_.contains({i})) (void)prices_.unless_broken([&] { return consider({i}); });
+    }
     RewrittenGraph rewritten = rewrite_calls(graph_, chosen_);
     const bool is_weighed = choice_ == ProductChoice::Auto;
     while (is_weighed && !chosen_.empty() && give_back(rewritten)) rewritten = rewrite_calls(graph_, chosen_);
@@ -35,13 +37,16 @@ class CallDecomposer {
     result.calls = int(chosen_.size());
     result.library = library_of(rewritten);
     result.seeds = seeds_of(rewritten);
+    for (const NodeId origin : rewritten.origin) {
+      result.call_of.push_back(chosen_.contains(origin) ? std::optional(origin) : std::nullopt);
+    }
     if (is_weighed && !chosen_.empty()) result.partition = std::move(last_);
     result.graph = std::move(rewritten.graph);
     return result;
   }
 
  private:
-  void consider(NodeId id);
+  bool consider(NodeId id);
   LibraryVerdicts library_of(const RewrittenGraph& rewritten) const;
   std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
   bool give_back(const RewrittenGraph& rewritten);
@@ -54,31 +59,33 @@ class CallDecomposer {
   ProductChoice choice_;
   const PartitionOptions& options_;
   RegionPrices& prices_;
+  const std::set<NodeId>& kept_;
   std::set<NodeId> chosen_;
   std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
   Partition last_;                              // of what was rewritten last
 };
 
-// Alone against the library; what may pay in a larger region is chosen for now.
-void CallDecomposer::consider(NodeId id) {
+// Alone against the library; what may pay in a larger region is chosen for now. True: there are both prices.
+bool CallDecomposer::consider(NodeId id) {
   const auto* call = std::get_if<Call>(&graph_[id].op);
-  if (call == nullptr || !is_decomposable(*call)) return;
+  if (call == nullptr || !is_decomposable(*call)) return false;
   const auto alone = decomposed_alone(graph_, id);
-  if (!alone) return;
+  if (!alone) return false;
   const RegionNodes all = whole_graph_region(*alone);
-  const auto sums = lower_to_tiles(*alone, all, {options_.eager_numerics, /*writes_out_windows=*/false});
-  if (!sums) return;
+  const auto sums = prices_.tiles(*alone, all, {options_.eager_numerics, /*writes_out_windows=*/false});
+  if (!sums) return false;
   const auto library =
       library_us(*sums, library_kernel_of(*call), prices_.target(), prices_.threads(), prices_.hints());
-  if (!library) return;
-  const auto tiles = lower_to_tiles(*alone, all, {options_.eager_numerics});
-  if (!tiles) return;
+  if (!library) return false;
+  const auto tiles = prices_.tiles(*alone, all, {options_.eager_numerics});
+  if (!tiles) return false;
   const Result<double>& own = prices_.solved(*tiles);
-  if (!own) return;
+  if (!own) return false;
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});
   if (choice_ == ProductChoice::Own || *own < kHopeless * *library) chosen_.insert(id);
   if (count_contractions(*tiles) > 1) several_.insert(id);
+  return true;
 }
 
 // Of the Calls that are left.
@@ -108,10 +115,14 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
 // Infinite where there is no tile graph: the framework's elementwise operators would make every term of a
 // product.
 double CallDecomposer::price(const Graph& graph, const RegionNodes& region) {
-  const auto tiles = lower_to_tiles(graph, region, {options_.eager_numerics});
-  if (!tiles) return std::numeric_limits<double>::infinity();
-  const Result<double>& solved = prices_.solved(*tiles);
-  return solved ? *solved : prices_.estimated(*tiles);
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const auto price = prices_.unless_broken([&] {
+    const auto tiles = prices_.tiles(graph, region, {options_.eager_numerics});
+    if (!tiles) return kNone;
+    const Result<double>& solved = prices_.solved(*tiles);
+    return solved ? *solved : prices_.estimated(*tiles);
+  });
+  return price ? *price : kNone;
 }
 
 // Regions joined by values that only the decompositions have: to be weighed together. Ordered by first
@@ -197,8 +208,8 @@ bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
 }  // namespace
 
 Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
-                           RegionPrices& prices) {
-  return CallDecomposer(graph, choice, options, prices).run();
+                           RegionPrices& prices, const std::set<NodeId>& kept) {
+  return CallDecomposer(graph, choice, options, prices, kept).run();
 }
 
 }  // namespace tilefuse

@@ -7,6 +7,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 
 #include "fusion/partition.h"
 #include "fusion/region_prices.h"
@@ -19,14 +20,17 @@ enum class ProductChoice : uint8_t { Auto, Library, Own };
 
 struct Decomposed {
   Graph graph;
-  int calls = 0;            // that were decomposed
+  int calls = 0;  // that were decomposed
+  std::vector<std::optional<NodeId>>
+      call_of;              // by node of `graph`: the given graph's Call that it was part of
   LibraryVerdicts library;  // Calls of `graph`
   // Of Calls that make several products: their nodes, to begin as one region.
   std::vector<std::vector<NodeId>> seeds;
   std::optional<Partition> partition;  // of `graph` with these, where it was weighed last
 };
 
+// `kept`: Calls that the library makes, whatever it costs.
 Decomposed decompose_calls(const Graph& graph, ProductChoice choice, const PartitionOptions& options,
-                           RegionPrices& prices);
+                           RegionPrices& prices, const std::set<NodeId>& kept = {});
 
 }  // namespace tilefuse

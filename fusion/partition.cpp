@@ -1,6 +1,7 @@
 #include "fusion/partition.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <queue>
 #include <set>
@@ -80,8 +81,10 @@ class Partitioner {
   GroupKind kind(GroupId group);
   std::optional<FusionRefusal> try_merge(GroupId first, GroupId second);
   std::optional<FusionRefusal> judge(GroupId first, GroupId second, Joined& fused);
+  std::optional<FusionRefusal> weigh_pair(GroupId first, GroupId second, Joined& fused);
   bool extends_chain(GroupId first, GroupId second);
   double most_saved_us(const std::vector<GroupId>& parts) const;
+  Result<double> price_of(const std::vector<GroupId>& parts, double most_us);
   std::optional<Joint> weigh(const std::vector<GroupId>& parts);
   bool join(const Joint& joint);
   bool merge_chains();
@@ -115,23 +118,27 @@ class Partitioner {
 
 double Partitioner::cost(GroupId group) {
   auto& known = cost_[group.index];
-  if (!known) {
-    const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
-    // A single node that has no tile graph runs with the framework; it never merges, so its cost is not asked
-    // again.
-    known = tiles ? prices_.estimated(*tiles) : 0.0;
-  }
-  return *known;
+  if (known) return *known;
+  const auto estimate = prices_.unless_broken([&] {
+    const auto tiles = prices_.tiles(graph_, groups_.region(group), {options_.eager_numerics});
+    return tiles ? prices_.estimated(*tiles) : 0.0;
+  });
+  // A single node that has no tile graph runs with the framework; it never merges, so its cost is not asked
+  // again.
+  return *(known = estimate ? *estimate : 0.0);
 }
 
 // What stands beside the solved price of a merged region.
 double Partitioner::solved_cost(GroupId group) {
   auto& known = solved_cost_[group.index];
   if (known) return *known;
-  const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
-  if (!tiles) return *(known = 0);
-  const Result<double>& solved = prices_.solved(*tiles);
-  return *(known = solved ? *solved : cost(group));
+  const auto price = prices_.unless_broken([&] {
+    const auto tiles = prices_.tiles(graph_, groups_.region(group), {options_.eager_numerics});
+    if (!tiles) return 0.0;
+    const Result<double>& solved = prices_.solved(*tiles);
+    return solved ? *solved : cost(group);
+  });
+  return *(known = price ? *price : 0.0);
 }
 
 GroupKind Partitioner::kind(GroupId group) {
@@ -142,8 +149,11 @@ GroupKind Partitioner::kind(GroupId group) {
     return std::holds_alternative<Reduce>(graph_[node].op);
   });
   if (!reduces) return *(known = GroupKind::Maps);
-  const auto tiles = lower_to_tiles(graph_, groups_.region(group), {options_.eager_numerics});
-  return *(known = tiles && has_contraction(*tiles) ? GroupKind::Contracts : GroupKind::Reduces);
+  const auto contracts = prices_.unless_broken([&] {
+    const auto tiles = prices_.tiles(graph_, groups_.region(group), {options_.eager_numerics});
+    return tiles && has_contraction(*tiles);
+  });
+  return *(known = contracts && *contracts ? GroupKind::Contracts : GroupKind::Reduces);
 }
 
 // Maps in front of a chain or behind it; what reduces joins by `weigh` alone.
@@ -153,13 +163,18 @@ bool Partitioner::extends_chain(GroupId first, GroupId second) {
 }
 
 std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, Joined& fused) {
+  auto refusal = prices_.unless_broken([&] { return weigh_pair(first, second, fused); });
+  return refusal ? *std::move(refusal) : NotSchedulable{refusal.unsupported().reason};
+}
+
+std::optional<FusionRefusal> Partitioner::weigh_pair(GroupId first, GroupId second, Joined& fused) {
   const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
   nodes_examined_ += nodes;
   if (nodes > options_.max_region_nodes) return RegionTooLarge{nodes, options_.max_region_nodes};
   if (const auto blocking = groups_.blocking_node(first, second)) {
     return WouldCycle{graph_[graph_[*blocking].results[0]].name};
   }
-  const auto tiles = lower_to_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
+  const auto tiles = prices_.tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
   const auto structure = analyze_structure(*tiles);
   if (!structure && !extends_chain(first, second)) return NotSchedulable{structure.unsupported().reason};
@@ -220,6 +235,18 @@ double Partitioner::most_saved_us(const std::vector<GroupId>& parts) const {
          launch_us * double(parts.size() - 1);
 }
 
+// Of the groups as one region. Unsupported: there is none, or its estimate is above the limit.
+Result<double> Partitioner::price_of(const std::vector<GroupId>& parts, double most_us) {
+  const auto price = prices_.unless_broken([&]() -> Result<double> {
+    const auto tiles = prices_.tiles(graph_, groups_.region(parts), {options_.eager_numerics});
+    if (!tiles) return tiles.unsupported();
+    const double estimate_us = prices_.estimated(*tiles);
+    if (estimate_us > most_us) return Unsupported{to_text(NoGain{most_us, estimate_us})};
+    return prices_.of(*tiles);
+  });
+  return price ? *price : price.unsupported();
+}
+
 // nullopt: there is no such region, or it gains nothing.
 std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>& parts) {
   Joint joint{parts};
@@ -231,10 +258,7 @@ std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>&
   if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
   if (most_saved_us(parts) < kLeastChainShare * joint.apart_us) return std::nullopt;
   nodes_examined_ += int64_t(nodes);
-  const auto tiles = lower_to_tiles(graph_, groups_.region(parts), {options_.eager_numerics});
-  if (!tiles) return std::nullopt;
-  if (prices_.estimated(*tiles) > kHopelessEstimate * joint.apart_us) return std::nullopt;
-  const Result<double> price = prices_.of(*tiles);
+  const Result<double> price = price_of(parts, kHopelessEstimate * joint.apart_us);
   if (!price || *price > (1 - kMarginShare) * joint.apart_us - kMarginUs) return std::nullopt;
   joint.fused_us = *price;
   return joint;
@@ -292,9 +316,7 @@ void Partitioner::plant_seeds() {
       if (groups_.is_computing(node)) joint.parts.push_back(groups_.group_of(node));
     }
     if (joint.parts.empty()) continue;
-    const auto tiles = lower_to_tiles(graph_, groups_.region(joint.parts), {options_.eager_numerics});
-    if (!tiles) continue;
-    const Result<double> price = prices_.of(*tiles);
+    const Result<double> price = price_of(joint.parts, std::numeric_limits<double>::infinity());
     if (!price) continue;
     joint.fused_us = *price;
     join(joint);

@@ -16,40 +16,32 @@ std::string text_without_names(TileGraph graph) {
   return to_text(graph);
 }
 
+}  // namespace
+
 Result<Solution> solve_freely(const TileGraph& graph, const Target& target, const SolveOptions& options,
                               const SizeHints& hints) {
   return solve(graph, target, {}, options, hints);
 }
 
-}  // namespace
+RegionPrices::RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages)
+    : target_(&target), threads_(threads), hints_(std::move(hints)), stages_(std::move(stages)) {}
 
-RegionPrices::RegionPrices(const Target& target, int threads, SizeHints hints, SolveRegion solve_region)
-    : target_(&target),
-      threads_(threads),
-      hints_(std::move(hints)),
-      solve_region_(solve_region ? std::move(solve_region) : solve_freely) {}
-
-Result<double> RegionPrices::price(const TileGraph& graph) {
+Result<double> RegionPrices::price(const TileGraph& graph) const {
   SolveOptions options;
   options.threads = threads_;
   options.candidates = 1;
   options.short_list = kShortList;
   options.rough = true;
-  try {
-    const auto solution = solve_region_(graph, *target_, options, hints_);
-    if (!solution) return solution.unsupported();
-    return solution->ranked.front().cost_us;
-  } catch (const InternalError& error) {
-    const std::string reason = std::string("internal error: ") + error.what();
-    faults_.insert(reason);
-    return Unsupported{reason};
-  }
+  const auto solution = stages_.solve(graph, *target_, options, hints_);
+  if (!solution) return solution.unsupported();
+  return solution->ranked.front().cost_us;
 }
 
 const Result<double>& RegionPrices::solved(const TileGraph& graph) {
   std::string key = text_without_names(graph);
   if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
-  return solved_.emplace(std::move(key), price(graph)).first->second;
+  const auto looked = unless_broken([&] { return price(graph); });
+  return solved_.emplace(std::move(key), looked ? *looked : looked.unsupported()).first->second;
 }
 
 Result<double> RegionPrices::of(const TileGraph& graph) {

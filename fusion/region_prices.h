@@ -2,33 +2,53 @@
 // remembered.
 //
 // Partition asks for estimates; where a contraction is in play it asks the solver, because what a fusion does
-// to the block of results in registers has no closed form. A bug of ours met on the way costs that one region
-// its price, and is kept in words.
+// to the block of results in registers has no closed form. A bug of ours met on the way costs the one region
+// that is looked at, and is kept in words.
 #pragma once
 #include <functional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 
+#include "fusion/lower_to_tiles.h"
 #include "fusion/solve.h"
 
 namespace tilefuse {
 
-// The solver; a test puts another in its place.
-using SolveRegion =
-    std::function<Result<Solution>(const TileGraph&, const Target&, const SolveOptions&, const SizeHints&)>;
+// The solver without pins.
+Result<Solution> solve_freely(const TileGraph& graph, const Target& target, const SolveOptions& options,
+                              const SizeHints& hints);
+
+// What prices are made by; a test puts others in their place.
+struct PriceStages {
+  std::function<Result<TileGraph>(const Graph&, const RegionNodes&, const TileOptions&)> lower =
+      lower_to_tiles;
+  std::function<double(const TileGraph&, const Target&, int, const SizeHints&)> estimate = estimate_us;
+  std::function<Result<Solution>(const TileGraph&, const Target&, const SolveOptions&, const SizeHints&)>
+      solve = solve_freely;
+};
 
 class RegionPrices {
  public:
-  RegionPrices(const Target& target, int threads, SizeHints hints, SolveRegion solve_region = {});
+  RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages = {});
 
-  double estimated(const TileGraph& graph) const { return estimate_us(graph, *target_, threads_, hints_); }
+  // What `look` finds out about one region or fusion; Unsupported, with a bug's words, where it met one.
+  template <class Look>
+  Result<std::invoke_result_t<Look>> unless_broken(Look look);
+
+  Result<TileGraph> tiles(const Graph& graph, const RegionNodes& region, const TileOptions& options) const {
+    return stages_.lower(graph, region, options);
+  }
+  double estimated(const TileGraph& graph) const {
+    return stages_.estimate(graph, *target_, threads_, hints_);
+  }
   // Of the solver's first choice. Unsupported: it has none, or it broke.
   const Result<double>& solved(const TileGraph& graph);
   // Solved where the graph has a contraction (and a schedule), estimated elsewhere.
   Result<double> of(const TileGraph& graph);
 
-  // What broke while regions were priced, in words.
+  // What broke while regions were looked at, in words.
   const std::set<std::string>& faults() const { return faults_; }
 
   const Target& target() const { return *target_; }
@@ -36,14 +56,25 @@ class RegionPrices {
   const SizeHints& hints() const { return hints_; }
 
  private:
-  Result<double> price(const TileGraph& graph);
+  Result<double> price(const TileGraph& graph) const;
 
   const Target* target_;
   int threads_;
   SizeHints hints_;
-  SolveRegion solve_region_;
+  PriceStages stages_;
   std::set<std::string> faults_;
   std::unordered_map<std::string, Result<double>> solved_;  // by the tile graph's text without its name
 };
+
+template <class Look>
+Result<std::invoke_result_t<Look>> RegionPrices::unless_broken(Look look) {
+  try {
+    return look();
+  } catch (const InternalError& error) {
+    const std::string reason = std::string("internal error: ") + error.what();
+    faults_.insert(reason);
+    return Unsupported{reason};
+  }
+}
 
 }  // namespace tilefuse

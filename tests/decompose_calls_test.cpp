@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/import/decomposition.h"
 #include "core/reference.h"
 #include "fusion/rewrite_calls.h"
@@ -299,8 +301,9 @@ TEST(Decomposition, other_operators_and_forms_have_none) {
   EXPECT_FALSE(decomposed_alone(unknown.graph(), the_call(unknown.graph())));
 }
 
-// relu(a @ b) of square matrices, and the profile with a library of so many GFLOP/s.
-Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32) {
+// exp(a @ b) of square matrices, and the profile with a library of so many GFLOP/s.
+Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32,
+                   const PriceStages& stages = {}, const std::set<NodeId>& kept = {}) {
   GraphBuilder builder("g");
   const TensorType type{dtype, {64, 64}};
   const ValueId a = builder.input("a", type), b = builder.input("b", type);
@@ -311,8 +314,8 @@ Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DT
   Target target = load_target("x86-zen4");
   target.rates["library." + std::string(info(dtype).name) + ".gflops"] = gflops;
   target.rates["library." + std::string(info(dtype).name) + ".call"] = 1.0;
-  RegionPrices prices(target, 1, {});
-  return decompose_calls(builder.finish(), choice, {}, prices);
+  RegionPrices prices(target, 1, {}, stages);
+  return decompose_calls(builder.finish(), choice, {}, prices, kept);
 }
 
 TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
@@ -324,6 +327,21 @@ TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
   const auto& [node, verdict] = *fast_library.library.begin();
   EXPECT_EQ(std::get<Call>(fast_library.graph[node].op).op, "aten::mm");
   EXPECT_LT(verdict.library_us, verdict.own_us);
+}
+
+TEST(DecomposeCalls, an_internal_error_leaves_the_product_to_the_library) {
+  PriceStages stages;
+  stages.lower = [](const Graph&, const RegionNodes&, const TileOptions&) -> Result<TileGraph> {
+    throw InternalError("a case was forgotten");
+  };
+  EXPECT_EQ(decided(10, ProductChoice::Auto, DType::F32, stages).calls, 0);
+}
+
+TEST(DecomposeCalls, what_is_kept_for_the_library_stays_a_call) {
+  const Decomposed taken = decided(10), kept = decided(10, ProductChoice::Auto, DType::F32, {}, {{2}});
+  EXPECT_EQ(kept.calls, 0);
+  EXPECT_TRUE(std::any_of(taken.call_of.begin(), taken.call_of.end(),
+                          [](const auto& call) { return call == NodeId{2}; }));
 }
 
 TEST(DecomposeCalls, conversions_in_front_of_a_product_are_weighed_with_it) {

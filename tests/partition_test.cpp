@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/structural_hash.h"
+#include "fusion/contraction.h"
 #include "fusion/fusion_groups.h"
 #include "fusion/target.h"
 
@@ -145,8 +146,7 @@ ValueId product(GraphBuilder& builder, ValueId left, ValueId right, int64_t m, i
   return builder.reduce(ReduceKind::Sum, builder.map(MapFn::Mul, {rows, columns}), {3});
 }
 
-// No two of its regions gain: the scores would still lie in memory between them.
-TEST(Partition, products_around_statistics_of_rows_are_one_region) {
+Graph attention() {
   GraphBuilder builder("attention");
   const TensorType type{DType::F32, {8, 512, 64}}, wide{DType::F32, {8, 512, 512}};
   const ValueId q = builder.input("q", type), k = builder.input("k", type), v = builder.input("v", type);
@@ -159,7 +159,12 @@ TEST(Partition, products_around_statistics_of_rows_are_one_region) {
   const ValueId p = builder.map(MapFn::Div, {e, column(builder.reduce(ReduceKind::Sum, e, {2}))});
   const ValueId turned = builder.view(v, permute_map(type.shape, {0, 2, 1}));
   builder.output(product(builder, p, turned, 512, 64, 512));
-  const Graph graph = builder.finish();
+  return builder.finish();
+}
+
+// No two of its regions gain: the scores would still lie in memory between them.
+TEST(Partition, products_around_statistics_of_rows_are_one_region) {
+  const Graph graph = attention();
   const Partition result = partition(graph, target());
   ASSERT_EQ(result.regions.size(), 1U) << to_text(result, graph);
   EXPECT_TRUE(result.unfused.empty());
@@ -169,11 +174,10 @@ TEST(Partition, products_around_statistics_of_rows_are_one_region) {
   EXPECT_EQ(partition(graph, target(), options).regions.size(), 9U);
 }
 
-// Breaks on the product with the map that follows it.
-Result<Solution> solve_but_for_exp(const TileGraph& tiles, const Target& profile, const SolveOptions& options,
-                                   const SizeHints& hints) {
-  if (to_text(tiles).find("exp(") != std::string::npos) throw InternalError("a case was forgotten");
-  return solve(tiles, profile, {}, options, hints);
+const std::string kBroken = "internal error: a case was forgotten";
+
+void break_on(const TileGraph& tiles, const std::string& words) {
+  if (to_text(tiles).find(words) != std::string::npos) throw InternalError("a case was forgotten");
 }
 
 TEST(Partition, an_internal_error_of_the_solver_costs_that_region_alone) {
@@ -187,13 +191,76 @@ TEST(Partition, an_internal_error_of_the_solver_costs_that_region_alone) {
   builder.output(builder.map(MapFn::Exp, {builder.map(MapFn::Neg, {a})}));
   const Graph graph = builder.finish();
   ASSERT_EQ(partition(graph, target()).regions.size(), 2U);
-  RegionPrices prices(target(), 1, {}, solve_but_for_exp);
+  PriceStages stages;
+  stages.solve = [](const TileGraph& tiles, const Target& profile, const SolveOptions& options,
+                    const SizeHints& hints) {
+    break_on(tiles, "exp(");
+    return solve_freely(tiles, profile, options, hints);
+  };
+  RegionPrices prices(target(), 1, {}, stages);
   const Partition result = partition(graph, {}, prices);
   ASSERT_EQ(result.regions.size(), 3U) << to_text(result, graph);
   expect_runnable(graph, result);
   ASSERT_EQ(result.unfused.size(), 1U) << to_text(result, graph);
-  EXPECT_EQ(to_text(result.unfused[0].reason), "internal error: a case was forgotten");
-  EXPECT_EQ(prices.faults(), std::set<std::string>{"internal error: a case was forgotten"});
+  EXPECT_EQ(to_text(result.unfused[0].reason), kBroken);
+  EXPECT_EQ(prices.faults(), std::set<std::string>{kBroken});
+}
+
+// log(-a) and tanh(exp(b)): what breaks on tanh leaves the first one region.
+void expect_tanh_alone_suffers(const PriceStages& stages) {
+  GraphBuilder builder("g");
+  const ValueId a = builder.input("a", matrix()), b = builder.input("b", matrix());
+  builder.output(builder.map(MapFn::Log, {builder.map(MapFn::Neg, {a})}));
+  builder.output(builder.map(MapFn::Tanh, {builder.map(MapFn::Exp, {b})}));
+  const Graph graph = builder.finish();
+  ASSERT_EQ(partition(graph, target()).regions.size(), 2U);
+  RegionPrices prices(target(), 1, {}, stages);
+  const Partition result = partition(graph, {}, prices);
+  EXPECT_EQ(result.regions.size(), 3U) << to_text(result, graph);
+  expect_runnable(graph, result);
+  ASSERT_EQ(result.unfused.size(), 1U) << to_text(result, graph);
+  EXPECT_EQ(to_text(result.unfused[0].reason), kBroken);
+  EXPECT_EQ(prices.faults(), std::set<std::string>{kBroken});
+}
+
+TEST(Partition, an_internal_error_of_lowering_costs_that_region_alone) {
+  PriceStages stages;
+  stages.lower = [](const Graph& graph, const RegionNodes& region, const TileOptions& options) {
+    Result<TileGraph> tiles = lower_to_tiles(graph, region, options);
+    if (tiles) break_on(*tiles, "tanh(");
+    return tiles;
+  };
+  expect_tanh_alone_suffers(stages);
+}
+
+TEST(Partition, an_internal_error_of_the_estimate_costs_that_region_alone) {
+  PriceStages stages;
+  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints) {
+    break_on(tiles, "tanh(");
+    return estimate_us(tiles, profile, threads, hints);
+  };
+  expect_tanh_alone_suffers(stages);
+}
+
+// A chain (reduction, map of it, second product) is weighed as a whole, beside pairs.
+TEST(Partition, an_internal_error_while_a_chain_is_weighed_costs_that_chain_alone) {
+  const Graph graph = attention();
+  const size_t apart = [&] {
+    PartitionOptions options;
+    options.fuse_limit = 0;
+    return partition(graph, target(), options).regions.size();
+  }();
+  PriceStages stages;
+  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints) {
+    if (count_contractions(tiles) > 1) throw InternalError("a case was forgotten");
+    return estimate_us(tiles, profile, threads, hints);
+  };
+  RegionPrices prices(target(), 1, {}, stages);
+  const Partition result = partition(graph, {}, prices);
+  EXPECT_GT(result.regions.size(), 1U) << to_text(result, graph);
+  EXPECT_LT(result.regions.size(), apart) << to_text(result, graph);
+  expect_runnable(graph, result);
+  EXPECT_EQ(prices.faults(), std::set<std::string>{kBroken});
 }
 
 TEST(Partition, view_that_strides_express_costs_nothing_before_an_opaque_operator) {

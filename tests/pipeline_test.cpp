@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 
 #include "codegen/report.h"
 #include "core/import/size_hints.h"
@@ -150,6 +151,40 @@ TEST_F(Pipeline, a_compiler_that_fails_costs_the_region_alone) {
   EXPECT_THROW(compile(graph), UserError);
 }
 
+// exp(a @ b) and tanh(c @ d), with a compiler that fails on tanh.
+TEST_F(Pipeline, a_product_that_breaks_leaves_the_other_its_region) {
+  GraphBuilder b("g");
+  const TensorType type{DType::F32, {64, 64}};
+  const Call call{"aten::mm", "", {{"self", OperandArgument{0}}, {"mat2", OperandArgument{1}}}};
+  for (const MapFn after : {MapFn::Exp, MapFn::Tanh}) {
+    const bool is_first = after == MapFn::Exp;
+    const ValueId left = b.input(is_first ? "a" : "c", type), right = b.input(is_first ? "b" : "d", type);
+    const ValueId y = b.add_call(call, {left, right}, {type})[0];
+    b.set_strides(y, {64, 1});
+    b.output(b.map(after, {y}));
+  }
+  const Graph graph = b.finish();
+  const std::string wrapper = directory_ + "/picky";
+  std::ofstream(wrapper)
+      << "#!/bin/sh\nfor word; do\n  case $word in *.cpp) grep -q 'tanh(' $word && exit 1 ;; esac\n"
+      << "done\nexec " << toolchain_.command.front() << " \"$@\"\n";
+  std::filesystem::permissions(wrapper, std::filesystem::perms::owner_all);
+  toolchain_.command.front() = wrapper;
+  toolchain_.identity = "picky";
+  options_.products = ProductChoice::Own;
+  const CompiledGraph compiled = compile(graph);
+  const std::string text = to_text(compiled.executable);
+  EXPECT_EQ(text.find("aten::mm"), text.rfind("aten::mm")) << text;
+  EXPECT_NE(text.find("aten::mm"), std::string::npos) << text;
+  ASSERT_EQ(compiled.executable.regions.size(), 2U) << text;
+  for (const CompiledRegion& region : compiled.executable.regions) {
+    const bool has_tanh = region.fallback.find("tanh(") != std::string::npos;
+    EXPECT_EQ(has_tanh, !region.refusal.empty()) << text;
+  }
+  EXPECT_EQ(compiled.warnings.size(), 1U);
+  EXPECT_THAT(compiled.report, HasSubstr("\"faults\":[\"a region runs with the framework's operators"));
+}
+
 TEST(Report, says_what_broke_while_fusions_were_weighed) {
   const std::string report = report_json({.graph = {},
                                           .partition = {},
@@ -159,7 +194,7 @@ TEST(Report, says_what_broke_while_fusions_were_weighed) {
                                           .times = {},
                                           .target = "x86-avx2",
                                           .hints = {},
-                                          .pricing_faults = {"internal error: a case was forgotten"}});
+                                          .faults = {not_weighed("internal error: a case was forgotten")}});
   EXPECT_THAT(
       report,
       HasSubstr(R"("faults":["a fusion could not be weighed: internal error: a case was forgotten"])"));
