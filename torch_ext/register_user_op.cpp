@@ -37,17 +37,30 @@ struct UserOpKernel final : c10::OperatorKernel {
   const UserOp& op;
 };
 
-bool wants_gradient(at::ArrayRef<c10::IValue> arguments) {
-  if (!c10::GradMode::is_enabled()) return false;
+template <class Test>
+bool is_any(at::ArrayRef<c10::IValue> arguments, Test test) {
   for (const c10::IValue& value : arguments) {
-    if (value.isTensor() && value.toTensor().requires_grad()) return true;
+    if (value.isTensor() && test(value.toTensor())) return true;
     if (value.isTensorList()) {
       for (const at::Tensor& tensor : value.toTensorVector()) {
-        if (tensor.requires_grad()) return true;
+        if (test(tensor)) return true;
       }
     }
   }
   return false;
+}
+
+bool wants_gradient(at::ArrayRef<c10::IValue> arguments) {
+  return c10::GradMode::is_enabled() &&
+         is_any(arguments, [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+}
+
+// Derivatives forwards, and those of torch.func.
+bool wants_other_derivative(at::ArrayRef<c10::IValue> arguments) {
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode)) return true;
+  return is_any(arguments, [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor._fw_grad(/*level=*/0).defined();
+  });
 }
 
 // Straight to the kernel where nothing else stands between.
@@ -55,9 +68,13 @@ struct UserOpAutograd final : c10::OperatorKernel {
   UserOpAutograd(const UserOp& op, std::string backward) : op(op), backward(std::move(backward)) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     const size_t count = handle.schema().arguments().size();
-    if (wants_gradient(torch::jit::last(*stack, count))) {
-      TORCH_CHECK(!backward.empty(), op.name(),
-                  " has no gradient of its own: for a second derivative call the plain function");
+    const auto arguments = torch::jit::last(*stack, count);
+    const bool needs_history = wants_gradient(arguments);
+    if ((needs_history && backward.empty()) || wants_other_derivative(arguments)) {
+      op.run_derivable(*stack);
+      return;
+    }
+    if (needs_history) {
       const auto derivative = c10::Dispatcher::singleton().findSchemaOrThrow(backward.c_str(), "");
       run_with_gradient(handle, derivative, *stack);
       return;
@@ -71,7 +88,7 @@ struct UserOpAutograd final : c10::OperatorKernel {
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
   const UserOp& op;
-  std::string backward;  // its name; empty: there is none
+  std::string backward;  // its name; empty: this is a gradient, whose own is the function's
 };
 
 struct UserOpAutocast final : c10::OperatorKernel {

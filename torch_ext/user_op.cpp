@@ -143,6 +143,15 @@ void UserOp::run(Stack& stack) const {
   }
 }
 
+void UserOp::run_derivable(Stack& stack) const {
+  const auto op =
+      c10::Dispatcher::singleton().findSchema({"tilefuse_python::" + python_name_ + "_derivable", ""});
+  TORCH_CHECK(op.has_value(), "tilefuse: ", name_,
+              " has no derivative of this kind without Python, where it has first ones, backwards");
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::default_excluded_set);
+  op->callBoxed(stack);
+}
+
 void UserOp::run_plain(Stack& stack) const { call_python(python_name_ + "_plain", stack); }
 
 void UserOp::run_compiled(const Specialisation& found, Stack& stack) const {

@@ -6,8 +6,9 @@
 // compiles the graph and answers
 //   {"graph": "graph_0f3a...", ...an argument pattern (argument_pattern.h)...}
 // with the tensors that the graph takes as further inputs. Where "graph" is null such calls run the plain
-// function, tilefuse_python::<python_name>_plain; without "tensors" only this one does. A process without
-// Python has neither, and says so.
+// function, tilefuse_python::<python_name>_plain; without "tensors" only this one does. Derivatives that have
+// no kernel (second ones, forward mode, torch.func) are those of tilefuse_python::<python_name>_derivable,
+// the function under the caller's autograd. A process without Python has none of them, and says so.
 //
 // Made at definition, never destroyed; calls from any thread.
 #pragma once
@@ -33,6 +34,9 @@ class UserOp {
 
   // Below autograd: takes the arguments off the stack and pushes the results.
   void run(torch::jit::Stack& stack) const;
+
+  // At autograd, and above it: the function in the framework's operators, which know every derivative.
+  void run_derivable(torch::jit::Stack& stack) const;
 
   const std::string& name() const { return name_; }
   size_t specialisations() const { return current_.load()->size(); }

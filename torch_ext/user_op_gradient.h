@@ -3,7 +3,7 @@
 // where grads has one tensor per floating result, and bit i of wanted asks for the gradient of the i-th
 // tensor among the arguments. Both go through the dispatcher, so that a tracer records them.
 //
-// There is no gradient of the gradient: asking for it is an error that names the plain function.
+// A gradient of the gradient is that of the function (UserOp::run_derivable).
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>

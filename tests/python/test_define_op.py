@@ -230,12 +230,53 @@ def test_what_an_operator_may_not_do(what):
         wrong(torch.ones(3))
 
 
-def test_no_second_derivative():
-    x = torch.randn(3, 4, requires_grad=True)
-    (gradient,) = torch.autograd.grad(scaled(x).sum(), x, create_graph=False)
-    torch.testing.assert_close(gradient, torch.autograd.grad(scaled.plain(x).sum(), x)[0])
-    with pytest.raises(RuntimeError, match="call the plain function"):
-        torch.autograd.grad(scaled(x).sum(), x, create_graph=True)
+def test_second_derivatives_are_those_of_the_function():
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    given = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+
+    def second(function):
+        (first,) = torch.autograd.grad(function(x * 2, by=0.5), x, given, create_graph=True)
+        return torch.autograd.grad(first.sin().sum(), (x, given))
+
+    torch.testing.assert_close(second(scaled), second(scaled.plain))
+    assert torch.autograd.gradgradcheck(lambda t: scaled(t, by=0.5), x)
+    third = [
+        torch.func.grad(torch.func.grad(torch.func.grad(lambda t: f(t, by=0.5).sum())))(x[0, 0].detach())
+        for f in (scaled, scaled.plain)
+    ]  # fmt: skip
+    torch.testing.assert_close(*third)
+
+
+TRANSFORMS = {
+    "vmap": lambda f, x: torch.func.vmap(f)(x),
+    "vmap of the last dimension": lambda f, x: torch.func.vmap(f, in_dims=-1, out_dims=1)(x),
+    "grad": lambda f, x: torch.func.grad(lambda t: f(t).cos().sum())(x),
+    "gradients of samples": lambda f, x: torch.func.vmap(torch.func.grad(lambda t: f(t).cos().sum()))(x),
+    "jvp": lambda f, x: torch.func.jvp(f, (x,), (x.cos(),)),
+    "jacrev": lambda f, x: torch.func.jacrev(f)(x[0]),
+    "hessian": lambda f, x: torch.func.hessian(lambda t: f(t).cos().sum())(x[0]),
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")
+def test_transforms_of_functions(transform):
+    x = torch.randn(3, 4)
+    got, want = (TRANSFORMS[transform](lambda t, f=f: f(t, by=0.5, power=2), x) for f in (scaled, scaled.plain))
+    torch.testing.assert_close(got, want)
+
+
+def test_forward_mode():
+    x, tangent = torch.randn(3, 4), torch.randn(3, 4)
+
+    def derivative(function, primal):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(primal, tangent)
+            return torch.autograd.forward_ad.unpack_dual(function(dual, by=0.5, power=2)).tangent
+
+    for primal in (x, x.clone().requires_grad_()):
+        torch.testing.assert_close(derivative(scaled, primal), derivative(scaled.plain, primal))
 
 
 def test_gradients_share_no_memory():

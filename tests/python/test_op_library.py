@@ -1,6 +1,7 @@
 """Every operator of ``tilefuse.ops`` against its plain function: values, gradients, opcheck, compilers, export."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from numeric import assert_close, exact_or_eager
 from op_cases import CASES, call, plain
 from torch.utils import _pytree as pytree
 from tilefuse import ops
+from tilefuse.custom_op import _defined
 
 # No operator may fall back to its plain function.
 pytestmark = pytest.mark.filterwarnings("error::tilefuse.errors.TileFuseWarning")
@@ -82,6 +84,70 @@ def test_opcheck(name):
 def test_gradcheck(name):
     arguments = tuple(with_gradients(CASES[name].make(4, torch.float64)))
     assert torch.autograd.gradcheck(call(name), arguments, fast_mode=True)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradgradcheck(name):
+    arguments = tuple(with_gradients(CASES[name].make(4, torch.float64)))
+    assert torch.autograd.gradgradcheck(call(name), arguments, fast_mode=True, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_vmap(name):
+    """Over batches of every tensor, and of the first one alone."""
+    first, *rest = CASES[name].make(5, torch.float32)
+    tensors = [isinstance(a, torch.Tensor) for a in rest]
+    for in_dims in ((0, *(0 if t else None for t in tensors)), (0, *(None for _ in tensors))):
+        stacked = [torch.stack([a, a * 2 if a.is_floating_point() else a]) if d == 0 else a for a, d in zip([first, *rest], in_dims)]
+        got, want = (torch.vmap(f, in_dims)(*stacked) for f in (call(name), plain(name)))
+        assert_close(got, want, want, name)
+
+
+SPREAD = [
+    pytest.param(
+        name,
+        marks=pytest.mark.xfail(strict=True, reason="a region breaks: a vector is stored to one element")
+        if name == "attention"
+        else [],
+    )
+    for name in CASES
+]
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_non_contiguous_arguments(name):
+    arguments = CASES[name].make(6, torch.float32)
+    spread = [
+        torch.stack([a, a], -1)[..., 0] if isinstance(a, torch.Tensor) else a for a in arguments
+    ]  # fmt: skip
+    assert not spread[0].is_contiguous()
+    with torch.no_grad():
+        assert_close(call(name)(*spread), plain(name)(*spread), exact_or_eager(plain(name), spread), name)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_autocast(name):
+    """The same dtypes, inside and out, as the operator's rule says; gradients have their arguments' dtypes."""
+    arguments = with_gradients(CASES[name].make(6, torch.float32))
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = [o for o in pytree.tree_leaves(call(name)(*arguments)) if o.is_floating_point()]
+    rule = _defined[f"tilefuse::{name}"].autocast
+    assert all(o.dtype == (torch.bfloat16 if rule == "lower" else torch.float32) for o in outputs)
+    made = torch.autograd.grad(sum(o.float().sum() for o in outputs), floating(arguments), allow_unused=True)
+    assert all(g is None or g.dtype == torch.float32 for g in made)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_calls_and_gradients_from_several_threads(name):
+    """All at once, of sizes that no thread has seen yet."""
+    cases = {n: with_gradients(CASES[name].make(n, torch.float32)) for n in (14, 15, 16)}
+    doubles = {n: [a.detach().double().requires_grad_() if a in floating([a]) else a for a in c] for n, c in cases.items()}
+    want = {n: gradients(plain(name), arguments) for n, arguments in cases.items()}
+    best = {n: gradients(plain(name), arguments) for n, arguments in doubles.items()}
+    with ThreadPoolExecutor(6) as pool:
+        got = list(pool.map(lambda n: (n, gradients(call(name), cases[n])), [*cases] * 4))
+    for n, made in got:
+        assert_close(made, want[n], best[n], name)
 
 
 BACKENDS = [(backend, name) for backend in ("aot_eager", "tilefuse", "inductor") for name in CASES]

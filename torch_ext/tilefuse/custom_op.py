@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tilefuse.backend import compile_captured
 from tilefuse.defined_ops import by_target
@@ -41,7 +42,7 @@ _MOST_SPECIALISATIONS = 64  # of one operator: then its scalars vary more than k
 _MOST_TENSORS = 62  # gradients are asked for by the bits of an int
 
 _defined: dict[str, CustomOp] = {}  # by name
-_library = functools.cache(lambda: torch.library.Library("tilefuse_python", "FRAGMENT"))
+_library = functools.cache(lambda space="tilefuse_python": torch.library.Library(space, "FRAGMENT"))
 
 
 def op(
@@ -174,6 +175,40 @@ class CustomOp:
     def _outputs(self, *args: Any) -> tuple[torch.Tensor, ...]:
         result = self.plain(*args)
         return result if isinstance(result, tuple) else (result,)
+
+    # ------------------------------------------------------------ derivatives that no kernel makes
+    def derivable(self, suffix: str, args: Sequence[Any]) -> Any:
+        """The function, or its gradients, in operators of PyTorch, which know every further derivative."""
+        # torch's fused attention has one derivative, and none forwards; what it is made of has all.
+        with sdpa_kernel(SDPBackend.MATH):
+            return self._derivable_gradients(*args) if suffix else self.derivable_results(*args)
+
+    def derivable_results(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs |= zip(self._keywords, args[self._positional :])
+        result = self.function(*args[: self._positional], **kwargs)
+        given = tensors_of((*args, *kwargs.values()))
+
+        def fresh(value: torch.Tensor) -> torch.Tensor:
+            return value.clone() if value._is_view() or any(value is argument for argument in given) else value
+
+        return tuple(map(fresh, result)) if isinstance(result, (tuple, list)) else fresh(result)
+
+    def _derivable_gradients(self, *args: Any) -> list[torch.Tensor]:
+        *arguments, grads, wanted = args
+        # Views: what one argument has to do with another is no business of this gradient.
+        leaves = [t.view_as(t) if t.requires_grad else t for t in tensors_of(arguments)]
+        inputs = [leaf for i, leaf in enumerate(leaves) if wanted >> i & 1]
+        for leaf in inputs:
+            leaf.requires_grad_()
+        result = self.derivable_results(*with_tensors(arguments, leaves))
+        outputs = [o for o in (result if isinstance(result, tuple) else (result,)) if o.is_floating_point()]
+        pairs = [(o, g) for o, g in zip(outputs, grads) if o.requires_grad]
+        return list(
+            torch.autograd.grad(
+                [o for o, _ in pairs], inputs, [g for _, g in pairs],
+                create_graph=True, allow_unused=True, materialize_grads=True,
+            )
+        )  # fmt: skip
 
     # ------------------------------------------------------------ what C++ asks for
     def specialise(self, suffix: str, args: Sequence[Any]) -> tuple[str, list[torch.Tensor]]:
@@ -309,6 +344,9 @@ def _define(definition: CustomOp) -> None:
         raise UserError(f"tilefuse.op: {error}") from None
     torch.library.register_fake(name, lambda *args, **kwargs: _defined[name].plain(*args, **kwargs))
     torch.library.register_fake(backward, _fake_backward)
+    # vmap sees the function's operators in its place, and knows how to batch them.
+    space = name.partition("::")[0]
+    _library(space).impl(name, lambda *args, **kwargs: _defined[name].derivable_results(*args, **kwargs), "FuncTorchBatched")
     for suffix, schema in (("", definition.schema), ("_backward", definition.backward_schema)):
         arguments, returns = schema.partition("(")[2].rpartition(") -> ")[::2]
         _ask_python(name, suffix, f"{definition.python_name}{suffix}", arguments, returns)
@@ -320,11 +358,13 @@ def _fake_backward(*args: Any) -> list[torch.Tensor]:
 
 
 def _ask_python(name: str, suffix: str, python_name: str, arguments: str, returns: str) -> None:
-    """The two operators by which C++ asks back. Keyword-only arguments come as the others do."""
+    """The operators by which C++ asks back. Keyword-only arguments come as the others do."""
     arguments = arguments.replace("*, ", "")
     library = _library()
     library.define(f"{python_name}_specialise({arguments}) -> (str, Tensor[])")
     library.define(f"{python_name}_plain({arguments}) -> {returns}")
+    library.define(f"{python_name}_derivable({arguments}) -> {returns}")
     key = "CompositeImplicitAutograd"
     library.impl(f"{python_name}_specialise", lambda *args: _defined[name].specialise(suffix, args), key)
     library.impl(f"{python_name}_plain", lambda *args: _defined[name].run_plain(suffix, args), key)
+    library.impl(f"{python_name}_derivable", lambda *args: _defined[name].derivable(suffix, args), key)
