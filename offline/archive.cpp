@@ -1,7 +1,6 @@
 #include "offline/archive.h"
 
 #include <zip.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "offline/checksum.h"
 
 namespace tilefuse {
 namespace {
@@ -115,11 +115,6 @@ bool leads_out(std::string_view name) {
     name.remove_prefix(std::min(part.size() + 1, name.size()));
   }
   return false;
-}
-
-uint32_t checksum_of(std::span<const std::byte> bytes) {
-  return uint32_t(
-      crc32_z(crc32_z(0, nullptr, 0), reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "core/import/decomposition.h"
 #include "core/import/size_hints.h"
 #include "offline/bundle_state.h"
+#include "offline/new_file.h"
 #include "offline/program_file.h"
 #include "offline/region_files.h"
 
@@ -154,6 +155,9 @@ void build(const ProgramFile& file, const BundleOptions& options, const std::vec
 
 BundleResult bundle_file(const std::string& input, const BundleOptions& options) {
   const ProgramFile file = ProgramFile::open(input);
+  for (const std::string& written : {options.output, options.header, options.weights}) {
+    if (!written.empty()) require_writable(written);
+  }
   const ExtraFiles files = extra_files(file.archive());
   const Planned planned = files.empty() ? fused(file, options.compile) : linked(file, files, options.compile);
   refuse_calls(file, planned, !files.empty());

@@ -9,6 +9,7 @@
 #include "core/import/size_hints.h"
 #include "offline/explain_file.h"
 #include "offline/fused_program.h"
+#include "offline/new_file.h"
 #include "offline/plan_file.h"
 #include "offline/region_files.h"
 #include "offline/write_archive.h"
@@ -31,11 +32,14 @@ void copy_archive(const ProgramFile& file, const std::string& output,
   NewEntries entries;
   for (const auto& [name, entry] : file.archive().entries()) {
     const auto found = replaced.find(name);
-    entries.emplace_back(name,
-                         found == replaced.end() ? file.archive().bytes(name) : bytes_of(found->second));
+    if (found == replaced.end()) {
+      entries.push_back({name, file.archive().bytes(name), entry.checksum});
+    } else {
+      entries.push_back({name, bytes_of(found->second)});
+    }
   }
   for (const auto& [name, text] : replaced) {
-    if (!file.archive().has(name)) entries.emplace_back(name, bytes_of(text));
+    if (!file.archive().has(name)) entries.push_back({name, bytes_of(text)});
   }
   write_archive(output, file.archive().root(), entries);
 }
@@ -169,6 +173,7 @@ FuseResult counted(const PlannedGraph& planned) {
 
 FuseResult fuse_file(const std::string& input, const std::string& output, const FuseOptions& options) {
   const ProgramFile file = ProgramFile::open(input);
+  require_writable(output);
   FuseResult result;
   if (is_fused(file)) {
     result.refusal = "it is fused already";

@@ -62,7 +62,7 @@ class OfflineTest : public testing::Test {
   std::string pack(const std::string& name, const Contents& contents) const {
     NewEntries entries;
     for (const auto& [entry, text] : contents) {
-      entries.emplace_back(entry, std::as_bytes(std::span(text.data(), text.size())));
+      entries.push_back({entry, std::as_bytes(std::span(text))});
     }
     write_archive(path(name), "model", entries);
     return path(name);
@@ -127,6 +127,32 @@ TEST_F(OfflineTest, an_archive_is_read_as_it_was_written_and_lies_aligned) {
   EXPECT_EQ(contents_of(file), written);
   const Archive archive = Archive::open(file);
   for (const auto& [name, entry] : archive.entries()) EXPECT_EQ(entry.offset % 64, 0U) << name;
+}
+
+// As files above 4 GiB are: every size, offset and count in its field of 64 bits.
+TEST_F(OfflineTest, an_archive_of_wide_fields_is_read_as_it_was_written) {
+  const Contents written = {{"a", std::string(100, 'x')}, {"folder/b", ""}, {"\xc3\xa4", "c"}};
+  NewEntries entries;
+  for (const auto& [name, text] : written) entries.push_back({name, std::as_bytes(std::span(text))});
+  write_archive(path("wide.pt2"), "model", entries, /*largest_narrow=*/0);
+  EXPECT_EQ(contents_of(path("wide.pt2")), written);
+  zip_t* zip = zip_open(path("wide.pt2").c_str(), ZIP_RDONLY | ZIP_CHECKCONS, nullptr);
+  ASSERT_NE(zip, nullptr);
+  EXPECT_EQ(zip_get_num_entries(zip, 0), 3);
+  zip_discard(zip);
+}
+
+TEST_F(OfflineTest, what_cannot_be_written_is_named_and_leaves_nothing) {
+  fs::create_directory(path("taken"));
+  for (const std::string& file : {path("no/such/folder.pt2"), path("taken")}) {
+    try {
+      write_archive(file, "model", {});
+      ADD_FAILURE() << file << " was written";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(file + ": cannot be written: "));
+    }
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("")), fs::directory_iterator()), 1);
 }
 
 TEST_F(OfflineTest, base64_is_its_own_inverse_and_refuses_other_text) {

@@ -10,9 +10,11 @@
 //
 // Exit status: 0, or 2 with the error on standard error.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "core/result.h"
@@ -74,7 +76,8 @@ tilefuse::CompileOptions compile_options(const Arguments& arguments) {
 void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
-  if (!file.flush()) throw tilefuse::UserError(path + ": cannot be written");
+  if (file.flush()) return;
+  throw tilefuse::UserError(path + ": cannot be written: " + std::generic_category().message(errno));
 }
 
 void explain(const Arguments& arguments) {

@@ -70,7 +70,7 @@ std::string packed(const Contents& contents) {
   const std::string path = scratch_folder() + "/packed.pt2";
   NewEntries entries;
   for (const auto& [name, text] : contents) {
-    entries.emplace_back(name, std::as_bytes(std::span(text.data(), text.size())));
+    entries.push_back({name, std::as_bytes(std::span(text))});
   }
   write_archive(path, "model", entries);
   return file_bytes(path);
