@@ -116,6 +116,7 @@ VARIANTS = {
     "window": (window, qkv),
     "bias": (biased, lambda: (*qkv(), torch.randn(HEADS, LENGTH, LENGTH))),
     "alibi": (alibi, lambda: (*qkv(), torch.rand(HEADS))),
+    "alibi_that_leaves_subnormals": (alibi, lambda: (*qkv(), torch.tensor([0.2, 0.24, 0.5, 4.0]))),
     "soft_cap": (soft_capped, qkv),
     "sink": (sink, lambda: (*qkv(), torch.randn(HEADS))),
     "grouped_expand": (grouped_expand, lambda: qkv(key_heads=2)),
