@@ -58,10 +58,12 @@ Code LaunchLowering::mask_of(const std::vector<Expr>& lane_guards, bool with_tai
   const auto join = [&](const Code& mask) { all = all ? call("mask_and", {*all, mask}) : mask; };
   for (const Expr& e : lane_guards) {
     const auto affine = affine_in(e, static_cast<int>(schedule_.lane_axis->index));
-    if (affine && affine->coefficient.is_constant(-1)) {
-      join(call("first_lanes", {lanes_in(e + 1)}));
-    } else if (affine && affine->coefficient.is_constant(1)) {
-      join(call("mask_not", {call("first_lanes", {lanes_in(-e)})}));
+    const int64_t slope = affine ? affine->coefficient.constant().value_or(0) : 0;
+    const bool is_cut = slope == 1 || slope == -1 || (slope != 0 && !in_pairs());
+    if (is_cut && slope < 0) {
+      join(call("first_lanes", {lanes_in(floordiv(e - slope, -slope))}));
+    } else if (is_cut) {
+      join(call("mask_not", {call("first_lanes", {lanes_in(ceildiv(-e, slope))})}));
     } else {
       join(call("ge", {index_vector(e), call("splat", {integer(0)}, {DType::I64})}));
     }
