@@ -39,11 +39,18 @@ PortCycles map_cycles(MapFn fn, const Target& target) {
   return {.whole = target.rate(rate_of(cost))};
 }
 
-// Of the vectors of a load, those that ask a guard: loops are cut where a guard along one axis changes its
-// answer, and along the last one, where lanes run, at whole vectors.
-double share_asking(const TileGraph& graph, const Expr& guard, const Target& target) {
+// How often each vector of a load asks a guard. Loops are cut where a guard along one axis changes its
+// answer, and along the last one, where lanes run, at whole vectors. One along several axes is asked every
+// time where lanes may run along one of them; otherwise it is one test for all lanes and rows.
+double share_asking(const TileGraph& graph, const TileLoad& load, const Expr& guard, const Target& target) {
   const std::vector<int> indices = indices_of(guard);
-  if (indices.size() != 1) return 1;
+  if (indices.size() != 1) {
+    const bool may_hold_lanes = std::any_of(indices.begin(), indices.end(), [&](int index) {
+      const auto affine = affine_in(load.offset, index);
+      return affine && affine->coefficient.is_constant(1);
+    });
+    return may_hold_lanes ? 1 : 0;
+  }
   const AxisId axis{uint32_t(indices[0])};
   const auto affine = affine_in(guard, indices[0]);
   const auto extent = graph[axis].extent.constant();
@@ -83,7 +90,8 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
       [&](const TileLoad& load) {
         PortCycles cycles{.load = 1 / target.rate("rate.load")};
         cycles.vector = simple * 2 * double(load.gathered.size());
-        for (const Expr& guard : load.guard) cycles.vector += simple * share_asking(graph, guard, target);
+        for (const Expr& guard : load.guard)
+          cycles.vector += simple * share_asking(graph, load, guard, target);
         if (size_in_bytes(graph[load.buffer].dtype) < 4) {  // widened by a permutation and a shift
           cycles.shuffle = 1 / target.rate("rate.permute");
           cycles.vector += 2 * simple;

@@ -71,6 +71,15 @@ bool has_channels_last(const TileGraph& graph) {
   return false;
 }
 
+// Of the result's elements and the images': the library turns both, and adds up into the result.
+double transposed_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
+                     const Target& target, const SizeHints& hints) {
+  const double operations = 2 * sizes.batch * sizes.m * sizes.n * sizes.k;
+  const double gflops = target.rate_or(rates + "transposed_gflops", target.rate(rates + "gflops"));
+  const double gbs = target.rate_or(rates + "transposed_gbs", target.rate(rates + "gbs"));
+  return operations / gflops / 1e3 + bytes_of_buffers(graph, hints) / 1e3 / gbs;
+}
+
 // Without the start of the call.
 double windows_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
                   const Target& target, const SizeHints& hints) {
@@ -110,13 +119,16 @@ std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, c
   const std::vector<ProductSizes> products = products_of(graph, hints);
   const auto dtype = result_dtype(graph);
   if (products.empty() || !dtype) return std::nullopt;
-  const bool slides = kernel == LibraryKernel::Window;
+  const bool slides = kernel != LibraryKernel::Product;
+  const bool is_transposed = kernel == LibraryKernel::TransposedWindow;
   const std::string rates =
       std::string(slides ? "library.window." : "library.").append(info(*dtype).name) + ".";
   if (!target.rates.contains(rates + "gflops")) return std::nullopt;
-  const double call = target.rate(rates + (slides && is_single(products[0]) ? "single_call" : "call"));
-  double alone =
-      slides ? windows_us(graph, products[0], rates, target, hints) : products_us(products, rates, target);
+  const double call =
+      target.rate(rates + (slides && !is_transposed && is_single(products[0]) ? "single_call" : "call"));
+  double alone = is_transposed ? transposed_us(graph, products[0], rates, target, hints)
+                 : slides      ? windows_us(graph, products[0], rates, target, hints)
+                               : products_us(products, rates, target);
   if (products.size() > 1) alone *= live_share(graph, hints, kMaskedBlock);
   const double gbs = target.rate_or(rates + "gbs", 0);
   if (!slides && products.size() == 1 && gbs > 0)

@@ -15,8 +15,9 @@ namespace tilefuse {
 // Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
 // the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs
-// with rates of their own for one tap, for one position, and where every channel has weights of its own:
-// there the image's layout decides. Absent: no contraction, or the profile holds no rate of this dtype.
+// with rates of their own for one tap, for one position, for transposed windows, and where every channel has
+// weights of its own: there the image's layout decides. Absent: no contraction, or the profile holds no rate
+// of this dtype.
 std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
                                  int threads, const SizeHints& hints = {});
 

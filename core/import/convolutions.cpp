@@ -48,14 +48,14 @@ Products products_of(const Tensor& input, const Tensor& weight, const std::vecto
     products.of_input.coordinates.push_back(place_of(windows[w], Expr::index(first_position + int(w)), tap));
     products.of_weight.coordinates.push_back(tap);
   }
-  products.of_input.extents = products.of_weight.extents = products.shape;
-  keep_inside(products.of_input, windows, input.shape());
   return products;
 }
 
-Tensor convolved(const Tensor& input, const Tensor& weight, const std::vector<Window>& windows,
-                 int64_t groups, const Shape& result) {
-  Products products = products_of(input, weight, windows, groups, result);
+Tensor summed(const Tensor& input, const Tensor& weight, const std::vector<Window>& windows,
+              Products products, const Shape& result) {
+  products.of_input.extents = products.of_weight.extents = products.shape;
+  keep_inside(products.of_input, windows, input.shape());
+  keep_inside(products.of_weight, windows, weight.shape());
   const Tensor inputs = view(input, std::move(products.of_input));
   const Tensor weights = view(weight, std::move(products.of_weight));
   Tensor sum = inputs * weights;
@@ -65,9 +65,64 @@ Tensor convolved(const Tensor& input, const Tensor& weight, const std::vector<Wi
   return reshape(sum, result);
 }
 
+// A transposed convolution along one dim: an element of the result at q * stride + phase adds up `steps`
+// taps, phase + padding modulo stride and every stride-th behind it, times the elements of the image at
+// q + (phase + padding) // stride and in front of it.
+struct Phases {
+  Window window;
+  Expr positions, steps;  // per phase
+
+  Expr tap(const Expr& phase, const Expr& step) const {
+    return mod(phase + window.padding, window.stride) + step * window.stride;
+  }
+  Expr place(const Expr& position, const Expr& phase, const Expr& step) const {
+    return position + floordiv(phase + window.padding, window.stride) - step * window.dilation;
+  }
+};
+
+Phases phases_of(const Window& window, const Expr& extent) {
+  if (!window.stride.is_constant(1) && !window.dilation.is_constant(1)) {
+    decline("a transposed convolution with a stride and a dilation");
+  }
+  const auto positions = exact_divide(extent, window.stride);
+  if (!positions) decline("a transposed convolution to a size that is no multiple of its stride");
+  return {window, *positions, floordiv(window.size + window.stride - 1, window.stride)};
+}
+
+// [n, groups, outputs of a group, positions and phases of each dim..., channels of a group, steps...]
+Tensor transposed(const Tensor& input, const Tensor& weight, const std::vector<Window>& windows,
+                  int64_t groups, const Shape& result) {
+  Products products{{input.size(0)}, {}, {{}, {}, {}, 0.0}, {{}, {}, {}, 0.0}};
+  const Expr members = weight.size(1), channels = floordiv(input.size(1), Expr(groups));
+  const Expr group = groups == 1 ? Expr(0) : Expr::index(1);
+  if (groups != 1) products.shape.emplace_back(groups);
+  const Expr output =
+      members.is_constant(1) && groups != 1 ? Expr(0) : Expr::index(int(products.shape.size()));
+  if (!output.is_constant(0)) products.shape.push_back(members);
+  std::vector<Phases> dims;
+  std::vector<std::pair<Expr, Expr>> at;  // position and phase
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const Phases& phases = dims.emplace_back(phases_of(windows[w], result[w + 2]));
+    const Expr position = Expr::index(int(products.shape.size()));
+    products.shape.push_back(phases.positions);
+    const bool is_one = phases.window.stride.is_constant(1);
+    at.emplace_back(position, is_one ? Expr(0) : Expr::index(int(products.shape.size())));
+    if (!is_one) products.shape.push_back(phases.window.stride);
+  }
+  const Expr channel = products.summed_dim(channels);
+  products.of_input.coordinates = {Expr::index(0), group * channels + channel};
+  products.of_weight.coordinates = {group * channels + channel, output};
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const Expr step = products.summed_dim(dims[w].steps);
+    products.of_input.coordinates.push_back(dims[w].place(at[w].first, at[w].second, step));
+    products.of_weight.coordinates.push_back(dims[w].tap(at[w].second, step));
+  }
+  return summed(input, weight, windows, std::move(products), result);
+}
+
 Outputs convolution(CapturedOp& op) {  // conv2d and its kin leave arguments out, and are nothing else
-  if (op.flag("transposed", false)) decline("a transposed convolution");
-  op.ignore("output_padding");
+  const bool is_transposed = op.flag("transposed", op.overload().find("transpose") != std::string::npos);
+  op.ignore("output_padding");  // the recorded shape has it
   const Tensor input = factor(op, "input"), weight = factor(op, "weight");
   const int64_t groups = op.integer("groups", 1);
   if (input.rank() < 3 || input.rank() != weight.rank()) decline("a convolution without a batch");
@@ -81,7 +136,9 @@ Outputs convolution(CapturedOp& op) {  // conv2d and its kin leave arguments out
   for (size_t w = 0; w < dims; ++w) {
     windows.push_back({weight.size(int(w) + 2), strides[w], paddings[w], dilations[w]});
   }
-  Tensor result = convolved(input, weight, windows, groups, op.shape());
+  Tensor result = is_transposed ? transposed(input, weight, windows, groups, op.shape())
+                                : summed(input, weight, windows,
+                                         products_of(input, weight, windows, groups, op.shape()), op.shape());
   if (op.has("bias")) result = result + along_channels(factor(op, "bias"), result.rank());
   op.ignore("bias");
   return {as_result(op, result)};
@@ -91,9 +148,9 @@ Outputs convolution(CapturedOp& op) {  // conv2d and its kin leave arguments out
 
 OperatorFamily convolution_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"aten.conv1d.default", convolution},
-      {"aten.conv2d.default", convolution},
-      {"aten.conv3d.default", convolution},
+      {"aten.conv1d.default", convolution},         {"aten.conv2d.default", convolution},
+      {"aten.conv3d.default", convolution},         {"aten.conv_transpose1d.default", convolution},
+      {"aten.conv_transpose2d.input", convolution}, {"aten.conv_transpose3d.input", convolution},
       {"aten.convolution.default", convolution},
   };
   return kRows;

@@ -42,6 +42,14 @@ std::optional<Decomposable> find_decomposable(const Call& call) {
   return std::nullopt;
 }
 
+bool is_transposed(const Call& call) {
+  const auto flag = std::find_if(call.arguments.begin(), call.arguments.end(),
+                                 [](const CallArgument& argument) { return argument.name == "transposed"; });
+  if (flag == call.arguments.end()) return call.op.find("transpose") != std::string::npos;
+  const bool* value = std::get_if<bool>(&flag->value);
+  return value != nullptr && *value;
+}
+
 Argument argument_of(const CallArgument& given, const std::vector<ValueId>& operands) {
   Argument argument{given.name, NoneArgument{}, Expr(0)};
   match(
@@ -75,7 +83,8 @@ bool is_decomposable(const Call& call) { return find_decomposable(call).has_valu
 LibraryKernel library_kernel_of(const Call& call) {
   const auto found = find_decomposable(call);
   TILEFUSE_CHECK(found, call.op + " has no decomposition");
-  return found->kernel;
+  const bool slides = found->kernel == LibraryKernel::Window;
+  return slides && is_transposed(call) ? LibraryKernel::TransposedWindow : found->kernel;
 }
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call& call,

@@ -17,8 +17,8 @@ namespace tilefuse {
 bool is_decomposable(const Call& call);
 
 // The kernels of the framework's library, as far as their rates differ: matrix products and attention, or
-// windows that slide over images, which it keeps in a layout of its own.
-enum class LibraryKernel : uint8_t { Product, Window };
+// windows that slide over images, which it keeps in a layout of its own, or transposed ones.
+enum class LibraryKernel : uint8_t { Product, Window, TransposedWindow };
 LibraryKernel library_kernel_of(const Call& call);  // of one that is decomposable
 
 // Adds the decomposition to `builder`, whose values `operands` stand for the Call's. `results` are the

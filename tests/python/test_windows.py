@@ -132,9 +132,43 @@ def test_gradients_go_through_convolutions():
     torch.testing.assert_close(got, expected)
 
 
-def test_transposed_ones_stay_with_the_library():
+# input, weight, arguments of the transposed convolution
+TRANSPOSED = {
+    "1d": ((2, 5, 20), (5, 3, 4), {"stride": 2, "padding": 1}),
+    "1d_stride_three": ((2, 4, 17), (4, 6, 5), {"stride": 3, "padding": 2, "output_padding": 2}),
+    "1d_dilated": ((2, 4, 17), (4, 6, 3), {"padding": 2, "dilation": 2}),
+    "2d": ((2, 5, 9, 16), (5, 7, 4, 4), {"stride": 2, "padding": 1}),
+    "2d_no_overlap": ((1, 6, 7, 9), (6, 4, 2, 2), {"stride": 2}),
+    "2d_gaps": ((1, 3, 5, 7), (3, 4, 1, 1), {"stride": 2, "output_padding": 1}),
+    "2d_output_padding": ((2, 4, 8, 9), (4, 6, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    "2d_stride_one": ((2, 4, 8, 18), (4, 6, 3, 3), {"padding": 1}),
+    "2d_grouped": ((2, 6, 8, 9), (6, 4, 4, 4), {"stride": 2, "padding": 1, "groups": 3}),
+    "2d_depthwise": ((2, 6, 8, 17), (6, 1, 4, 4), {"stride": 2, "padding": 1, "groups": 6}),
+    "2d_rectangle": ((1, 3, 6, 8), (3, 5, 2, 3), {"stride": (2, 1), "padding": (0, 1)}),
+    "2d_one_output": ((1, 3, 6, 8), (3, 1, 4, 4), {"stride": 2, "padding": 1}),
+    "3d": ((1, 3, 4, 5, 9), (3, 4, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    "3d_no_overlap": ((1, 3, 4, 5, 9), (3, 4, 2, 2, 2), {"stride": 2}),
+}
+TRANSPOSED_CONVOLUTIONS = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose3d}
+
+
+@pytest.mark.parametrize("form", TRANSPOSED)
+def test_transposed_convolutions_as_eager_computes_them(form):
+    image, kernel, arguments = TRANSPOSED[form]
+    run, groups = TRANSPOSED_CONVOLUTIONS[len(image)], arguments.get("groups", 1)
+    tensors = [tensor(*image), tensor(*kernel) / 4, tensor(kernel[1] * groups)]
+
+    def function(x, w, b):
+        return F.gelu(run(x, w, b, **arguments))
+
+    check(function, *tensors)
+    assert "aten.convolution.default" in ops_of(function, *tensors)
+
+
+def test_transposed_ones_whose_size_no_stride_divides_stay_with_the_library():
     x, w = tensor(1, 4, 9, 9), tensor(4, 3, 3, 3)
     check(lambda x, w: F.relu(F.conv_transpose2d(x, w, stride=2)), x, w)
+    assert "aten.convolution.default" not in ops_of(lambda x, w: F.relu(F.conv_transpose2d(x, w, stride=2)), x, w)
 
 
 POOLS = {
