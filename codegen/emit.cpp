@@ -181,7 +181,8 @@ const Dialect& cuda_dialect() {
       .vector_type = "Vec<$>",
       .mask_type = "Mask",
       .four_type = "",
-      .function = "extern \"C\" __global__ void __launch_bounds__($) $",
+      // 1: rather fewer blocks at a time than registers in memory.
+      .function = "extern \"C\" __global__ void __launch_bounds__($, 1) $",
       .parameters = {},
       .unroll = "#pragma unroll $",
       .shared = "__shared__ ",

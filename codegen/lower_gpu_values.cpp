@@ -175,11 +175,27 @@ Code GpuLowering::pointer_at(BufferId buffer, const Expr& offset) {
   return add(pointer, index_code(inner));
 }
 
+// Stops the kernel where the index is outside its extent.
+Code GpuLowering::checked_index(const IndexTerm& term) {
+  const Code index = value(term.value).code;
+  const Code extent = index_code(term.extent);
+  const auto number = constant_of(extent);
+  const Code limit = number ? literal(*number, DType::I64) : extent;
+  return call(term.wrap ? "wrapped_index" : "checked_index", {index, limit});
+}
+
 Computed GpuLowering::load(TileValueId id, const TileLoad& load) {
+  if (is_staged(id)) return load_staged(id);
   const std::vector<Expr> guards = open_guards(load.guard);
-  const bool is_vector =
-      schedule_.vector > 1 && uses_index(load.offset, static_cast<int>(region_.inner.index));
-  Code code = call(is_vector ? "load" : "load_one", {pointer_at(load.buffer, load.offset)});
+  const bool is_vector = schedule_.vector > 1 && region_.wide_loads[id.index];
+  Code pointer = pointer_at(load.buffer, load.offset);
+  for (const IndexTerm& term : load.gathered) {
+    const Code stride = index_code(term.stride);
+    const Code at = checked_index(term);
+    const bool is_one = term.stride.is_constant(1);
+    pointer = add(std::move(pointer), is_one ? at : operate(CodeOperator::Mul, {at, stride}));
+  }
+  Code code = call(is_vector ? "load" : "load_one", {std::move(pointer)});
   if (!guards.empty()) {
     const DType compute = info(graph_[id].dtype).compute;
     Code fill = literal(load.fill, compute);

@@ -56,8 +56,32 @@ bool GpuLowering::steps_cover_row() const {
   return region_.reduces() || proves_nonnegative(Expr(schedule_.width()) - graph_[region_.inner].extent);
 }
 
+// Rows of the kernel: those side by side in a vector count as one.
+Expr GpuLowering::extent_of_rows(AxisId axis) const {
+  const Expr& extent = graph_[axis].extent;
+  return region_.is_across() && axis == region_.lanes ? floordiv(extent, Expr(schedule_.row_vector()))
+                                                      : extent;
+}
+Expr GpuLowering::row_count() const {
+  Expr rows(1);
+  for (const AxisId axis : region_.outer) rows = rows * extent_of_rows(axis);
+  return rows;
+}
+
+// Blocks beside each other along the rows: of a staged tile, whose rows lie along one axis, as many for each
+// coordinate of the others.
+Expr GpuLowering::blocks_of_rows() const {
+  const Expr rows(schedule_.rows);
+  if (region_.staged.empty()) return ceildiv(row_count(), rows);
+  Expr others(1);
+  for (const AxisId axis : region_.outer) {
+    if (axis != region_.turned) others = others * graph_[axis].extent;
+  }
+  return others * ceildiv(graph_[region_.turned].extent, rows);
+}
+
 Expr GpuLowering::blocks() const {
-  const Expr down = ceildiv(region_.rows, Expr(schedule_.rows));
+  const Expr down = blocks_of_rows();
   return steps_cover_row() ? down : down * ceildiv(graph_[region_.inner].extent, Expr(schedule_.width()));
 }
 
@@ -79,36 +103,71 @@ Code GpuLowering::block_of_rows() {
   return operate(CodeOperator::Div, {number, across});
 }
 
+// Neighbouring threads stand along the lanes: in the same row, or, across rows, in neighbouring ones.
 void GpuLowering::bind_threads() {
-  const bool is_one_row = schedule_.rows == 1;
   const Code own = call("thread_number", {});
-  thread_ = schedule_.threads == 1 ? integer(0)
-                                   : let("thread", kInt, is_one_row ? own : rest_of(own, schedule_.threads));
-  Code row = times(block_of_rows(), schedule_.rows);
-  if (!is_one_row) row = add(std::move(row), divided(own, schedule_.threads));
-  if (region_.outer.empty()) return;
-  const std::string name = region_.outer.size() == 1 ? graph_[region_.outer.front()].name : "row";
-  if (!is_one_row && !is_multiple_of(region_.rows, schedule_.rows)) {
-    const Code number = let(name + "_number", index_type_, row);
-    row_exists_ = let("exists", kFlag, operate(CodeOperator::Less, {number, index_code(region_.rows)}));
-    row = operate(CodeOperator::Choose, {*row_exists_, number, index_code(region_.rows - 1)});
+  const int row_threads = schedule_.threads, rows = schedule_.rows;
+  const bool is_across = region_.is_across();
+  const bool is_one_row = rows == 1;
+  if (row_threads == 1) {
+    thread_ = integer(0);
+  } else {
+    const Code place = is_across ? divided(own, rows) : rest_of(own, row_threads);
+    thread_ = let("thread", kInt, is_one_row ? own : place);
   }
-  coordinates_[region_.outer.front()] = let(name, index_type_, row);
-  bind_outer_axes();
+  const Code own_row = is_one_row  ? integer(0)
+                       : is_across ? (row_threads == 1 ? own : rest_of(own, rows))
+                                   : divided(own, row_threads);
+  if (!region_.staged.empty()) return bind_turned_rows(own_row);
+  const Code row = add(times(block_of_rows(), rows), own_row);
+  if (region_.outer.empty()) return;
+  bind_rows(row, region_.outer, row_count(), !is_one_row && !is_multiple_of(row_count(), rows));
+}
+
+// The axes of rows from their number, which may be beyond the last one.
+void GpuLowering::bind_rows(Code row, const std::vector<AxisId>& axes, const Expr& count,
+                            bool may_be_beyond) {
+  const std::string name = axes.size() == 1 ? graph_[axes.front()].name : "row";
+  if (may_be_beyond) {
+    const Code number = let(name + "_number", index_type_, row);
+    row_exists_ = let("exists", kFlag, operate(CodeOperator::Less, {number, index_code(count)}));
+    row = operate(CodeOperator::Choose, {*row_exists_, number, index_code(count - 1)});
+  }
+  coordinates_[axes.front()] = let(name, index_type_, row);
+  bind_outer_axes(axes);
+  if (!region_.is_across() || schedule_.row_vector() == 1) return;
+  Code& lane = coordinates_[region_.lanes];
+  lane = let(graph_[region_.lanes].name + "_first", index_type_, times(lane, schedule_.row_vector()));
+}
+
+// The rows of a block lie along the turned axis alone.
+void GpuLowering::bind_turned_rows(const Code& own_row) {
+  std::vector<AxisId> others = region_.outer;
+  others.pop_back();
+  const Expr& extent = graph_[region_.turned].extent;
+  const Expr tiles = ceildiv(extent, Expr(schedule_.rows));
+  Code tile = block_of_rows();
+  if (!others.empty()) {
+    const Code number = let("tile", index_type_, tile);
+    bind_rows(operate(CodeOperator::Div, {number, index_code(tiles)}), others, Expr(1), false);
+    tile = operate(CodeOperator::Mod, {number, index_code(tiles)});
+  }
+  first_row_ = let("first_" + graph_[region_.turned].name, index_type_, times(tile, schedule_.rows));
+  bind_rows(add(first_row_, own_row), {region_.turned}, extent, !is_multiple_of(extent, schedule_.rows));
 }
 
 // The row as coordinates, the last axis the quickest.
-void GpuLowering::bind_outer_axes() {
-  Code left = coordinates_[region_.outer.front()];
-  for (size_t i = region_.outer.size(); i-- > 1;) {
-    const AxisId axis = region_.outer[i];
-    const Code extent = index_code(graph_[axis].extent);
+void GpuLowering::bind_outer_axes(const std::vector<AxisId>& axes) {
+  Code left = coordinates_[axes.front()];
+  for (size_t i = axes.size(); i-- > 1;) {
+    const AxisId axis = axes[i];
+    const Code extent = index_code(extent_of_rows(axis));
     const std::string& name = graph_[axis].name;
     const Code rest = let("above_" + name, index_type_, operate(CodeOperator::Div, {left, extent}));
     coordinates_[axis] = let(name, index_type_, operate(CodeOperator::Mod, {left, extent}));
     left = rest;
   }
-  coordinates_[region_.outer.front()] = left;
+  coordinates_[axes.front()] = left;
 }
 
 void GpuLowering::in_condition(const std::vector<Code>& conditions, const std::function<void()>& body) {
@@ -140,13 +199,14 @@ void GpuLowering::loop_over_row(const std::function<void()>& body) {
   column_depth_ = scopes_.depth();
   body();
   Block block = scopes_.close();
-  const int64_t step = int64_t{schedule_.threads} * schedule_.vector;
-  scopes_.add({For{column, times(thread_, schedule_.vector), last, step, name, std::move(block)}, ""});
+  const int64_t step = int64_t{schedule_.threads} * schedule_.walked_vector();
+  scopes_.add(
+      {For{column, times(thread_, schedule_.walked_vector()), last, step, name, std::move(block)}, ""});
 }
 
 void GpuLowering::for_each_step(const std::function<void()>& body) {
   const std::string& name = graph_[region_.inner].name;
-  const Code first = times(thread_, schedule_.vector);
+  const Code first = times(thread_, schedule_.walked_vector());
   if (schedule_.walk == Walk::MultiPass) {
     return in_condition(if_row_exists(), [&] { loop_over_row(body); });
   }
@@ -158,8 +218,8 @@ void GpuLowering::for_each_step(const std::function<void()>& body) {
   const SymbolId step = scopes_.symbol("step", kInt);
   step_ = reference(step);
   scopes_.open();
-  const Code along =
-      operate(CodeOperator::Mul, {reference(step), integer(int64_t{schedule_.threads} * schedule_.vector)});
+  const Code along = operate(
+      CodeOperator::Mul, {reference(step), integer(int64_t{schedule_.threads} * schedule_.walked_vector())});
   column_ = add(add(first_column_, along), first);
   column_depth_ = scopes_.depth();
   guarded_step(body);
@@ -197,33 +257,50 @@ void GpuLowering::take_in(const Accumulator& accumulator) {
 
 // Of a thread's lanes, then of the threads of the row: through shuffles, and from warp to warp through
 // memory.
-void GpuLowering::finish(const Accumulator& accumulator) {
+Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
   const std::string across = accumulator.spelling.across;
-  const DType dtype = accumulator.spelling.types[0];
   Code total = schedule_.vector > 1 ? call(across, {accumulator.code}) : accumulator.code;
-  const std::string name = name_of(accumulator.reduction);
-  if (schedule_.threads > 1) {
-    std::vector<Code> arguments = {total, integer(schedule_.threads)};
-    if (schedule_.threads > kWarpThreads) {
-      const SymbolId parts = scopes_.symbol(name + "_parts", {dtype, CodeShape::Scalar});
-      const int count = schedule_.block_threads() / kWarpThreads;
-      scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = count, .is_shared = true}, ""});
-      arguments.push_back(reference(parts));
-    }
-    total = call("row_" + across.substr(std::string("reduce_").size()), std::move(arguments));
+  if (schedule_.threads == 1) return total;
+  std::vector<Code> arguments = {total, integer(schedule_.threads)};
+  if (schedule_.threads > kWarpThreads) {
+    arguments.push_back(parts_of(accumulator, schedule_.block_threads() / kWarpThreads));
   }
-  const SymbolId symbol = scopes_.symbol(name, type_of(accumulator.reduction, false));
+  return call("row_" + across.substr(std::string("reduce_").size()), std::move(arguments));
+}
+
+// Every lane is a row of its own: only its threads are left, which are in other warps.
+Code GpuLowering::total_across_rows(const Accumulator& accumulator) {
+  if (schedule_.threads == 1) return accumulator.code;
+  const std::string across = accumulator.spelling.across;
+  return call("rows_" + across.substr(std::string("reduce_").size()),
+              {accumulator.code, integer(schedule_.threads), integer(schedule_.rows),
+               parts_of(accumulator, schedule_.block_threads() * schedule_.vector)});
+}
+
+Code GpuLowering::parts_of(const Accumulator& accumulator, int count) {
+  const CodeType type{accumulator.spelling.types[0], CodeShape::Scalar};
+  const SymbolId parts = scopes_.symbol(name_of(accumulator.reduction) + "_parts", type);
+  scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = count, .is_shared = true}, ""});
+  return reference(parts);
+}
+
+void GpuLowering::finish(const Accumulator& accumulator) {
+  const bool is_across = region_.is_across();
+  const bool is_vector = is_across && schedule_.vector > 1;
+  const Code total = is_across ? total_across_rows(accumulator) : total_along_lanes(accumulator);
+  const SymbolId symbol =
+      scopes_.symbol(name_of(accumulator.reduction), type_of(accumulator.reduction, is_vector));
   scopes_.add({Let{symbol, total}, "%" + graph_[accumulator.reduction].name});
-  scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, false});
+  scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, is_vector});
 }
 
 void GpuLowering::emit_store(const TileStore& store) {
-  const bool is_inner = uses_index(store.offset, static_cast<int>(region_.inner.index));
+  const auto group_of_store = static_cast<size_t>(&store - graph_.stores.data());
   Computed stored = value(store.value);
-  const bool is_vector = is_inner && schedule_.vector > 1;
+  const bool is_vector = schedule_.vector > 1 && region_.wide_stores[group_of_store];
   if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
   const Code pointer = pointer_at(store.buffer, store.offset);
-  const int group = static_cast<int>(&store - graph_.stores.data());
+  const int group = static_cast<int>(group_of_store);
   scopes_.add({Effect{call(is_vector ? "store" : "store_one", {pointer, stored.code}), group},
                "%" + graph_[store.value].name});
 }
@@ -235,6 +312,7 @@ void GpuLowering::lower_pass(int pass) {
   for (const TileValueId reduction : structure.reductions) {
     if (structure.level[reduction.index] == pass) accumulators.push_back(begin(reduction));
   }
+  stage_tiles();
   for_each_step([&] {
     for (const Accumulator& accumulator : accumulators) take_in(accumulator);
     for (const TileStore& store : graph_.stores) {

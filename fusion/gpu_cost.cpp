@@ -10,8 +10,9 @@ constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
 constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
 constexpr double kSchedulers = 4;      // of a multiprocessor, one instruction of a warp a cycle each
 constexpr double kStepInstructions = 8, kBlockInstructions = 80;
-constexpr double kLongFunction = 8;  // instructions of what is none of the machine's
-constexpr double kNotHidden = 0.1;   // of what could overlap
+constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
+constexpr double kNotHidden = 0.1;      // of what could overlap
+constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
 
 double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
   const int threads = schedule.block_threads();
@@ -24,7 +25,7 @@ double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTar
 // Of one thread on average, with all loads of a pass under way.
 double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   const double elements = std::min(double(schedule.width()), traffic.row_elements) / schedule.threads;
-  return std::max(traffic.element_bytes, 1.0) * elements;
+  return std::max(traffic.element_bytes, 1.0) * elements * schedule.row_vector();
 }
 
 // Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
@@ -41,6 +42,10 @@ double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double b
 }
 
 double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target) {
+  if (schedule.is_across) {
+    if (schedule.threads == 1) return 0;
+    return 2 * target.barrier_cycles + 2.0 * schedule.vector * schedule.threads;
+  }
   const double shuffles = std::log2(double(std::min(schedule.threads, kWarpThreads)));
   if (schedule.threads <= kWarpThreads) return shuffles * target.shuffle_cycles;
   return shuffles * target.shuffle_cycles + 2 * target.barrier_cycles +
@@ -57,6 +62,20 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
   for (const Access& access : facts.accesses) {
     if (!access.load || !access.varies_along(region.inner)) continue;
     traffic.element_bytes += access.element_bytes;
+  }
+  for (const Access& access : facts.accesses) {
+    const auto along = access.along[region.lanes.index].kind;
+    if (along == AxisAccess::Kind::Broadcast || along == AxisAccess::Kind::Unit) continue;
+    const bool is_wide =
+        access.load ? region.wide_loads[access.load->index] : region.wide_stores[*access.store];
+    const bool is_staged = access.load && std::find(region.staged.begin(), region.staged.end(),
+                                                    *access.load) != region.staged.end();
+    if (is_wide || is_staged) continue;
+    double elements = 1;
+    for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
+      if (access.varies_along({axis})) elements *= facts.extent[axis];
+    }
+    traffic.apart_bytes += kShareOfMisses * elements * std::max(0, kSectorBytes - access.element_bytes);
   }
   traffic.accesses = static_cast<int>(facts.accesses.size());
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
@@ -82,18 +101,19 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
                                const GpuTarget& target) {
   const bool covers_row = schedule.walk != Walk::None;
   const double across = covers_row ? 1 : std::ceil(traffic.row_elements / double(schedule.width()));
-  const double blocks = std::ceil(traffic.rows / schedule.rows) * across;
+  const double blocks = std::ceil(traffic.rows / (schedule.rows * schedule.row_vector())) * across;
   const double at_a_time = blocks_at_a_time(schedule, registers, target) * target.multiprocessors;
   const double running = std::min(blocks, at_a_time);
 
   const double needed = target.memory_gbs * target.memory_latency_ns;  // GB/s * ns = bytes
   const double under_way = running * schedule.block_threads() * bytes_under_way(traffic, schedule);
-  const double memory = traffic.bytes / target.memory_gbs / 1e3;
+  const double memory = (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3;
   const double waiting = memory * (std::max(1.0, needed / under_way) - 1);
 
   double again = 0;
   if (schedule.walk == Walk::MultiPass) {
-    const double row_bytes = running * schedule.rows * traffic.row_elements * traffic.element_bytes;
+    const double row_bytes =
+        running * schedule.rows * schedule.row_vector() * traffic.row_elements * traffic.element_bytes;
     const bool in_cache = row_bytes <= kShareOfCache * double(target.l2_bytes);
     again = traffic.loaded_bytes * (traffic.passes_that_load - 1) /
             (in_cache ? target.l2_gbs : target.memory_gbs) / 1e3;
@@ -117,7 +137,7 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
 }
 
 double least_gpu_cost(const GpuTraffic& traffic, const GpuTarget& target) {
-  return traffic.bytes / target.memory_gbs / 1e3 + target.launch_us;
+  return (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3 + target.launch_us;
 }
 
 }  // namespace tilefuse

@@ -9,6 +9,7 @@ namespace tilefuse {
 struct GpuTraffic {  // of a tile graph, at the hints
   double rows = 1, row_elements = 1;
   double bytes = 0;          // that any kernel moves
+  double apart_bytes = 0;    // of sectors of which a warp wants one element; they may be in a cache yet
   double loaded_bytes = 0;   // by one pass over all elements, of what varies along the rows
   double element_bytes = 0;  // loaded for one element of a row
   int accesses = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "fusion/gpu_access.h"
 #include "fusion/gpu_target.h"
 #include "fusion/region_facts.h"
 
@@ -11,11 +12,11 @@ namespace tilefuse {
 namespace {
 
 // Functions without a version in codegen/runtime/cuda_arithmetic.h.
-constexpr std::array kAbsent = {
-    MapFn::FloorDiv, MapFn::TruncDiv,  MapFn::Remainder, MapFn::Fmod, MapFn::Pow,  MapFn::Atan2,
-    MapFn::Expm1,    MapFn::Log10,     MapFn::Log1p,     MapFn::Sin,  MapFn::Cos,  MapFn::Tan,
-    MapFn::Asin,     MapFn::Acos,      MapFn::Atan,      MapFn::Sinh, MapFn::Cosh, MapFn::Erfc,
-    MapFn::CopySign, MapFn::ShiftLeft, MapFn::ShiftRight};
+constexpr std::array kAbsent = {MapFn::FloorDiv, MapFn::TruncDiv, MapFn::Fmod,      MapFn::Pow,
+                                MapFn::Atan2,    MapFn::Expm1,    MapFn::Log10,     MapFn::Log1p,
+                                MapFn::Sin,      MapFn::Cos,      MapFn::Tan,       MapFn::Asin,
+                                MapFn::Acos,     MapFn::Atan,     MapFn::Sinh,      MapFn::Cosh,
+                                MapFn::Erfc,     MapFn::CopySign, MapFn::ShiftLeft, MapFn::ShiftRight};
 
 std::string cannot(const TileGraph& graph, TileValueId value, const std::string& why) {
   return "cannot compute %" + graph[value].name + " in a GPU kernel: " + why;
@@ -25,9 +26,6 @@ std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   const TileValue& value = graph[id];
   if (info(value.dtype).compute == DType::F64) return "it is f64";
   if (std::holds_alternative<TileScan>(value.op)) return "it is a scan";
-  if (const auto* load = std::get_if<TileLoad>(&value.op); load != nullptr && !load->gathered.empty()) {
-    return "where it is loaded from depends on data";
-  }
   if (const auto* reduce = std::get_if<TileReduce>(&value.op);
       reduce != nullptr && info(reduce->kind).is_index) {
     return "it is the position of an extreme";
@@ -37,6 +35,8 @@ std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   if (std::find(kAbsent.begin(), kAbsent.end(), map->fn) != kAbsent.end()) {
     return std::string("there is no ") + info(map->fn).name + " for GPUs yet";
   }
+  if (map->fn == MapFn::Remainder && is_float(value.dtype))
+    return "there is no remainder of floats for GPUs yet";
   return std::nullopt;
 }
 
@@ -47,62 +47,15 @@ std::optional<Unsupported> check_values(const TileGraph& graph) {
   return std::nullopt;
 }
 
-// Reductions along one axis, next to each other in memory.
 std::optional<Unsupported> check_reductions(const TileGraph& graph, const Structure& structure) {
   if (structure.reductions.empty()) return std::nullopt;
   if (auto refusal = repeated_reduction(graph, structure)) return refusal;
   if (structure.reduced.size() > 1) {
-    return Unsupported{cannot(graph, structure.reductions.front(),
-                              "it is reduced over " + std::to_string(structure.reduced.size()) +
-                                  " axes, and the threads of a row stand along one")};
-  }
-  const AxisId axis = structure.reduced.front();
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    const auto* load = std::get_if<TileLoad>(&graph.values[v].op);
-    if (load == nullptr) continue;
-    const auto stride = stride_along(graph, *load, axis);
-    if (!stride || stride->is_constant(0) || stride->is_constant(1)) continue;
-    return Unsupported{cannot(graph, structure.reductions.front(),
-                              "it is reduced over " + graph[axis].name + ", along which the elements of %" +
-                                  graph[load->buffer].name + " are " + to_text(*stride) + " apart")};
+    return Unsupported{cannot(
+        graph, structure.reductions.front(),
+        "it is reduced over " + std::to_string(structure.reduced.size()) + " axes, which are not one")};
   }
   return std::nullopt;
-}
-
-bool depends_on(const std::vector<Expr>& exprs, AxisId axis) {
-  return std::any_of(exprs.begin(), exprs.end(),
-                     [&](const Expr& e) { return uses_index(e, static_cast<int>(axis.index)); });
-}
-
-// Elements next to each other along the axis of which the first one starts at a multiple of their bytes.
-int widest_of(const std::optional<Expr>& stride, const Expr& offset, AxisId axis, DType dtype) {
-  if (stride && stride->is_constant(0)) return kAccessBytes;
-  if (!stride || !stride->is_constant(1)) return 1;
-  const Expr rest = substitute_index(offset, static_cast<int>(axis.index), 0);
-  int widest = kAccessBytes / size_in_bytes(dtype);
-  while (widest > 1 && !is_multiple_of(rest, widest)) widest /= 2;
-  return widest;
-}
-
-int widest_access(const TileGraph& graph, AxisId inner) {
-  int widest = kAccessBytes / 2;  // of 16-bit elements; those of 8 bits would fill registers
-  while (widest > 1 && !is_multiple_of(graph[inner].extent, widest)) widest /= 2;
-  for (const TileValue& value : graph.values) {
-    if (const auto* load = std::get_if<TileLoad>(&value.op)) {
-      if (depends_on(load->guard, inner)) return 1;
-      const auto stride = stride_along(graph, *load, inner);
-      widest = std::min(widest, widest_of(stride, load->offset, inner, graph[load->buffer].dtype));
-    }
-    const auto* index = std::get_if<TileIndex>(&value.op);
-    const auto* predicate = std::get_if<TilePredicate>(&value.op);
-    if (index != nullptr && depends_on({index->expr}, inner)) return 1;
-    if (predicate != nullptr && depends_on(predicate->guard, inner)) return 1;
-  }
-  for (const TileStore& store : graph.stores) {
-    const auto stride = stride_along(store, inner);
-    widest = std::min(widest, widest_of(stride, store.offset, inner, graph[store.buffer].dtype));
-  }
-  return widest;
 }
 
 // Of what could be kept, what an earlier pass computes anyway.
@@ -171,6 +124,40 @@ bool offsets_fit_int(const TileGraph& graph) {
   return true;
 }
 
+// The loads that go through shared memory, and the axis along which they are next to each other.
+void find_staged(const TileGraph& graph, GpuRegion& region) {
+  std::optional<AxisId> turned;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto* load = std::get_if<TileLoad>(&graph.values[v].op);
+    if (load == nullptr || !load->gathered.empty()) continue;
+    const auto stride = stride_along(graph, *load, region.lanes);
+    if (!stride || stride->is_constant(0) || stride->is_constant(1)) continue;
+    for (const AxisId axis : region.outer) {
+      const auto across = stride_along(graph, *load, axis);
+      if (!across || !across->is_constant(1) || (turned && *turned != axis)) continue;
+      turned = axis;
+      region.staged.push_back({v});
+    }
+  }
+  if (!turned) return;
+  region.turned = *turned;
+  std::erase(region.outer, *turned);
+  region.outer.push_back(*turned);
+  region.widest = 1;
+}
+
+void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
+  region.inner = region.reduces() ? region.structure.reduced.front() : lanes;
+  region.lanes = lanes;
+  region.rows = 1;
+  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
+    if (AxisId{axis} == region.inner) continue;
+    region.rows = region.rows * graph.axes[axis].extent;
+    if (AxisId{axis} != lanes) region.outer.push_back({axis});
+  }
+  if (region.is_across()) region.outer.push_back(lanes);
+}
+
 }  // namespace
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
@@ -178,7 +165,34 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   return std::binary_search(axes.begin(), axes.end(), axis);
 }
 
+std::vector<AxisId> lane_axes(const TileGraph& graph) {
+  std::vector<AxisId> axes;
+  if (graph.axes.empty()) return axes;
+  const Result<Structure> structure = analyze_structure(graph);
+  const bool reduces = structure && !structure->reduced.empty();
+  axes.push_back(reduces ? structure->reduced.front() : AxisId{static_cast<uint32_t>(graph.axes.size() - 1)});
+  for (uint32_t a = static_cast<uint32_t>(graph.axes.size()); a-- > 0;) {
+    const AxisId axis{a};
+    const auto is_unit = [](const std::optional<Expr>& stride) { return stride && stride->is_constant(1); };
+    const bool has_neighbours =
+        std::any_of(graph.values.begin(), graph.values.end(),
+                    [&](const TileValue& value) {
+                      const auto* load = std::get_if<TileLoad>(&value.op);
+                      return load != nullptr && is_unit(stride_along(graph, *load, axis));
+                    }) ||
+        std::any_of(graph.stores.begin(), graph.stores.end(),
+                    [&](const TileStore& store) { return is_unit(stride_along(store, axis)); });
+    if (axis != axes.front() && has_neighbours) axes.push_back(axis);
+  }
+  return axes;
+}
+
 Result<GpuRegion> analyze_gpu_region(const TileGraph& graph) {
+  const std::vector<AxisId> axes = lane_axes(graph);
+  return analyze_gpu_region(graph, axes.empty() ? AxisId{0} : axes.front());
+}
+
+Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   Result<Structure> structure = analyze_structure(graph);
   if (!structure) return structure.unsupported();
   if (auto refusal = check_values(graph)) return *std::move(refusal);
@@ -189,17 +203,10 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph) {
   }
   GpuRegion region;
   region.structure = *std::move(structure);
-  const bool reduces = region.reduces();
-  region.inner =
-      reduces ? region.structure.reduced.front() : AxisId{static_cast<uint32_t>(graph.axes.size() - 1)};
-  region.rows = 1;
-  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
-    if (AxisId{axis} == region.inner) continue;
-    region.outer.push_back({axis});
-    region.rows = region.rows * graph.axes[axis].extent;
-  }
-  region.widest = widest_access(graph, region.inner);
-  if (reduces) region.crossing = crossing(graph, region.structure);
+  find_axes(graph, lanes, region);
+  find_wide_accesses(graph, region);
+  if (!region.reduces()) find_staged(graph, region);
+  if (region.reduces()) region.crossing = crossing(graph, region.structure);
   region.kept_words = kept_words(graph, region);
   region.fits_int = offsets_fit_int(graph);
   return region;

@@ -1,10 +1,10 @@
-// What a GPU kernel that is bound by memory needs to know of a tile graph: which axis the threads of a row
-// stand along, which axes number the rows, how wide an access may be.
+// What a GPU kernel that is bound by memory needs to know of a tile graph: which axis is walked, along which
+// one neighbouring threads stand, which axes number the rows, how wide an access may be.
 //
-//   softmax over [s0, 1024]:  inner = col, outer = {row}, widest = 4 elements, crossing = {%0, %e}
+//   softmax over [s0, 1024]:  inner = col, lanes = col, outer = {row}, widest = 4 elements, crossing = {%0,
+//   %e} sum down [4096, 768]:     inner = row, lanes = col, outer = {col}: a row of the kernel is a column
 //
-// Covered are maps, and reductions along one axis that all their loads have contiguous. What is not is
-// refused with a sentence: see docs/cuda.md.
+// Reductions walk one axis (gpu_axes.h). What is not covered is refused with a sentence: see docs/cuda.md.
 #pragma once
 #include <optional>
 #include <vector>
@@ -16,18 +16,30 @@ namespace tilefuse {
 
 struct GpuRegion {
   Structure structure;
-  AxisId inner;               // the reduced axis; of a map the innermost one
+  AxisId inner;  // the reduced axis; of a map the one of the lanes
+  // Neighbouring threads are neighbours along this axis: `inner`, or, where the elements of a reduction are
+  // apart, the last one of `outer`. What a thread takes at once lies along it, too.
+  AxisId lanes;
   std::vector<AxisId> outer;  // the others, outermost first: together they number the rows
   Expr rows;                  // how many there are
   int widest = 1;  // elements of one access that start at a multiple of their bytes, a power of two
+  std::vector<bool> wide_loads, wide_stores;  // by value and by store: neighbours along `lanes`
+  // Loads of a map whose neighbours lie along another axis, `turned`, the last of `outer`: they go through
+  // shared memory.
+  std::vector<TileValueId> staged;
+  AxisId turned;
   std::vector<TileValueId> crossing;  // vary along inner, computed in one pass, wanted in a later one
   int kept_words =
       0;  // 32-bit registers an element of a row takes where all of `crossing` stays in registers
   bool fits_int = false;  // every offset into every buffer is an int
   bool reduces() const { return !structure.reductions.empty(); }
+  bool is_across() const { return lanes != inner; }
 };
 
-Result<GpuRegion> analyze_gpu_region(const TileGraph& graph);
+// Axes that lanes may stand along, the one to prefer first.
+std::vector<AxisId> lane_axes(const TileGraph& graph);
+Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes);
+Result<GpuRegion> analyze_gpu_region(const TileGraph& graph);  // along the first of lane_axes
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis);
 

@@ -30,6 +30,8 @@ class GpuScheduleParser {
     cursor_.expect("x");
     schedule_.threads = positive();
     if (!cursor_.accept("threads")) cursor_.expect("thread");
+    schedule_.lanes = lane_axes(graph_).empty() ? AxisId{} : lane_axes(graph_).front();
+    if (cursor_.accept("lanes")) lanes();
     cursor_.expect("vector");
     schedule_.vector = positive();
     cursor_.expect("steps");
@@ -48,6 +50,19 @@ class GpuScheduleParser {
     const int number = small_integer(cursor_);
     if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
     return number;
+  }
+
+  void lanes() {
+    const TextCursor start = cursor_;
+    const std::string name = cursor_.identifier();
+    for (const AxisId axis : lane_axes(graph_)) {
+      if (graph_[axis].name != name) continue;
+      const Result<GpuRegion> region = analyze_gpu_region(graph_, axis);
+      schedule_.is_across = region && region->is_across();
+      schedule_.lanes = axis;
+      return;
+    }
+    start.fail("no elements of " + graph_.name + " are next to each other along " + name);
   }
 
   void walk() {
@@ -91,11 +106,33 @@ int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk wa
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     if (std::holds_alternative<TileReduce>(graph.values[v].op)) ++results;
     const bool is_load = std::holds_alternative<TileLoad>(graph.values[v].op);
-    if (is_load && varies_along(graph, {v}, region.inner)) ++loads;
+    if (is_load && (varies_along(graph, {v}, region.inner) || varies_along(graph, {v}, region.lanes)))
+      ++loads;
   }
   const int stepped = walk == Walk::Resident ? region.kept_words * steps : loads * std::min(steps, 2);
   return kFixedRegisters + 2 * static_cast<int>(graph.buffers.size()) +
          vector * (stepped + results + loads + 2);
+}
+
+int64_t staged_pitch(DType dtype, int rows) {
+  constexpr int kBankBytes = 4;
+  return rows + std::max(1, kBankBytes / size_in_bytes(dtype));
+}
+
+int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule) {
+  int64_t bytes = 0;
+  for (const TileValueId reduction : region.structure.reductions) {
+    const int element = size_in_bytes(info(graph[reduction].dtype).compute);
+    if (schedule.is_across && schedule.threads > 1)
+      bytes += int64_t{element} * schedule.block_threads() * schedule.vector;
+    if (!schedule.is_across && schedule.threads > kWarpThreads)
+      bytes += int64_t{element} * schedule.block_threads() / kWarpThreads;
+  }
+  for (const TileValueId staged : region.staged) {
+    const DType dtype = graph[std::get<TileLoad>(graph[staged].op).buffer].dtype;
+    bytes += staged_pitch(dtype, schedule.rows) * schedule.width() * size_in_bytes(dtype);
+  }
+  return bytes;
 }
 
 std::string to_text(const GpuSchedule& schedule, const TileGraph& graph) {
@@ -104,6 +141,8 @@ std::string to_text(const GpuSchedule& schedule, const TileGraph& graph) {
     text.append("  ").append(key).append(9 - key.size(), ' ').append(value).append("\n");
   };
   line("block", count(schedule.rows, "row") + " x " + count(schedule.threads, "thread"));
+  const std::vector<AxisId> lanes = lane_axes(graph);
+  if (!lanes.empty() && schedule.lanes != lanes.front()) line("lanes", graph[schedule.lanes].name);
   line("vector", std::to_string(schedule.vector));
   line("steps", std::to_string(schedule.steps));
   std::string walk(walk_name(schedule.walk));
@@ -125,13 +164,19 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
   const auto demand = [&](bool holds, const std::string& finding) {
     if (!holds) findings.push_back(finding);
   };
+  demand(schedule.lanes == region.lanes && schedule.is_across == region.is_across(),
+         "the lanes stand along another axis");
   demand(is_power_of_two(schedule.threads), "the threads of a row are no power of two");
   demand(is_power_of_two(schedule.vector) && schedule.vector <= region.widest,
          "accesses are at most " + std::to_string(region.widest) + " elements wide, a power of two");
   demand(schedule.block_threads() % kWarpThreads == 0, "a block is no whole number of warps");
   demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
-  demand(schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,
+  demand(schedule.is_across || schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,
          "the threads of a row are no whole number of warps");
+  demand(shared_bytes(graph, region, schedule) <= kDeclaredSharedBytes,
+         "a block has more than " + std::to_string(kDeclaredSharedBytes) + " bytes of shared memory");
+  demand(region.staged.empty() || (schedule.rows % kWarpThreads == 0 && schedule.threads % kWarpThreads == 0),
+         "a tile in shared memory has sides of whole warps");
   demand(!region.outer.empty() || schedule.rows == 1, "there is one row");
   const bool is_map = schedule.walk == Walk::None;
   demand(is_map != region.reduces(), is_map ? "a reduction needs a walk" : "a map has no walk");

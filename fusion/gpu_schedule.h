@@ -12,7 +12,9 @@
 //
 // A block computes `rows` rows; `threads` threads of it stand along the inner axis of each (gpu_region.h),
 // and every one takes `vector` neighbours at a time, `steps` times. Of a map these cover a part of the inner
-// axis, and the grid goes over such parts and the rows. A row that is reduced is covered as a whole:
+// axis, and the grid goes over such parts and the rows. Where the lanes stand along another axis than the one
+// that is reduced (a line `lanes  col` says so), `vector` counts neighbours along it, each of which is a row,
+// and the threads of a row are `rows` threads apart. A row that is reduced is covered as a whole:
 //   resident    by the steps, what later passes need again staying in registers: memory is read once
 //   multi_pass  by a loop for each pass, which reads anew; for rows too long for registers, or of a size that
 //               is known only at run time
@@ -29,7 +31,9 @@ namespace tilefuse {
 
 struct GpuSchedule {
   std::string tile_graph, target;
-  int rows = 1;
+  AxisId lanes;                // of the region that it is for
+  bool is_across = false;      // lanes stand across the rows that are reduced
+  int rows = 1;                // of `row_vector` elements along the lanes each
   int threads = kWarpThreads;  // a power of two
   int vector = 1;
   int steps = 1;
@@ -39,8 +43,10 @@ struct GpuSchedule {
   double cost_us = 0;
 
   int block_threads() const { return rows * threads; }
+  int walked_vector() const { return is_across ? 1 : vector; }
+  int row_vector() const { return is_across ? vector : 1; }
   int64_t width() const {
-    return int64_t{threads} * vector * steps;
+    return int64_t{threads} * walked_vector() * steps;
   }  // elements of a row that the steps cover
 };
 
@@ -54,5 +60,11 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
 
 // 32-bit registers of a thread, as they are estimated to bound `steps` and the threads of a block.
 int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps);
+
+// Bytes of shared memory of a block: partial results of reductions across rows, and tiles of staged loads.
+int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule);
+// Elements from one line of a staged tile of so many rows to the next: an odd number of banks, so that
+// threads that read down a tile meet no bank twice.
+int64_t staged_pitch(DType dtype, int rows);
 
 }  // namespace tilefuse

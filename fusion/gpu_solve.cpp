@@ -38,6 +38,7 @@ class GpuSystem {
   ConstraintSystem build() {
     add_variables();
     add_block_limits();
+    add_shared_limit();
     add_register_limits();
     if (region_.reduces()) add_cover();
     add_preferences();
@@ -81,12 +82,48 @@ class GpuSystem {
   Factor over(VariableId variable) const {
     return factor(variable, [](double n) { return 1 / n; });
   }
+  bool is_across() const { return region_.is_across(); }
+  // Elements of a row, or of the lanes across rows, that a thread takes at once.
+  Factor walked_vector() const {
+    return factor(kVector, [&](double n) { return is_across() ? 1 : n; });
+  }
+  Factor over_walked_vector() const {
+    return factor(kVector, [&](double n) { return is_across() ? 1 : 1 / n; });
+  }
+  Factor row_vector() const {
+    return factor(kVector, [&](double n) { return is_across() ? n : 1; });
+  }
   Factor if_resident() const { return times(kWalk); }
 
   void add_block_limits() {
     at_most({{1, {times(kRows), times(kThreads)}}}, target_.threads_per_block, "threads",
             "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
     at_most({{kWarpThreads, {over(kRows), over(kThreads)}}}, 1, "", "a block is a whole number of warps");
+  }
+
+  // As shared_bytes, term by term.
+  void add_shared_limit() {
+    double bytes = 0;
+    for (const TileValueId reduction : region_.structure.reductions) {
+      bytes += size_in_bytes(info(graph_[reduction].dtype).compute);
+    }
+    const std::string limit = std::to_string(kDeclaredSharedBytes) + " bytes of shared memory";
+    if (is_across() && bytes > 0) {
+      const Factor together = factor(kThreads, [](double n) { return n > 1 ? n : 0; });
+      at_most({{bytes, {times(kRows), together, times(kVector)}}}, kDeclaredSharedBytes, "bytes",
+              "partial results of a block take at most " + limit);
+    }
+    std::vector<Product> tiles;
+    for (const TileValueId staged : region_.staged) {
+      const DType dtype = graph_[std::get<TileLoad>(graph_[staged].op).buffer].dtype;
+      const Factor pitch = factor(kRows, [&](double rows) { return double(staged_pitch(dtype, int(rows))); });
+      tiles.push_back(
+          {double(size_in_bytes(dtype)), {pitch, times(kThreads), times(kVector), times(kSteps)}});
+    }
+    if (tiles.empty()) return;
+    at_most(std::move(tiles), kDeclaredSharedBytes, "bytes", "staged tiles take at most " + limit);
+    at_most({{kWarpThreads, {over(kRows)}}}, 1, "", "a staged tile has rows for a whole warp");
+    at_most({{kWarpThreads, {over(kThreads)}}}, 1, "", "a staged tile is as wide as a warp");
   }
 
   // As estimated_registers, term by term.
@@ -121,10 +158,10 @@ class GpuSystem {
   // Resident: the steps cover the row, and no step is beyond it. Otherwise one step, in a loop.
   void add_cover() {
     const std::string row = "a row of " + to_text(graph_[region_.inner].extent) + " elements";
-    at_most({{row_elements_, {if_resident(), over(kThreads), over(kVector), over(kSteps)}}}, 1, "rows",
+    at_most({{row_elements_, {if_resident(), over(kThreads), over_walked_vector(), over(kSteps)}}}, 1, "rows",
             row + " is covered by the steps where it is resident");
     const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
-    at_most({{1, {if_resident(), without_last, times(kThreads), times(kVector)}}}, row_elements_ - 1,
+    at_most({{1, {if_resident(), without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1,
             "elements", "every step has elements of " + row);
     AnyOf one_step;
     if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, 1});  // resident
@@ -139,16 +176,18 @@ class GpuSystem {
 
   void add_preferences() {
     const Factor half = factor(kThreads, [](double n) { return n == 1 ? 0 : n / 2; });
-    prefer({{{1, {half, times(kVector)}}}, row_elements_ - 1, "elements"},
+    prefer({{{1, {half, walked_vector()}}}, row_elements_ - 1, "elements"},
            "more than half of the threads have elements");
     const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
-    prefer({{{1, {without_last, times(kThreads), times(kVector)}}}, row_elements_ - 1, "elements"},
+    prefer({{{1, {without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1, "elements"},
            "every step has elements");
     prefer({{{kPreferredThreads, {over(kRows), over(kThreads)}}}, 1, ""},
            "a block of fewer threads costs as much to start");
     const Factor half_of_rows = factor(kRows, [](double n) { return n == 1 ? 0 : n / 2; });
-    prefer({{{1, {half_of_rows}}}, rows_ - 1, "rows"}, "more than half of the rows exist");
-    if (row_elements_ >= double(kWarpThreads) * region_.widest) {
+    prefer({{{1, {half_of_rows, row_vector()}}}, rows_ - 1, "rows"}, "more than half of the rows exist");
+    if (is_across()) {
+      prefer({{{kWarpThreads / 2.0, {over(kRows), over(kVector)}}}, 1, ""}, "a warp reads whole sectors");
+    } else if (row_elements_ >= double(kWarpThreads) * region_.widest) {
       prefer({{{kWarpThreads, {over(kThreads)}}}, 1, ""}, "a warp reads what is next to each other");
     } else {
       prefer({{{row_elements_, {over(kThreads), over(kVector)}}}, 1, ""},
@@ -174,6 +213,8 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   GpuSchedule schedule;
   schedule.tile_graph = system.tile_graph;
   schedule.target = system.target;
+  schedule.lanes = region.lanes;
+  schedule.is_across = region.is_across();
   schedule.rows = number(kRows);
   schedule.threads = number(kThreads);
   schedule.vector = number(kVector);
@@ -183,15 +224,12 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   return schedule;
 }
 
-}  // namespace
-
-Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
-                              const SizeHints& hints) {
-  const Result<GpuRegion> region = analyze_gpu_region(graph);
+// The best schedule with lanes along one axis.
+Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const RegionFacts& facts,
+                                const GpuTarget& target, const Pins& pins) {
+  const Result<GpuRegion> region = analyze_gpu_region(graph, lanes);
   if (!region) return region.unsupported();
-  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
-  if (!facts) return facts.unsupported();
-  const GpuTraffic traffic = collect_gpu_traffic(graph, *region, *facts);
+  const GpuTraffic traffic = collect_gpu_traffic(graph, *region, facts);
   ConstraintSystem system = GpuSystem(graph, *region, target, traffic).build();
   add_pins(pins, system);
 
@@ -220,6 +258,39 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
   const std::vector<std::string> findings = check_gpu_schedule(graph, *region, best);
   TILEFUSE_CHECK(findings.empty(), "solve_gpu: " + findings.front() + "\n" + to_text(best, graph));
   return best;
+}
+
+// Those that a pin "lanes = col" leaves.
+std::vector<AxisId> pinned_lanes(const TileGraph& graph, Pins& pins) {
+  std::vector<AxisId> axes = lane_axes(graph);
+  const auto pin = pins.decisions.find("lanes");
+  if (pin == pins.decisions.end()) return axes;
+  std::string all;
+  for (const AxisId axis : axes) all += (all.empty() ? "" : ", ") + graph[axis].name;
+  std::erase_if(axes, [&](AxisId axis) { return graph[axis].name != pin->second; });
+  if (axes.empty()) throw UserError("pin lanes = " + pin->second + ": lanes can stand along " + all);
+  pins.decisions.erase(pin);
+  return axes;
+}
+
+}  // namespace
+
+Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
+                              const SizeHints& hints) {
+  const Result<GpuRegion> region = analyze_gpu_region(graph);
+  if (!region) return region.unsupported();
+  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  if (!facts) return facts.unsupported();
+  Pins others = pins;
+  std::optional<GpuSchedule> best;
+  std::optional<Unsupported> refusal;
+  for (const AxisId lanes : pinned_lanes(graph, others)) {
+    Result<GpuSchedule> found = solve_lanes(graph, lanes, *facts, target, others);
+    if (!found && !refusal) refusal = found.unsupported();
+    if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
+  }
+  if (!best) return *std::move(refusal);
+  return *std::move(best);
 }
 
 }  // namespace tilefuse

@@ -11,10 +11,11 @@
 
 namespace tilefuse {
 
-constexpr int kWarpThreads = 32;   // of every NVIDIA GPU
-constexpr int kSectorBytes = 32;   // that memory is read and written by
-constexpr int kAccessBytes = 16;   // the widest access of one thread
-constexpr int kGpuAlignment = 16;  // bytes that the first element of every buffer is aligned to
+constexpr int kWarpThreads = 32;                // of every NVIDIA GPU
+constexpr int kSectorBytes = 32;                // that memory is read and written by
+constexpr int kAccessBytes = 16;                // the widest access of one thread
+constexpr int kDeclaredSharedBytes = 48 << 10;  // that a kernel may declare, on every one of them
+constexpr int kGpuAlignment = 16;               // bytes that the first element of every buffer is aligned to
 
 struct GpuTarget {
   std::string name;          // "cuda-sm80"

@@ -19,7 +19,8 @@
 #include "core/structural_hash.h"
 #include "fusion/chain.h"
 #include "fusion/decompose_calls.h"
-#include "fusion/gpu_solve.h"
+#include "fusion/gpu_axes.h"
+#include "fusion/gpu_plan.h"
 #include "fusion/online_reductions.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
@@ -176,26 +177,37 @@ std::string run_source(const StageOptions&, const std::string& input) {
 }
 
 std::string run_gpu_schedule(const StageOptions& options, const std::string& input) {
-  const TileGraph tiles = parse_tile_graph(input);
   const GpuTarget target = load_gpu_target(option(options, "target", "cuda-sm80"));
-  const Result<GpuSchedule> schedule = solve_gpu(tiles, target, pins_option(options));
-  return schedule ? to_text(*schedule, tiles) : "unsupported: " + schedule.unsupported().reason + "\n";
+  const Result<GpuPlan> plan = plan_gpu(parse_tile_graph(input), target, pins_option(options));
+  if (!plan) return "unsupported: " + plan.unsupported().reason + "\n";
+  std::string text;
+  for (const GpuNest& nest : plan->nests) text += to_text(nest.schedule, nest.graph);
+  return text;
 }
 
-// Under the schedule behind the tile graph, or under the one that the solver chooses.
+// Under the schedule behind the tile graph, or under those that the solver chooses: a source for each kernel.
 std::string run_cuda(const StageOptions& options, const std::string& input) {
   const size_t given = input.find("\nschedule ");
   const TileGraph tiles = parse_tile_graph(input.substr(0, given));
-  const Result<GpuRegion> region = analyze_gpu_region(tiles);
-  if (!region) return "unsupported: " + region.unsupported().reason + "\n";
   const GpuTarget target = load_gpu_target(option(options, "target", "cuda-sm80"));
-  const Result<GpuSchedule> schedule = given == std::string::npos
-                                           ? solve_gpu(tiles, target, pins_option(options))
-                                           : parse_gpu_schedule(input.substr(given + 1), tiles);
-  if (!schedule) return "unsupported: " + schedule.unsupported().reason + "\n";
-  const std::vector<std::string> findings = check_gpu_schedule(tiles, *region, *schedule);
-  if (!findings.empty()) throw UserError("the schedule does not fit: " + findings.front());
-  return emit({lower_to_gpu_kernel(tiles, *region, *schedule).kernel}, cuda_dialect());
+  GpuPlan plan;
+  if (given == std::string::npos) {
+    Result<GpuPlan> found = plan_gpu(tiles, target, pins_option(options));
+    if (!found) return "unsupported: " + found.unsupported().reason + "\n";
+    plan = *std::move(found);
+  } else {
+    const TileGraph merged = merge_reduced_axes(tiles);
+    plan.nests.push_back({merged, parse_gpu_schedule(input.substr(given + 1), merged)});
+  }
+  std::string text;
+  for (const GpuNest& nest : plan.nests) {
+    const Result<GpuRegion> region = analyze_gpu_region(nest.graph, nest.schedule.lanes);
+    if (!region) return "unsupported: " + region.unsupported().reason + "\n";
+    const std::vector<std::string> findings = check_gpu_schedule(nest.graph, *region, nest.schedule);
+    if (!findings.empty()) throw UserError("the schedule does not fit: " + findings.front());
+    text += emit({lower_to_gpu_kernel(nest.graph, *region, nest.schedule).kernel}, cuda_dialect());
+  }
+  return text;
 }
 
 // The item with that name, or a UserError that names the nearest.

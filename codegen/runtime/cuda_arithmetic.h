@@ -226,7 +226,7 @@ TILE_INLINE T highest() {
   }
 }
 
-// Coordinates: rounded towards minus infinity.
+// Rounded towards minus infinity.
 template <class A, class B>
 TILE_INLINE auto floor_div(A a, B b) {
   const auto quotient = a / b;
@@ -234,7 +234,11 @@ TILE_INLINE auto floor_div(A a, B b) {
 }
 template <class A, class B>
 TILE_INLINE auto remainder(A a, B b) {
-  return a - floor_div(a, b) * b;
+  return b == 0 ? 0 : a - floor_div(a, b) * b;
+}
+template <class T>
+TILE_INLINE Vec<T> remainder(Vec<T> a, Vec<T> b) {
+  return by_lanes(a, b, [](T x, T y) { return T(remainder(x, y)); });
 }
 
 }  // namespace tile

@@ -16,6 +16,22 @@ TILE_INLINE T block_number() {
   return T(blockIdx.x);
 }
 
+// All threads of the block; what they wrote to shared memory before can be read behind it.
+TILE_INLINE void meet_all() { __syncthreads(); }
+
+// An index of the user's; one outside its extent ends the kernel, as torch's own kernels do.
+template <class T>
+TILE_INLINE int64_t checked_index(T index, int64_t extent) {
+  const int64_t i = index;
+  if (i < 0 || i >= extent) __trap();
+  return i;
+}
+template <class T>
+TILE_INLINE int64_t wrapped_index(T index, int64_t extent) {
+  const int64_t i = index;
+  return checked_index(i < 0 ? i + extent : i, extent);
+}
+
 // 1, 2 and 8 bytes go as one or two registers.
 template <class T>
 TILE_INLINE T from_lane(T x, int distance) {
@@ -54,23 +70,50 @@ TILE_INLINE T across_warps(T x, int threads, T* parts, F combine) {
   return total;
 }
 
-#define TILE_REDUCTION(name, expression)                                            \
-  template <class T>                                                                \
-  TILE_INLINE T reduce_##name(Vec<T> v) {                                           \
-    T total = v.r[0];                                                               \
-    _Pragma("unroll") for (int i = 1; i < kLanes; ++i) {                            \
-      const T a = total, b = v.r[i];                                                \
-      total = expression;                                                           \
-    }                                                                               \
-    return total;                                                                   \
-  }                                                                                 \
-  template <class T>                                                                \
-  TILE_INLINE T row_##name(T x, int threads) {                                      \
-    return across_lanes(x, threads, [](T a, T b) { return T(expression); });        \
-  }                                                                                 \
-  template <class T>                                                                \
-  TILE_INLINE T row_##name(T x, int threads, T* parts) {                            \
-    return across_warps(x, threads, parts, [](T a, T b) { return T(expression); }); \
+// Of threads that are `rows` apart, each in the order of the threads. `parts` has a value for every thread
+// and lane; neighbours in a warp are neighbours in it.
+template <class T, class F>
+TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, T* parts, F combine) {
+  const int row = threadIdx.x % rows;
+#pragma unroll
+  for (int lane = 0; lane < lanes; ++lane) parts[lane * threads * rows + threadIdx.x] = values[lane];
+  __syncthreads();
+#pragma unroll
+  for (int lane = 0; lane < lanes; ++lane) {
+    const T* part = parts + lane * threads * rows + row;
+    T total = part[0];
+    for (int i = 1; i < threads; ++i) total = combine(total, part[i * rows]);
+    values[lane] = total;
+  }
+}
+
+#define TILE_REDUCTION(name, expression)                                                    \
+  template <class T>                                                                        \
+  TILE_INLINE T reduce_##name(Vec<T> v) {                                                   \
+    T total = v.r[0];                                                                       \
+    _Pragma("unroll") for (int i = 1; i < kLanes; ++i) {                                    \
+      const T a = total, b = v.r[i];                                                        \
+      total = expression;                                                                   \
+    }                                                                                       \
+    return total;                                                                           \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TILE_INLINE T row_##name(T x, int threads) {                                              \
+    return across_lanes(x, threads, [](T a, T b) { return T(expression); });                \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TILE_INLINE T row_##name(T x, int threads, T* parts) {                                    \
+    return across_warps(x, threads, parts, [](T a, T b) { return T(expression); });         \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TILE_INLINE T rows_##name(T x, int threads, int rows, T* parts) {                         \
+    across_rows(&x, 1, threads, rows, parts, [](T a, T b) { return T(expression); });       \
+    return x;                                                                               \
+  }                                                                                         \
+  template <class T>                                                                        \
+  TILE_INLINE Vec<T> rows_##name(Vec<T> v, int threads, int rows, T* parts) {               \
+    across_rows(v.r, kLanes, threads, rows, parts, [](T a, T b) { return T(expression); }); \
+    return v;                                                                               \
   }
 TILE_REDUCTION(add, a + b)
 TILE_REDUCTION(mul, a* b)

@@ -1,5 +1,8 @@
 #include "tests/gpu/cuda_run.h"
 
+#include <map>
+#include <regex>
+
 #include "codegen/emit.h"
 #include "core/index_map.h"
 #include "core/result.h"
@@ -62,9 +65,18 @@ Tensor tensor_of(const Buffer& buffer, const GpuBuffer& written, const SymbolVal
 
 }  // namespace
 
+Pins pins_of(const std::string& text) {
+  Pins pins;
+  static const std::regex kPin("(\\w+)=(\\w+)");
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), kPin); at != std::sregex_iterator(); ++at) {
+    pins.decisions[(*at)[1]] = (*at)[2];
+  }
+  return pins;
+}
+
 CudaKernel compile_cuda(const Nvrtc& nvrtc, const TileGraph& graph, const GpuSchedule& schedule,
                         const GpuTarget& target) {
-  const Result<GpuRegion> region = analyze_gpu_region(graph);
+  const Result<GpuRegion> region = analyze_gpu_region(graph, schedule.lanes);
   if (!region) throw UserError(region.unsupported().reason);
   CudaKernel kernel{lower_to_gpu_kernel(graph, *region, schedule), {}, {}};
   kernel.source = emit({kernel.program.kernel}, cuda_dialect());
@@ -89,6 +101,41 @@ CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGrap
     if (graph.buffers[b].role != Buffer::Role::Output) continue;
     result.outputs.push_back(tensor_of(graph.buffers[b], result.run.buffers[b], symbols));
   }
+  return result;
+}
+
+std::vector<CudaKernel> compile_plan(const Nvrtc& nvrtc, const GpuPlan& plan, const GpuTarget& target) {
+  std::vector<CudaKernel> kernels;
+  for (const GpuNest& nest : plan.nests)
+    kernels.push_back(compile_cuda(nvrtc, nest.graph, nest.schedule, target));
+  return kernels;
+}
+
+CudaPlanRun run_plan(std::vector<CudaKernel> kernels, const GpuPlan& plan, const TileGraph& graph,
+                     const std::vector<Tensor>& inputs, const SymbolValues& symbols) {
+  CudaPlanRun result;
+  std::map<std::string, Tensor> tensors;
+  for (size_t b = 0; b < graph.buffers.size(); ++b) {
+    if (graph.buffers[b].role == Buffer::Role::Input)
+      tensors.insert_or_assign(graph.buffers[b].name, inputs.at(b));
+  }
+  for (size_t n = 0; n < plan.nests.size(); ++n) {
+    const TileGraph& nest = plan.nests[n].graph;
+    std::vector<Tensor> read;
+    for (const Buffer& buffer : nest.buffers) {
+      if (buffer.role == Buffer::Role::Input) read.push_back(tensors.at(buffer.name));
+    }
+    CudaRun run = run_cuda(kernels[n].program.launch, kernels[n].binary.ptx, nest, read, symbols);
+    auto written = run.outputs.begin();
+    for (const Buffer& buffer : nest.buffers) {
+      if (buffer.role == Buffer::Role::Output) tensors.insert_or_assign(buffer.name, *written++);
+    }
+    result.runs.push_back(std::move(run.run));
+  }
+  for (const Buffer& buffer : graph.buffers) {
+    if (buffer.role == Buffer::Role::Output) result.outputs.push_back(tensors.at(buffer.name));
+  }
+  result.kernels = std::move(kernels);
   return result;
 }
 

@@ -7,10 +7,12 @@
 #include "codegen/nvrtc.h"
 #include "core/reference.h"
 #include "core/tensor.h"
-#include "fusion/gpu_solve.h"
+#include "fusion/gpu_plan.h"
 #include "tests/gpu/ptx_run.h"
 
 namespace tilefuse {
+
+Pins pins_of(const std::string& text);  // "vector=1,threads=256"
 
 struct CudaKernel {
   GpuProgram program;
@@ -29,5 +31,15 @@ struct CudaRun {
 // GpuFault, where the model of the GPU finds one.
 CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGraph& graph,
                  const std::vector<Tensor>& inputs, const SymbolValues& symbols);
+
+// The kernels of a plan, one after the other.
+struct CudaPlanRun {
+  std::vector<Tensor> outputs;  // of the tile graph that the plan is for
+  std::vector<CudaKernel> kernels;
+  std::vector<GpuRun> runs;
+};
+std::vector<CudaKernel> compile_plan(const Nvrtc& nvrtc, const GpuPlan& plan, const GpuTarget& target);
+CudaPlanRun run_plan(std::vector<CudaKernel> kernels, const GpuPlan& plan, const TileGraph& graph,
+                     const std::vector<Tensor>& inputs, const SymbolValues& symbols);
 
 }  // namespace tilefuse

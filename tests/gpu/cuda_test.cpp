@@ -10,6 +10,7 @@
 
 #include "codegen/runtime/cpu_runtime.h"
 #include "core/result.h"
+#include "fusion/gpu_axes.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/whole_graph_region.h"
 #include "tests/gpu/cuda_run.h"
@@ -180,15 +181,6 @@ std::vector<Case> cases() {
   };
 }
 
-Pins pins_of(const std::string& text) {
-  Pins pins;
-  static const std::regex kPin("(\\w+)=(\\w+)");
-  for (auto at = std::sregex_iterator(text.begin(), text.end(), kPin); at != std::sregex_iterator(); ++at) {
-    pins.decisions[(*at)[1]] = (*at)[2];
-  }
-  return pins;
-}
-
 // Bytes that warps asked for, of buffers in which each row has its own elements, over the bytes in them. What
 // all rows share comes from a cache, and is not counted; a row that is read twice is.
 double count_traffic(const TileGraph& graph, const std::vector<GpuBuffer>& buffers) {
@@ -258,7 +250,9 @@ std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuR
     GpuSchedule schedule;
     schedule.tile_graph = graph.name;
     schedule.target = "cuda-sm80";
-    schedule.rows = one_of({1, 2, 3, 8});
+    schedule.lanes = region.lanes;
+    schedule.is_across = region.is_across();
+    schedule.rows = one_of({1, 2, 3, 8, 32});
     schedule.threads = one_of({1, 4, 16, 32, 64, 128});
     schedule.vector = one_of({1, 2, 4, 8});
     schedule.steps = one_of({1, 2, 3, 5});
@@ -277,9 +271,12 @@ TEST_F(CudaTest, random_regions_under_random_schedules) {
                                             .has_symbols = seed % 2 == 0,
                                             .has_f64 = false,
                                             .has_steps = false});
-    const Result<TileGraph> tiles = lower_to_tiles(graph, whole_graph_region(graph));
+    Result<TileGraph> tiles = lower_to_tiles(graph, whole_graph_region(graph));
     if (!tiles) continue;
-    const Result<GpuRegion> region = analyze_gpu_region(*tiles);
+    tiles = merge_reduced_axes(*std::move(tiles));
+    const std::vector<AxisId> lanes = lane_axes(*tiles);
+    if (lanes.empty()) continue;
+    const Result<GpuRegion> region = analyze_gpu_region(*tiles, lanes[seed % lanes.size()]);
     if (!region) continue;
     SCOPED_TRACE("seed " + std::to_string(seed));
     const SymbolValues symbols = random_symbol_values(graph);
@@ -306,8 +303,9 @@ TEST(GpuSolver, proposes_what_the_check_allows) {
     const GpuTarget target = load_gpu_target(name);
     for (uint64_t seed = 0; seed < 600; ++seed) {
       const Graph graph = random_graph(seed, {.step_count = 1 + int(seed % 6), .has_symbols = seed % 3 == 0});
-      const Result<TileGraph> tiles = lower_to_tiles(graph, whole_graph_region(graph));
+      Result<TileGraph> tiles = lower_to_tiles(graph, whole_graph_region(graph));
       if (!tiles) continue;
+      tiles = merge_reduced_axes(*std::move(tiles));
       const Result<GpuRegion> region = analyze_gpu_region(*tiles);
       if (!region) continue;
       const Result<GpuSchedule> schedule = solve_gpu(*tiles, target);
@@ -363,8 +361,9 @@ TEST_P(CudaPlantedBug, is_found) {
 }
 
 const PlantedInSource kPlanted[] = {
-    {"no_barrier", "__syncthreads();", "", "nobody wrote"},
-    {"barrier_of_one_warp", "__syncthreads();", "if (threadIdx.x < 32) __syncthreads();", "race"},
+    {"no_barrier", "__syncthreads();\n  const int warps", "const int warps", "nobody wrote"},
+    {"barrier_of_one_warp", "__syncthreads();\n  const int warps",
+     "if (threadIdx.x < 32) __syncthreads();\n  const int warps", "race"},
     {"row_that_does_not_exist", "exists &&", "true &&", "written already"},
     {"column_beyond_the_row", "col < 300", "col < 384", "outside buffer 1"},
     {"row_of_another_length", "row * 300", "row * 302", "outside buffer 2"},

@@ -24,7 +24,7 @@ GlobalMemory::GlobalMemory(std::vector<GpuBuffer> buffers) : buffers_(std::move(
   uint64_t address = kFirstAddress;
   for (GpuBuffer& buffer : buffers_) {
     buffer.address = address;
-    buffer.writer.assign(buffer.bytes.size(), kNobody);
+    if (buffer.is_output) buffer.writer.assign(buffer.bytes.size(), kNobody);
     address += kApart + buffer.bytes.size() / kApart * kApart;
   }
 }
@@ -43,16 +43,15 @@ unsigned char* GlobalMemory::access(const GpuAccess& access) {
   }
   check_alignment(access);
   for (uint64_t i = first; i < first + size; ++i) {
+    if (!found->is_output && access.is_store) throw GpuFault(what(access) + " writes to an input");
+    if (!found->is_output) continue;
     int64_t& writer = found->writer[i];
     if (!access.is_store) {
-      if (found->is_output && access.is_read_only)
-        throw GpuFault(what(access) + " takes an output for read-only");
-      if (found->is_output && writer == kNobody) throw GpuFault(what(access) + " reads what nobody wrote");
-      if (found->is_output && writer != access.thread)
-        throw GpuFault(what(access) + " reads what another thread wrote");
+      if (access.is_read_only) throw GpuFault(what(access) + " takes an output for read-only");
+      if (writer == kNobody) throw GpuFault(what(access) + " reads what nobody wrote");
+      if (writer != access.thread) throw GpuFault(what(access) + " reads what another thread wrote");
       continue;
     }
-    if (!found->is_output) throw GpuFault(what(access) + " writes to an input");
     if (writer != kNobody) throw GpuFault(what(access) + " writes what was written already");
     writer = access.thread;
   }
@@ -61,11 +60,26 @@ unsigned char* GlobalMemory::access(const GpuAccess& access) {
 
 void GlobalMemory::count_sectors(const std::set<uint64_t>& sectors) {
   for (const uint64_t sector : sectors) {
+    take_from_cache(sector);
     for (GpuBuffer& buffer : buffers_) {
       const uint64_t first = buffer.address / kGpuSectorBytes;
       if (sector >= first && sector < first + kApart / kGpuSectorBytes) ++buffer.sectors;
     }
   }
+}
+
+void GlobalMemory::take_from_cache(uint64_t sector) {
+  if (const auto found = cached_.find(sector); found != cached_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return;
+  }
+  ++missed_sectors_;
+  touched_.insert(sector);
+  recent_.push_front(sector);
+  cached_[sector] = recent_.begin();
+  if (cached_.size() <= kCacheSectors) return;
+  cached_.erase(recent_.back());
+  recent_.pop_back();
 }
 
 unsigned char* SharedMemory::access(const GpuAccess& access) {

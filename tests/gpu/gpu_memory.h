@@ -7,9 +7,12 @@
 // A fault is a GpuFault that says what, where and by whom.
 #pragma once
 #include <cstdint>
+#include <list>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tilefuse {
@@ -43,8 +46,20 @@ class GlobalMemory {
   unsigned char* access(const GpuAccess& access);         // checks first
   void count_sectors(const std::set<uint64_t>& sectors);  // of one access of a warp, by address / 32
   const std::vector<GpuBuffer>& buffers() const { return buffers_; }
+  // Sectors that are not in a cache of kCacheSectors, the least recently used of which goes. It stands for
+  // the cache that blocks share, made small as the tests' tensors are small: what is wanted again soon is
+  // there, a row that is read again for another pass is not.
+  int64_t missed_sectors() const { return missed_sectors_; }
+  int64_t touched_sectors() const { return static_cast<int64_t>(touched_.size()); }
 
  private:
+  static constexpr size_t kCacheSectors = (128 << 10) / kGpuSectorBytes;
+  void take_from_cache(uint64_t sector);
+
+  std::list<uint64_t> recent_;  // in the cache, the most recent first
+  std::unordered_map<uint64_t, std::list<uint64_t>::iterator> cached_;
+  int64_t missed_sectors_ = 0;
+  std::unordered_set<uint64_t> touched_;
   std::vector<GpuBuffer> buffers_;
 };
 

@@ -392,6 +392,20 @@ std::optional<PtxOperation> find_float_operation(const std::string& name, Type t
   return operation(1, std::move(compute), modifiers);
 }
 
+// Four bytes, each picked from the eight of both operands by four bits of the selector; the highest of them
+// asks for the sign of the byte instead.
+uint64_t bytes_permuted(Operands o) {
+  const uint64_t all = low_bits(o[0], 32) | low_bits(o[1], 32) << 32;
+  uint64_t result = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t pick = o[2] >> (4 * i) & 15;
+    uint64_t byte = all >> (8 * (pick & 7)) & 255;
+    if ((pick & 8) != 0) byte = byte >= 128 ? 255 : 0;
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+
 std::optional<PtxOperation> find_bit_operation(const std::string& name, Type type, Modifiers modifiers) {
   if (is_one_of(name, {"and", "or", "xor"})) return operation(2, bitwise(name, type), modifiers);
   if (name == "not") return operation(1, [=](Operands o) { return low_bits(~o[0], type.bits); }, modifiers);
@@ -435,6 +449,7 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
   if (!type) return std::nullopt;
   if (name == "setp") return find_comparison(parts, *type);
   Modifiers modifiers(parts);
+  if (opcode == "prmt.b32") return PtxOperation{3, bytes_permuted};
   if (name == "bfi") return operation(4, bits_inserted(*type), modifiers);
   if (name == "mov") return operation(1, [](Operands o) { return o[0]; }, modifiers);
   if (name == "selp") return operation(3, [](Operands o) { return o[2] != 0 ? o[0] : o[1]; }, modifiers);

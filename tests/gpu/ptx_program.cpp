@@ -223,6 +223,8 @@ class Parser {
               PtxInstruction& instruction) {
     if (opcode == "ret" || opcode == "exit") {
       instruction.kind = PtxKind::Exit;
+    } else if (opcode == "trap") {
+      instruction.kind = PtxKind::Trap;
     } else if (opcode == "bra" || opcode == "bra.uni") {
       instruction.kind = PtxKind::Branch;
       branches_.emplace_back(program_.instructions.size(), operands.at(0));

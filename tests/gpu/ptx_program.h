@@ -18,7 +18,7 @@ class PtxError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class PtxKind : uint8_t { Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit };
+enum class PtxKind : uint8_t { Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit, Trap };
 enum class PtxSpace : uint8_t { Global, Shared };
 
 struct PtxInstruction {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <map>
 
 namespace tilefuse {
 namespace {
@@ -32,6 +33,33 @@ void for_each_lane(uint32_t lanes, const F& visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(std::countr_zero(lanes));
 }
 
+// Shared memory gives a warp one word of each of its 32 banks at a time. Accesses of 8 and 16 bytes go in two
+// and four parts of the warp.
+class BankCounter {
+ public:
+  explicit BankCounter(int bytes) : words_((bytes + 3) / 4) {}
+
+  void take(int lane, uint64_t address) {
+    const int part = lane * words_ / kLanes;
+    for (int word = 0; word < words_; ++word) {
+      const uint64_t number = address / 4 + static_cast<uint64_t>(word);
+      wanted_[{part, number % kBanks}].insert(number);
+    }
+  }
+  int64_t conflicts() const {
+    std::map<int, size_t> most;
+    for (const auto& [place, words] : wanted_) most[place.first] = std::max(most[place.first], words.size());
+    int64_t again = 0;
+    for (const auto& [part, words] : most) again += static_cast<int64_t>(words) - 1;
+    return again;
+  }
+
+ private:
+  static constexpr uint64_t kBanks = 32;
+  int words_;
+  std::map<std::pair<int, uint64_t>, std::set<uint64_t>> wanted_;  // words by part and bank
+};
+
 class Runner {
  public:
   Runner(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
@@ -52,6 +80,8 @@ class Runner {
     for (block_ = 0; block_ < grid_.blocks; ++block_) run_block();
     check_outputs();
     run_.buffers = memory_.buffers();
+    run_.missed_sectors = memory_.missed_sectors();
+    run_.touched_sectors = memory_.touched_sectors();
     return std::move(run_);
   }
 
@@ -155,6 +185,9 @@ class Runner {
         group.lanes &= ~lanes;
         if (group.lanes == 0) warp.groups.erase(warp.groups.begin() + static_cast<std::ptrdiff_t>(number));
         return;
+      case PtxKind::Trap:
+        if (lanes != 0) throw GpuFault("the kernel stops itself");
+        return;
       case PtxKind::Barrier:
         if (lanes != kAllLanes) {
           throw GpuFault("the barrier is reached by " + std::to_string(std::popcount(lanes)) +
@@ -229,6 +262,7 @@ class Runner {
     const auto element = static_cast<size_t>(instruction.element_bytes);
     const Row& addresses = warp.registers[size_t(instruction.operands.back())];
     std::set<uint64_t> sectors;
+    BankCounter banks(static_cast<int>(count * element));
     for_each_lane(lanes, [&](int lane) {
       const uint64_t address = addresses[size_t(lane)] + static_cast<uint64_t>(instruction.offset);
       const int thread = warp.number * kLanes + lane;
@@ -237,6 +271,7 @@ class Runner {
       unsigned char* bytes = nullptr;
       if (instruction.space == PtxSpace::Shared) {
         wanted.address = static_cast<uint32_t>(address);
+        banks.take(lane, wanted.address);
         bytes = shared_.access(wanted);
       } else {
         wanted.thread += block_ * grid_.threads;
@@ -258,6 +293,7 @@ class Runner {
       }
     });
     memory_.count_sectors(sectors);
+    run_.bank_conflicts += banks.conflicts();
   }
 
   void check_outputs() const {

@@ -23,7 +23,11 @@ struct GpuGrid {
 
 struct GpuRun {
   std::vector<GpuBuffer> buffers;
-  int64_t instructions = 0;  // of warps
+  int64_t instructions = 0;    // of warps
+  int64_t missed_sectors = 0;  // as of GlobalMemory
+  int64_t touched_sectors = 0;
+  // Accesses of warps to shared memory over again because two lanes want different words of one bank.
+  int64_t bank_conflicts = 0;
 };
 
 // Parameters of the kernel: the addresses of the buffers, then the sizes.

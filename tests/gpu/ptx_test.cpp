@@ -85,6 +85,15 @@ TEST(PtxModel, packs_and_unpacks_registers) {
   EXPECT_EQ(result.buffers[1].bytes[2], 0);
 }
 
+// Every second word: two of each bank, of both warps.
+TEST(PtxModel, counts_lanes_that_want_other_words_of_one_bank) {
+  EXPECT_EQ(run("st.shared.u32 [%r3], %r4;").bank_conflicts, 0);
+  const char* every_second =
+      "st.shared.u32 [%r3], %r4;\nbar.sync 0;\nshl.b32 %r5, %r1, 3;\nand.b32 %r5, %r5, 252;\n"
+      "ld.shared.u32 %r6, [%r5];";
+  EXPECT_EQ(run(every_second).bank_conflicts, 2);
+}
+
 TEST(PtxModel, joins_lanes_that_parted) {
   EXPECT_EQ(fault_of("@%p2 bra LOW;\nadd.s32 %r4, %r4, 1;\nbra.uni DONE;\nLOW:\nadd.s32 %r4, %r4, "
                      "2;\nDONE:\nbar.sync 0;"),
@@ -113,6 +122,7 @@ const Planted kPlanted[] = {
     {"output_taken_for_read_only", "ld.global.nc.u32 %r5, [%rd5];", "takes an output for read-only"},
     {"element_that_nobody_writes", "@%p1 ret;", "nobody writes byte 0"},
     {"shared_memory_that_nobody_wrote", "ld.shared.u32 %r5, [%r3];", "that nobody wrote"},
+    {"kernel_that_stops_itself", "@%p2 trap;", "the kernel stops itself"},
     {"access_outside_shared_memory", "st.shared.u32 [%r3+500], %r4;", "outside the shared memory"},
     {"read_without_a_barrier", "st.shared.u32 [%r3], %r4;\nxor.b32 %r5, %r3, 4;\nld.shared.u32 %r4, [%r5];",
      "race: a thread reads"},
@@ -169,6 +179,8 @@ TEST(PtxOperations, compute_what_the_manual_says) {
       {"setp.neu.f32", {nan, nan}, 1},
       {"setp.nan.f32", {nan, 0}, 1},
       {"selp.b32", {7, 8, 0}, 8},
+      {"prmt.b32", {0x44332211, 0x88776655, 0x7410}, 0x88552211},
+      {"prmt.b32", {0x44332280, 0, 0x1188}, 0x2222ffff},
       {"bfi.b32", {0xff, 0x10001, 8, 4}, 0x10f01},
       {"bfi.b64", {3, 5, 32, 32}, 0x300000005},
       {"max.f32", {nan, bits(1)}, bits(1)},
