@@ -1,0 +1,212 @@
+#include "codegen/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <limits>
+
+namespace tilefuse {
+namespace {
+
+using Context = void*;
+constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;  // of CUdevice_attribute
+
+}  // namespace
+
+struct CudaDriver::Functions {
+  int (*start)(unsigned) = nullptr;
+  int (*error_name)(int, const char**) = nullptr;
+  int (*error_text)(int, const char**) = nullptr;
+  int (*device_count)(int*) = nullptr;
+  int (*device)(int*, int) = nullptr;
+  int (*device_name)(char*, int, int) = nullptr;
+  int (*device_attribute)(int*, int, int) = nullptr;
+  int (*retain_context)(Context*, int) = nullptr;
+  int (*push_context)(Context) = nullptr;
+  int (*pop_context)(Context*) = nullptr;
+  int (*synchronize)() = nullptr;
+  int (*load_module)(void**, const void*) = nullptr;
+  int (*unload_module)(void*) = nullptr;
+  int (*function)(void**, void*, const char*) = nullptr;
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                void**) = nullptr;
+  int (*allocate)(uint64_t*, size_t) = nullptr;
+  int (*free)(uint64_t) = nullptr;
+  int (*to_device)(uint64_t, const void*, size_t) = nullptr;
+  int (*to_host)(void*, uint64_t, size_t) = nullptr;
+
+  // The name of a function that the library lacks; empty: it has all.
+  std::string fill(void* library) {
+    std::string missing;
+    const auto take = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr && missing.empty()) missing = name;
+    };
+    take(start, "cuInit");
+    take(error_name, "cuGetErrorName");
+    take(error_text, "cuGetErrorString");
+    take(device_count, "cuDeviceGetCount");
+    take(device, "cuDeviceGet");
+    take(device_name, "cuDeviceGetName");
+    take(device_attribute, "cuDeviceGetAttribute");
+    take(retain_context, "cuDevicePrimaryCtxRetain");
+    take(push_context, "cuCtxPushCurrent_v2");
+    take(pop_context, "cuCtxPopCurrent_v2");
+    take(synchronize, "cuCtxSynchronize");
+    take(load_module, "cuModuleLoadData");
+    take(unload_module, "cuModuleUnload");
+    take(function, "cuModuleGetFunction");
+    take(launch, "cuLaunchKernel");
+    take(allocate, "cuMemAlloc_v2");
+    take(free, "cuMemFree_v2");
+    take(to_device, "cuMemcpyHtoD_v2");
+    take(to_host, "cuMemcpyDtoH_v2");
+    return missing;
+  }
+
+  std::string text(int status) const {
+    const char* name = nullptr;
+    const char* text = nullptr;
+    error_name(status, &name);
+    error_text(status, &text);
+    return std::string(name == nullptr ? "error " + std::to_string(status) : name) +
+           (text == nullptr ? "" : std::string(", ") + text);
+  }
+};
+
+// The primary context of a device, current on this thread while this lives. It is retained for the process:
+// torch keeps it as well.
+class CudaDriver::Current {
+ public:
+  Current(const Functions& driver, int device) : driver_(driver) {
+    Context context = nullptr;
+    int handle = 0;
+    status_ = driver_.device(&handle, device);
+    if (status_ == 0) status_ = driver_.retain_context(&context, handle);
+    if (status_ == 0) status_ = driver_.push_context(context);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    Context context = nullptr;
+    if (status_ == 0) driver_.pop_context(&context);
+  }
+  int status() const { return status_; }
+
+ private:
+  const Functions& driver_;
+  int status_ = 0;
+};
+
+Unsupported CudaDriver::failed(const std::string& what, int status) const {
+  return Unsupported{"cannot " + what + ": " + functions_->text(status)};
+}
+
+Result<CudaDriver> CudaDriver::load(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return Unsupported{"cannot use a GPU: there is no NVIDIA driver; tried " + library};
+  auto functions = std::make_shared<Functions>();
+  const std::string missing = functions->fill(handle);
+  if (!missing.empty())
+    return Unsupported{"cannot use a GPU: " + library + " has no " + missing + "; the driver is too old"};
+  if (const int status = functions->start(0))
+    return Unsupported{"cannot use a GPU: the driver does not start: " + functions->text(status)};
+  int count = 0;
+  if (functions->device_count(&count) != 0 || count == 0)
+    return Unsupported{"cannot use a GPU: the driver finds none"};
+  return CudaDriver(std::move(functions), count);
+}
+
+Result<CudaDevice> CudaDriver::device(int number) const {
+  if (number < 0 || number >= device_count_) {
+    return Unsupported{"cannot use GPU " + std::to_string(number) + ": there are " +
+                       std::to_string(device_count_)};
+  }
+  CudaDevice device{.number = number, .name = "", .major = 0, .minor = 0, .multiprocessors = 0};
+  int handle = 0;
+  std::array<char, 256> name{};
+  int status = functions_->device(&handle, number);
+  if (status == 0) status = functions_->device_name(name.data(), int(name.size()) - 1, handle);
+  if (status == 0) status = functions_->device_attribute(&device.major, kMajor, handle);
+  if (status == 0) status = functions_->device_attribute(&device.minor, kMinor, handle);
+  if (status == 0) status = functions_->device_attribute(&device.multiprocessors, kMultiprocessors, handle);
+  if (status != 0) return failed("ask GPU " + std::to_string(number) + " what it is", status);
+  device.name = name.data();
+  return device;
+}
+
+Result<CudaFunction> CudaDriver::load_function(int device, const std::string& image,
+                                               const std::string& name) const {
+  const Current current(*functions_, device);
+  if (current.status() != 0) return failed("use GPU " + std::to_string(device), current.status());
+  void* module = nullptr;
+  if (const int status = functions_->load_module(&module, image.c_str()))
+    return failed("load the kernel " + name + " on GPU " + std::to_string(device), status);
+  CudaFunction function{.device = device, .function = nullptr, .module = nullptr};
+  function.module = std::shared_ptr<void>(module, [functions = functions_, device](void* loaded) {
+    const Current its_own(*functions, device);
+    if (its_own.status() == 0) functions->unload_module(loaded);
+  });
+  if (const int status = functions_->function(&function.function, module, name.c_str()))
+    return failed("find the kernel " + name, status);
+  return function;
+}
+
+std::optional<Unsupported> CudaDriver::launch(const CudaFunction& function, const CudaGrid& grid,
+                                              const std::vector<uint64_t>& arguments) const {
+  if (grid.blocks < 1 || grid.blocks > std::numeric_limits<int32_t>::max())
+    return Unsupported{"cannot launch " + std::to_string(grid.blocks) +
+                       " blocks: a grid has 1 to 2147483647"};
+  const Current current(*functions_, function.device);
+  if (current.status() != 0) return failed("use GPU " + std::to_string(function.device), current.status());
+  std::vector<uint64_t> values = arguments;
+  std::vector<void*> places;
+  places.reserve(values.size());
+  for (uint64_t& value : values) places.push_back(&value);
+  const int status =
+      functions_->launch(function.function, static_cast<unsigned>(grid.blocks), 1, 1,
+                         static_cast<unsigned>(grid.threads), 1, 1, 0, grid.stream, places.data(), nullptr);
+  if (status != 0) return failed("launch a kernel", status);
+  return std::nullopt;
+}
+
+Result<uint64_t> CudaDriver::allocate(int device, int64_t bytes) const {
+  const Current current(*functions_, device);
+  uint64_t address = 0;
+  int status = current.status();
+  if (status == 0) status = functions_->allocate(&address, static_cast<size_t>(bytes));
+  if (status != 0) return failed("allocate " + std::to_string(bytes) + " bytes", status);
+  return address;
+}
+
+void CudaDriver::free(int device, uint64_t address) const {
+  const Current current(*functions_, device);
+  if (current.status() == 0) functions_->free(address);
+}
+
+std::optional<Unsupported> CudaDriver::to_device(int device, uint64_t to, const void* from,
+                                                 int64_t bytes) const {
+  const Current current(*functions_, device);
+  int status = current.status();
+  if (status == 0) status = functions_->to_device(to, from, static_cast<size_t>(bytes));
+  if (status != 0) return failed("copy to the GPU", status);
+  return std::nullopt;
+}
+
+std::optional<Unsupported> CudaDriver::to_host(int device, void* to, uint64_t from, int64_t bytes) const {
+  const Current current(*functions_, device);
+  int status = current.status();
+  if (status == 0) status = functions_->to_host(to, from, static_cast<size_t>(bytes));
+  if (status != 0) return failed("copy from the GPU", status);
+  return std::nullopt;
+}
+
+std::optional<Unsupported> CudaDriver::wait(int device) const {
+  const Current current(*functions_, device);
+  int status = current.status();
+  if (status == 0) status = functions_->synchronize();
+  if (status != 0) return failed("wait for the GPU", status);
+  return std::nullopt;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,74 @@
+// NVIDIA's driver, loaded when it is wanted: nothing is linked against it, and a machine without it gets a
+// reason.
+//
+//   Result<CudaDriver> driver = CudaDriver::load();
+//   Result<CudaFunction> function = driver->load_function(0, binary.cubin, "softmax_0_kernel");
+//   driver->launch(*function, {.blocks = 132, .threads = 256, .stream = stream}, arguments);
+//
+// Work goes into the device's primary context, the one that torch and the CUDA runtime use: their memory and
+// streams are valid in it. The context that was current on the calling thread is current again behind every
+// call.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tilefuse {
+
+struct CudaDevice {
+  int number = 0;
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+};
+
+struct CudaGrid {
+  int64_t blocks = 1;
+  int threads = 32;
+  void* stream = nullptr;  // the default one
+};
+
+// A function of a loaded module, which stays loaded while a copy of this lives.
+struct CudaFunction {
+  int device = 0;
+  void* function = nullptr;
+  std::shared_ptr<void> module;
+};
+
+class CudaDriver {
+ public:
+  // Unsupported: there is none, it lacks a function, it does not start, or there is no device; with what it
+  // says.
+  static Result<CudaDriver> load(const std::string& library = "libcuda.so.1");
+
+  int device_count() const { return device_count_; }
+  Result<CudaDevice> device(int number) const;
+  // `image`: a cubin, or PTX, which the driver compiles.
+  Result<CudaFunction> load_function(int device, const std::string& image, const std::string& name) const;
+  // Every argument is 8 bytes: an address, or a size. nullopt: it is under way.
+  std::optional<Unsupported> launch(const CudaFunction& function, const CudaGrid& grid,
+                                    const std::vector<uint64_t>& arguments) const;
+
+  // ---- memory, for those who have no allocator of their own
+  Result<uint64_t> allocate(int device, int64_t bytes) const;
+  void free(int device, uint64_t address) const;
+  std::optional<Unsupported> to_device(int device, uint64_t to, const void* from, int64_t bytes) const;
+  std::optional<Unsupported> to_host(int device, void* to, uint64_t from, int64_t bytes) const;
+  std::optional<Unsupported> wait(int device) const;  // for all that was launched
+
+ private:
+  struct Functions;
+  class Current;
+  CudaDriver(std::shared_ptr<const Functions> functions, int device_count)
+      : functions_(std::move(functions)), device_count_(device_count) {}
+  Unsupported failed(const std::string& what, int status) const;
+
+  std::shared_ptr<const Functions> functions_;
+  int device_count_ = 0;
+};
+
+}  // namespace tilefuse

@@ -1,0 +1,230 @@
+// Stands in for NVIDIA's driver where there is none: the same functions, on host memory. A module is loaded
+// from PTX: machine code is refused, as by a driver that does not know it. A launch runs it in the model of a
+// GPU with all its checks, and every call is written down.
+//
+// An argument that is the address of an allocation is a buffer. The kernel stores to an output or it does
+// not: that is found in its PTX, by following addresses from parameters to stores.
+#include "tests/gpu/fake_cuda.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/gpu/ptx_run.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kNotFound = 500, kLaunchFailed = 719;
+
+struct FakeModule {
+  PtxProgram program;
+  std::set<size_t> outputs;  // numbers of parameters
+};
+
+struct FakeDriver {
+  std::string calls, told;
+  std::map<std::string, int> failures;
+  std::map<uint64_t, size_t> allocations;
+  int devices = 1, major = 8, minor = 0;
+  int contexts = 0;  // pushed
+};
+
+FakeDriver& driver() {
+  static FakeDriver one;
+  return one;
+}
+
+// Writes the call down; the status that a test wants of it.
+int called(const std::string& name, const std::string& rest = "") {
+  driver().calls += name + (rest.empty() ? "" : " " + rest) + "\n";
+  const auto failure = driver().failures.extract(name);
+  return failure.empty() ? 0 : failure.mapped();
+}
+int called_in_context(const std::string& name, const std::string& rest = "") {
+  const int status = called(name, rest);
+  return driver().contexts > 0 ? status : 201;  // CUDA_ERROR_INVALID_CONTEXT
+}
+
+std::set<size_t> stored_parameters(const PtxProgram& program) {
+  std::map<int, std::set<size_t>> from;  // parameters that a register's value is made of
+  std::set<size_t> stored;
+  for (size_t before = ~size_t{0}, now = 0; before != now;) {
+    before = now;
+    for (const PtxInstruction& instruction : program.instructions) {
+      if (instruction.kind == PtxKind::LoadParameter) {
+        const auto& offsets = program.parameter_offsets;
+        const auto at = std::find(offsets.begin(), offsets.end(), instruction.offset);
+        from[instruction.results[0]].insert(static_cast<size_t>(at - offsets.begin()));
+      }
+      if (instruction.kind == PtxKind::Store && instruction.space == PtxSpace::Global) {
+        const auto& address = from[instruction.operands.back()];
+        stored.insert(address.begin(), address.end());
+      }
+      if (instruction.kind != PtxKind::Compute) continue;
+      for (const int operand : instruction.operands) {
+        const std::set<size_t> parameters = from[operand];
+        from[instruction.results[0]].insert(parameters.begin(), parameters.end());
+      }
+    }
+    now = stored.size();
+    for (const auto& [reg, parameters] : from) now += parameters.size();
+  }
+  return stored;
+}
+
+int launch(const FakeModule& module, const GpuGrid& grid, void** arguments) {
+  std::vector<GpuBuffer> buffers;
+  std::vector<uint64_t> addresses;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < module.program.parameter_offsets.size(); ++i) {
+    uint64_t value = 0;
+    std::memcpy(&value, arguments[i], sizeof value);
+    auto found = driver().allocations.upper_bound(value);
+    const bool is_buffer =
+        found != driver().allocations.begin() && value - std::prev(found)->first < std::prev(found)->second;
+    if (!is_buffer) {
+      sizes.push_back(static_cast<int64_t>(value));
+      continue;
+    }
+    --found;
+    GpuBuffer buffer;
+    buffer.bytes.resize(found->first + found->second - value);
+    std::memcpy(buffer.bytes.data(), reinterpret_cast<const void*>(value), buffer.bytes.size());
+    buffer.is_output = module.outputs.contains(i);
+    buffers.push_back(std::move(buffer));
+    addresses.push_back(value);
+  }
+  const GpuRun run = run_ptx(module.program, grid, std::move(buffers), sizes);
+  for (size_t b = 0; b < addresses.size(); ++b) {
+    if (!run.buffers[b].is_output) continue;
+    std::memcpy(reinterpret_cast<void*>(addresses[b]), run.buffers[b].bytes.data(),
+                run.buffers[b].bytes.size());
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tilefuse
+
+using tilefuse::called;
+using tilefuse::called_in_context;
+using tilefuse::driver;
+using tilefuse::FakeModule;
+
+extern "C" {
+
+const char* fake_cuda_calls() {
+  driver().told = std::move(driver().calls);
+  driver().calls.clear();
+  return driver().told.c_str();
+}
+void fake_cuda_fail(const char* call, int status) { driver().failures[call] = status; }
+void fake_cuda_capability(int major, int minor) {
+  driver().major = major;
+  driver().minor = minor;
+}
+void fake_cuda_devices(int count) { driver().devices = count; }
+
+int cuInit(unsigned) { return called("cuInit"); }
+int cuGetErrorName(int status, const char** name) {
+  *name = status == tilefuse::kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OF_THE_TEST";
+  return 0;
+}
+int cuGetErrorString(int, const char** text) {
+  *text = "as the test wants it";
+  return 0;
+}
+int cuDeviceGetCount(int* count) {
+  *count = driver().devices;
+  return called("cuDeviceGetCount");
+}
+int cuDeviceGet(int* device, int number) {
+  *device = number;
+  return 0;
+}
+int cuDeviceGetName(char* name, int length, int) {
+  std::strncpy(name, "Model of a GPU", static_cast<size_t>(length));
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? driver().major : attribute == 76 ? driver().minor : 4;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int) {
+  *context = &driver();
+  return called("cuDevicePrimaryCtxRetain");
+}
+int cuCtxPushCurrent_v2(void*) {
+  ++driver().contexts;
+  return 0;
+}
+int cuCtxPopCurrent_v2(void**) {
+  --driver().contexts;
+  return 0;
+}
+int cuCtxSynchronize() { return called_in_context("cuCtxSynchronize"); }
+
+int cuModuleLoadData(void** module, const void* image) {
+  if (const int status = called_in_context("cuModuleLoadData")) return status;
+  try {
+    auto made = std::make_unique<FakeModule>();
+    made->program = tilefuse::parse_ptx(static_cast<const char*>(image));
+    made->outputs = tilefuse::stored_parameters(made->program);
+    *module = made.release();
+    return 0;
+  } catch (const std::exception& error) {
+    driver().calls += std::string("  ") + error.what() + "\n";
+    return tilefuse::kInvalidImage;
+  }
+}
+int cuModuleUnload(void* module) {
+  delete static_cast<FakeModule*>(module);
+  return called_in_context("cuModuleUnload");
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  *function = module;
+  const bool is_there = static_cast<FakeModule*>(module)->program.name == name;
+  const int status = called_in_context("cuModuleGetFunction", name);
+  return is_there ? status : tilefuse::kNotFound;
+}
+int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
+                   unsigned shared, void* stream, void** arguments, void**) {
+  const auto& module = *static_cast<FakeModule*>(function);
+  const std::string rest = module.program.name + ": " + std::to_string(blocks) + " blocks of " +
+                           std::to_string(threads) + (stream == nullptr ? "" : ", on a stream");
+  if (const int status = called_in_context("cuLaunchKernel", rest)) return status;
+  if (shared != 0) return tilefuse::kInvalidValue;
+  try {
+    return tilefuse::launch(module, {.blocks = blocks, .threads = static_cast<int>(threads)}, arguments);
+  } catch (const std::exception& error) {
+    driver().calls += std::string("  ") + error.what() + "\n";
+    return tilefuse::kLaunchFailed;
+  }
+}
+
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  if (const int status = called_in_context("cuMemAlloc", std::to_string(bytes))) return status;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *address = reinterpret_cast<uint64_t>(memory);
+  driver().allocations[*address] = bytes;
+  return 0;
+}
+int cuMemFree_v2(uint64_t address) {
+  if (driver().allocations.erase(address) == 0) return tilefuse::kInvalidValue;
+  std::free(reinterpret_cast<void*>(address));
+  return called_in_context("cuMemFree");
+}
+int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return called_in_context("cuMemcpyHtoD");
+}
+int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return called_in_context("cuMemcpyDtoH");
+}
+}

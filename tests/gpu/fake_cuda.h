@@ -1,0 +1,12 @@
+// What the tests ask of the library that stands in for NVIDIA's driver (fake_cuda.cpp). They find these
+// functions with dlsym, as the library under test finds the driver's.
+#pragma once
+
+extern "C" {
+// The calls since it was last asked, a line each.
+const char* fake_cuda_calls();
+// The next call of that name fails with that status.
+void fake_cuda_fail(const char* call, int status);
+void fake_cuda_capability(int major, int minor);
+void fake_cuda_devices(int count);
+}

@@ -1,0 +1,223 @@
+// Kernels loaded and launched through the driver: here through a library with the driver's functions that
+// runs them in the model of a GPU (fake_cuda.cpp).
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "codegen/gpu_executable.h"
+#include "tests/gpu/cuda_run.h"
+#include "tests/gpu/fake_cuda.h"
+#include "tests/kernel_fixture.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const Result<Nvrtc>& nvrtc() {
+  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
+  return loaded;
+}
+
+struct Fake {
+  void* library = dlopen(TILEFUSE_FAKE_CUDA, RTLD_NOW);
+  template <class F>
+  F* function(const char* name) const {
+    return reinterpret_cast<F*>(dlsym(library, name));
+  }
+  std::string calls() const { return function<decltype(fake_cuda_calls)>("fake_cuda_calls")(); }
+  void fail(const char* call, int status) const {
+    function<decltype(fake_cuda_fail)>("fake_cuda_fail")(call, status);
+  }
+  void capability(int major, int minor) const {
+    function<decltype(fake_cuda_capability)>("fake_cuda_capability")(major, minor);
+  }
+  void devices(int count) const { function<decltype(fake_cuda_devices)>("fake_cuda_devices")(count); }
+};
+
+constexpr const char* kSoftmax = R"(tile_graph softmax {
+  axes row: s0, col: 300
+  buffers %x: f32[s0, 300] in, %y: f32[s0, 300] out
+  %x = load %x[row*300 + col]  : f32[row, col]
+  %m = reduce.max(%x) over col : f32[row]
+  %d = sub(%x, %m)             : f32[row, col]
+  %e = exp(%d)                 : f32[row, col]
+  %s = reduce.sum(%e) over col : f32[row]
+  %y = div(%e, %s)             : f32[row, col]
+  store %y -> %y[row*300 + col]
+}
+)";
+
+constexpr const char* kMean = R"(tile_graph mean {
+  axes r: 5000
+  buffers %x: f32[5000] in, %y: f32[] out
+  %x = load %x[r]            : f32[r]
+  %s = reduce.sum(%x) over r : f32[]
+  %n = constant 5000         : f32[]
+  %y = div(%s, %n)           : f32[]
+  store %y -> %y[0]
+}
+)";
+
+class Launch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
+    fake_.capability(8, 0);
+    fake_.devices(1);
+    const Result<CudaDriver> driver = CudaDriver::load(TILEFUSE_FAKE_CUDA);
+    ASSERT_TRUE(driver) << driver.unsupported().reason;
+    driver_ = *driver;
+    fake_.calls();
+  }
+  void TearDown() override {
+    if (driver_) {
+      for (const uint64_t address : memory_) driver_->free(0, address);
+    }
+  }
+
+  Result<GpuExecutable> made(const std::string& text, const std::string& pins = "") const {
+    return GpuExecutable::make(parse_tile_graph(text), {*nvrtc(), *driver_, 0}, pins_of(pins));
+  }
+
+  uint64_t allocated(int64_t bytes) {
+    memory_.push_back(*driver_->allocate(0, bytes));
+    return memory_.back();
+  }
+
+  // All in one: random f32 inputs in buffer 0, the result of buffer 1 compared with the interpreter's.
+  std::optional<Unsupported> run(const GpuExecutable& executable, const std::string& text,
+                                 const SymbolValues& symbols, void* stream = nullptr) {
+    const TileGraph graph = parse_tile_graph(text);
+    const std::vector<Tensor> inputs = random_buffers(graph, 7, symbols);
+    const Tensor expected = evaluate(graph, inputs, {symbols, {.rounds_floats = false}}).front();
+    std::vector<float> x;
+    for (int64_t i = 0; i < element_count(inputs[0].shape()); ++i) x.push_back(float(inputs[0].float_at(i)));
+    std::vector<float> y(static_cast<size_t>(element_count(expected.shape())));
+    GpuArguments arguments;
+    arguments.sizes.insert(symbols.begin(), symbols.end());
+    arguments.buffers = {allocated(int64_t(x.size() * 4)), allocated(int64_t(y.size() * 4))};
+    arguments.workspace = allocated(std::max<int64_t>(1, executable.workspace_bytes(arguments.sizes)));
+    arguments.stream = stream;
+    if (auto refusal = driver_->to_device(0, arguments.buffers[0], x.data(), int64_t(x.size() * 4)))
+      return refusal;
+    if (auto refusal = executable.run(arguments)) return refusal;
+    if (auto refusal = driver_->wait(0)) return refusal;
+    if (auto refusal = driver_->to_host(0, y.data(), arguments.buffers[1], int64_t(y.size() * 4)))
+      return refusal;
+    Tensor found(DType::F32, expected.shape());
+    for (size_t i = 0; i < y.size(); ++i) found.set_float(int64_t(i), double(y[i]));
+    EXPECT_EQ(first_difference(found, expected, tolerance_of(graph)), "");
+    return std::nullopt;
+  }
+
+  Fake fake_;
+  std::optional<CudaDriver> driver_;
+  std::vector<uint64_t> memory_;
+};
+
+TEST_F(Launch, runs_a_kernel_at_several_sizes) {
+  const Result<GpuExecutable> softmax = made(kSoftmax);
+  ASSERT_TRUE(softmax) << softmax.unsupported().reason;
+  EXPECT_EQ(softmax->workspace_bytes({{"s0", 9}}), 0);
+  for (const int64_t rows : {1, 9, 4}) {
+    const auto refusal = run(*softmax, kSoftmax, {{"s0", rows}}, &fake_);
+    EXPECT_FALSE(refusal) << refusal->reason << fake_.calls();
+    EXPECT_THAT(fake_.calls(), HasSubstr("cuLaunchKernel softmax_kernel: "));
+  }
+}
+
+TEST_F(Launch, hands_partial_results_on_in_the_workspace) {
+  const Result<GpuExecutable> mean = made(kMean, "parts=8");
+  ASSERT_TRUE(mean) << mean.unsupported().reason;
+  EXPECT_EQ(mean->workspace_bytes({}), 8 * 4);
+  const auto refusal = run(*mean, kMean, {});
+  EXPECT_FALSE(refusal) << refusal->reason << fake_.calls();
+  const std::string calls = fake_.calls();
+  EXPECT_LT(calls.find("cuLaunchKernel mean_parts_kernel"), calls.find("cuLaunchKernel mean_kernel"));
+}
+
+TEST_F(Launch, goes_to_the_stream_that_is_given) {
+  const Result<GpuExecutable> softmax = made(kSoftmax);
+  ASSERT_TRUE(softmax);
+  EXPECT_FALSE(run(*softmax, kSoftmax, {{"s0", 3}}, &fake_));
+  EXPECT_THAT(fake_.calls(), HasSubstr(", on a stream"));
+}
+
+TEST_F(Launch, leaves_out_what_has_no_elements) {
+  const Result<GpuExecutable> softmax = made(kSoftmax);
+  ASSERT_TRUE(softmax);
+  fake_.calls();
+  EXPECT_FALSE(softmax->run({.buffers = {256, 512}, .sizes = {{"s0", 0}}}));
+  EXPECT_EQ(fake_.calls(), "");
+}
+
+TEST_F(Launch, unloads_what_is_gone) {
+  EXPECT_TRUE(made(kSoftmax));
+  EXPECT_THAT(fake_.calls(), HasSubstr("cuModuleUnload"));
+}
+
+TEST_F(Launch, refuses_memory_that_is_not_aligned) {
+  const Result<GpuExecutable> softmax = made(kSoftmax);
+  ASSERT_TRUE(softmax);
+  const auto refusal = softmax->run({.buffers = {256, 520}, .sizes = {{"s0", 3}}});
+  ASSERT_TRUE(refusal);
+  EXPECT_THAT(refusal->reason, HasSubstr("multiple of 16 bytes"));
+}
+
+// ---------------------------------------------------------------- bad input
+TEST_F(Launch, says_what_the_driver_says) {
+  fake_.fail("cuModuleGetFunction", 500);
+  const Result<GpuExecutable> refused = made(kSoftmax);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.unsupported().reason,
+              StartsWith("cannot load the kernel softmax_kernel on GPU 0: CUDA_ERROR"));
+
+  const Result<GpuExecutable> softmax = made(kSoftmax);
+  ASSERT_TRUE(softmax);
+  fake_.fail("cuLaunchKernel", 2);
+  const auto no_memory = run(*softmax, kSoftmax, {{"s0", 3}});
+  ASSERT_TRUE(no_memory);
+  EXPECT_EQ(no_memory->reason, "cannot launch a kernel: CUDA_ERROR_OUT_OF_MEMORY, as the test wants it");
+  EXPECT_FALSE(run(*softmax, kSoftmax, {{"s0", 3}})) << "the next call is not spoiled";
+  fake_.fail("cuMemAlloc", 2);
+  EXPECT_THAT(driver_->allocate(0, 64).unsupported().reason, HasSubstr("cannot allocate 64 bytes"));
+}
+
+TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
+  const auto target = [&](int major, int minor) {
+    return gpu_target_for({.number = 0, .name = "GPU", .major = major, .minor = minor, .multiprocessors = 7});
+  };
+  EXPECT_EQ(target(8, 0)->architecture, "sm_80");
+  EXPECT_EQ(target(8, 9)->name, "cuda-sm80");
+  EXPECT_EQ(target(8, 9)->architecture, "sm_89");
+  EXPECT_EQ(target(9, 0)->architecture, "sm_90a");
+  EXPECT_EQ(target(12, 0)->name, "cuda-sm90a");
+  EXPECT_EQ(target(12, 0)->architecture, "sm_120");
+  EXPECT_EQ(target(12, 0)->multiprocessors, 7);
+  EXPECT_THAT(target(7, 5).unsupported().reason, HasSubstr("cannot make kernels for GPU (sm_75)"));
+  fake_.capability(7, 5);
+  EXPECT_THAT(made(kSoftmax).unsupported().reason, HasSubstr("sm_75"));
+}
+
+TEST_F(Launch, refuses_a_device_that_is_not_there) {
+  EXPECT_EQ(driver_->device(3).unsupported().reason, "cannot use GPU 3: there are 1");
+}
+
+TEST(CudaDriver, says_why_there_is_no_gpu) {
+  EXPECT_EQ(CudaDriver::load("libno_such_driver.so").unsupported().reason,
+            "cannot use a GPU: there is no NVIDIA driver; tried libno_such_driver.so");
+  EXPECT_THAT(CudaDriver::load("libm.so.6").unsupported().reason, HasSubstr("has no cuInit"));
+  const Fake fake;
+  fake.fail("cuInit", 100);
+  EXPECT_THAT(CudaDriver::load(TILEFUSE_FAKE_CUDA).unsupported().reason,
+              HasSubstr("the driver does not start"));
+  fake.devices(0);
+  EXPECT_EQ(CudaDriver::load(TILEFUSE_FAKE_CUDA).unsupported().reason,
+            "cannot use a GPU: the driver finds none");
+  fake.devices(1);
+}
+
+}  // namespace
+}  // namespace tilefuse
