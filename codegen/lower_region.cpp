@@ -96,7 +96,9 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
 
   try {
     run_stages(lowered, graph, region, target, options, trace, times);
-  } catch (const InternalError& error) {  // our bug costs this region its kernel, not the user the program
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {  // our bug costs this region its kernel, not the user the program
     refuse(lowered, graph, region, std::string("internal error: ") + error.what());
     lowered.is_fault = true;
   }

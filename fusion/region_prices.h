@@ -70,7 +70,9 @@ template <class Look>
 Result<std::invoke_result_t<Look>> RegionPrices::unless_broken(Look look) {
   try {
     return look();
-  } catch (const InternalError& error) {
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {  // ours, or what the standard library says of a bug
     const std::string reason = std::string("internal error: ") + error.what();
     faults_.insert(reason);
     return Unsupported{reason};

@@ -122,7 +122,9 @@ Json compile_new(const std::string& graph_json, const CompileOptions& options) {
     Json answer = register_compiled(*std::move(graph));
     if (is_sound) compiled().answers[key] = answer;
     return answer;
-  } catch (const InternalError& error) {
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {  // ours, or what the standard library says of a bug
     return fallback(std::string("internal error: ") + error.what(), options.strict);
   }
 }
