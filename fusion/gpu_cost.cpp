@@ -52,17 +52,9 @@ double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target)
          2.0 * schedule.threads / kWarpThreads;  // partial results, read one by one
 }
 
-}  // namespace
-
-GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts) {
-  GpuTraffic traffic;
-  traffic.row_elements = facts.extent[region.inner.index];
-  for (const AxisId axis : region.outer) traffic.rows *= facts.extent[axis.index];
-  traffic.bytes = facts.footprint_bytes;
-  for (const Access& access : facts.accesses) {
-    if (!access.load || !access.varies_along(region.inner)) continue;
-    traffic.element_bytes += access.element_bytes;
-  }
+// The rest of the sectors of elements that the lanes do not read or write next to each other.
+double apart_bytes(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts) {
+  double bytes = 0;
   for (const Access& access : facts.accesses) {
     const auto along = access.along[region.lanes.index].kind;
     if (along == AxisAccess::Kind::Broadcast || along == AxisAccess::Kind::Unit) continue;
@@ -75,8 +67,23 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
     for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
       if (access.varies_along({axis})) elements *= facts.extent[axis];
     }
-    traffic.apart_bytes += kShareOfMisses * elements * std::max(0, kSectorBytes - access.element_bytes);
+    bytes += kShareOfMisses * elements * std::max(0, kSectorBytes - access.element_bytes);
   }
+  return bytes;
+}
+
+}  // namespace
+
+GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts) {
+  GpuTraffic traffic;
+  traffic.row_elements = facts.extent[region.inner.index];
+  for (const AxisId axis : region.outer) traffic.rows *= facts.extent[axis.index];
+  traffic.bytes = facts.footprint_bytes;
+  for (const Access& access : facts.accesses) {
+    if (!access.load || !access.varies_along(region.inner)) continue;
+    traffic.element_bytes += access.element_bytes;
+  }
+  traffic.apart_bytes = apart_bytes(graph, region, facts);
   traffic.accesses = static_cast<int>(facts.accesses.size());
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const auto* map = std::get_if<TileMap>(&graph.values[v].op);

@@ -202,6 +202,7 @@ class Split {
     copy.to_.axes = graph_.axes;
     copy.to_.axes[axis_.index] = {"part", Expr(parts_)};
     std::vector<TileValueId> stored;
+    stored.reserve(graph_.stores.size());
     for (const TileStore& store : graph_.stores) stored.push_back(store.value);
     for (const TileValueId id : wanted(stored, true)) {
       TileValue value = is_reduction(id) ? graph_[id] : copy.copied(id);

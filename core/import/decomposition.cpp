@@ -101,6 +101,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Call&
     const aten::Outputs outputs = found->row->build(op);
     if (!op.unread().empty() || !other_than_recorded(outputs, results).empty()) return std::nullopt;
     std::vector<ValueId> values;
+    values.reserve(results.size());
     for (size_t i = 0; i < results.size(); ++i) values.push_back(outputs[i]->id());
     return values;
   } catch (const aten::Declined&) {
