@@ -76,11 +76,6 @@ std::vector<Region> benchmark_regions() {
   return all;
 }
 
-const Result<Nvrtc>& nvrtc() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 SymbolValues sizes_for(const TileGraph& graph) {
   SymbolValues symbols;
   int64_t size = 6;

@@ -16,11 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const Result<Nvrtc>& nvrtc() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 std::string sized(std::string text, const std::string& rows, const std::string& columns) {
   for (const auto& [name, size] : {std::pair{"ROWS", rows}, std::pair{"COLS", columns}}) {
     for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))

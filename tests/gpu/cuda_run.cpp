@@ -65,6 +65,11 @@ Tensor tensor_of(const Buffer& buffer, const GpuBuffer& written, const SymbolVal
 
 }  // namespace
 
+const Result<Nvrtc>& nvrtc() {
+  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
+  return loaded;
+}
+
 Pins pins_of(const std::string& text) {
   Pins pins;
   static const std::regex kPin("(\\w+)=(\\w+)");

@@ -12,6 +12,9 @@
 
 namespace tilefuse {
 
+// The compiler that the tests were configured with, loaded once; Unsupported: there is none.
+const Result<Nvrtc>& nvrtc();
+
 Pins pins_of(const std::string& text);  // "vector=1,threads=256"
 
 struct CudaKernel {

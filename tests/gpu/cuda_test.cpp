@@ -23,11 +23,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const Result<Nvrtc>& nvrtc() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 class CudaTest : public testing::Test {
  protected:
   void SetUp() override {

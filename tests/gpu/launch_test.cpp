@@ -15,11 +15,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const Result<Nvrtc>& nvrtc() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 struct Fake {
   void* library = dlopen(TILEFUSE_FAKE_CUDA, RTLD_NOW);
   template <class F>
