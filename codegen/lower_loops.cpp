@@ -1,6 +1,7 @@
 // Loops: the grid of tasks, ranges cut at breakpoints, lanes with remainder and masked tail, rows side by
 // side.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -15,6 +16,7 @@ namespace {
 constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
 constexpr int64_t kLargestGranule = 4096;
 constexpr size_t kMostPieces = 8;   // of one loop cut at breakpoints
+constexpr size_t kMostParts = 64;   // the same where the pieces share out what is read
 constexpr int64_t kShortShare = 8;  // a piece shorter than this share of its loop is no loop of its own
 
 int64_t granule_of(const Expr& e) {
@@ -53,6 +55,29 @@ std::vector<int64_t> between_long_pieces(const std::vector<int64_t>& points, int
     low = points[i];
   }
   return kept;
+}
+
+// Whether the pieces share out what is read under guards along the axis, as the parts of a concatenation do:
+// all pieces together have no more loads than one loop that asks every guard.
+bool share_out_reads(const TileGraph& graph, AxisId axis, const std::vector<int64_t>& points) {
+  const auto number = static_cast<int>(axis.index);
+  size_t guarded = 0, read = 0;
+  for (const TileValue& value : graph.values) {
+    const TileLoad* load = std::get_if<TileLoad>(&value.op);
+    if (load == nullptr) continue;
+    std::vector<Expr> guards;
+    std::copy_if(load->guard.begin(), load->guard.end(), std::back_inserter(guards),
+                 [&](const Expr& guard) { return indices_of(guard) == std::vector<int>{number}; });
+    guarded += guards.empty() ? 0 : 1;
+    for (size_t i = 0; i <= points.size() && !guards.empty(); ++i) {
+      const Expr first(i == 0 ? 0 : points[i - 1]);
+      read += std::none_of(guards.begin(), guards.end(), [&](const Expr& guard) {
+        const auto there = substitute_index(guard, number, first).constant();
+        return there && *there < 0;
+      });
+    }
+  }
+  return guarded > 0 && read <= guarded;
 }
 
 }  // namespace
@@ -263,11 +288,16 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
 // ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
   std::vector<int64_t> points = breakpoints(graph_, axis);
-  if (const auto extent = facts_.extents[axis.index].constant(); extent && !points.empty()) {
-    points = axis == schedule_.lane_axis ? at_whole_vectors(points, *extent, schedule_.lanes)
-                                         : between_long_pieces(points, *extent);
+  if (points.empty()) return {range};
+  const bool are_parts = share_out_reads(graph_, axis, points);
+  if (const auto extent = facts_.extents[axis.index].constant()) {
+    if (axis == schedule_.lane_axis) {
+      points = at_whole_vectors(points, *extent, schedule_.lanes);
+    } else if (!are_parts) {
+      points = between_long_pieces(points, *extent);
+    }
   }
-  if (points.empty() || points.size() >= kMostPieces) return {range};
+  if (points.empty() || points.size() >= (are_parts ? kMostParts : kMostPieces)) return {range};
   std::vector<LoopRange> pieces;
   int64_t low = 0;
   for (size_t i = 0; i <= points.size(); ++i) {

@@ -34,6 +34,7 @@ FUNCTIONS = {
     "heads": (lambda x: (x.view(2, 16, 4, 8).permute(0, 2, 1, 3) * 2).contiguous(), [(2, 16, 32)]),
     "rotary": (lambda q, c, s: q * c + torch.cat((-q[..., 8:], q[..., :8]), -1) * s, [(2, 3, 5, 16), (5, 16), (5, 16)]),
     "cat": (lambda a, b: torch.cat((a, b * 2), 1) + 1, [(9, 11), (9, 22)]),
+    "cat_of_many": (lambda a, *rest: torch.cat((a, *rest), 1) + 1, [(2, 50, 18), *[(2, 3, 18)] * 11]),
     "cumsum": (lambda x: x.cumsum(-1) * 2, [(8, 70)]),
     "cumsum_outer": (lambda x: x.cumsum(0) * 2, [(70, 8)]),
     "flip_roll": (lambda x: x.flip(1) + x.roll(3, 1), [(8, 70)]),
