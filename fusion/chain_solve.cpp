@@ -25,13 +25,22 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // The cost terms of nests, added up over the trips of a task.
 class ChainCost {
  public:
-  ChainCost(const TileGraph& graph, const Target& target, const ChainAxes& axes, const SizeHints& hints)
-      : graph_(graph), target_(target), axes_(axes), hints_(hints), traffic_(graph, target, hints) {}
+  ChainCost(const TileGraph& graph, const Target& target, const ChainAxes& axes, const SizeHints& hints,
+            const SolveOptions& options)
+      : graph_(graph),
+        target_(target),
+        axes_(axes),
+        hints_(hints),
+        options_(options),
+        traffic_(graph, target, hints) {}
 
-  // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule.
+  // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule, or the first
+  // of them already cost more than the whole is worth.
   bool complete(Schedule& schedule, int threads);
   // The same, on one thread or on all of them, whichever is faster.
   bool price(Schedule& schedule, int threads);
+  // Of what was left out because it costs more than it is worth, no less than this; infinite: nothing was.
+  double least_us() const { return least_us_; }
 
  private:
   struct SolvedNest {
@@ -45,6 +54,7 @@ class ChainCost {
   void add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads, Terms& terms) const;
   SizeHints nest_hints(const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
+  double least_share_us(const SolvedNest& nest, double times, double tasks) const;
   double fill(const Schedule& schedule) const;
   double blocks_of_task(const Chain& chain, const Schedule& schedule) const;
 
@@ -52,7 +62,9 @@ class ChainCost {
   const Target& target_;
   const ChainAxes& axes_;
   const SizeHints& hints_;
+  const SolveOptions& options_;
   ChainTraffic traffic_;
+  double least_us_ = kImpossible;
   std::map<std::string, std::optional<SolvedNest>> solved_;  // by the text of the nest and its tiles
 };
 
@@ -129,6 +141,14 @@ double ChainCost::fill(const Schedule& schedule) const {
   return fill;
 }
 
+// On as many threads as the price is for, or on one, without what comes from further away than its schedule
+// says.
+double ChainCost::least_share_us(const SolvedNest& nest, double times, double tasks) const {
+  double own_us = 0;
+  for (const CostTerm& term : nest.schedule.cost) own_us += term.name == "launch" ? 0 : term.microseconds;
+  return own_us * times * std::ceil(tasks / options_.threads);
+}
+
 double ChainCost::tasks(const Schedule& schedule) const {
   double tasks = 1;
   for (const AxisTile& tile : schedule.grid) {
@@ -167,13 +187,19 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
   const double busiest = std::ceil(count / threads) * fill(schedule);  // whole tasks of one thread
   schedule.nests.clear();
   Terms terms;
+  double least_us = 0;
   for (const ChainNest& nest : chain->nests) {
     const std::optional<SolvedNest>& solved = solved_nest(nest.graph, schedule);
     if (!solved) return false;
     schedule.nests.push_back(solved->schedule);
     schedule.nests.back().tile_graph = nest.graph.name;
-    const double times = busiest * (nest.phase == ChainNest::Phase::InLoop ? blocks : 1);
-    add_terms(*solved, schedule, times, threads, terms);
+    const double in_task = nest.phase == ChainNest::Phase::InLoop ? blocks : 1;
+    least_us += least_share_us(*solved, in_task * fill(schedule), count);
+    if (least_us > options_.worth_us) {
+      least_us_ = std::min(least_us_, least_us);
+      return false;
+    }
+    add_terms(*solved, schedule, busiest * in_task, threads, terms);
   }
   terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
   schedule.cost.clear();
@@ -219,7 +245,7 @@ Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const 
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints) {
   const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints, options.rough);
-  ChainCost cost(graph, target, axes, hints);
+  ChainCost cost(graph, target, axes, hints, options);
   const SearchResult found = search(
       system.constraints, {kShortList, options.node_budget},
       [&](const Domains& domains) {
@@ -228,11 +254,15 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
       },
       [](const Domains&) { return 0.0; });
   if (found.ranked.empty()) return Unsupported{explain_conflict(system.constraints)};
-  Solution solution{{}, found.nodes, found.complete};
+  Solution solution{{}, 0, found.nodes, found.complete};
   for (const RankedAssignment& ranked : found.ranked) {
     if (ranked.cost == kImpossible) continue;
     Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
     if (cost.price(schedule, options.threads)) solution.ranked.push_back(std::move(schedule));
+  }
+  if (solution.ranked.empty() && cost.least_us() != kImpossible) {
+    solution.least_us = cost.least_us();
+    return solution;
   }
   if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));

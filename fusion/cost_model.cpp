@@ -78,15 +78,25 @@ const WalkedPasses& CostModel::passes_with(const std::vector<TileValueId>& keep)
   return passes_.emplace(keep, traffic_one_.walked(std::move(values), facts_.structure)).first->second;
 }
 
-// Schedules come with all their grids one after the other, and grids share the work.
+// Grids share the work, and so do blocks of more than one vector where nothing is kept beside them.
 const ComputeCost::Work& CostModel::work_of(const WalkedPasses& passes, const Schedule& schedule) {
-  const auto body = [](const Schedule& s) {
-    return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.split, s.keep, s.staged);
-  };
-  if (known_.passes != &passes || body(known_.schedule) != body(schedule)) {
-    known_ = {&passes, schedule, compute_.work_of(passes.values, schedule)};
+  Body body{&passes,
+            schedule.lanes,
+            schedule.unroll,
+            schedule.lane_axis,
+            schedule.split,
+            schedule.rows,
+            schedule.columns,
+            schedule.keep,
+            {}};
+  for (const StagedLoad& load : schedule.staged) body.staged.emplace_back(load.load, load.contiguous);
+  if (body.keep.empty() && !facts_.may_walk_dots && body.rows * body.columns > 1) {
+    body.rows = 2;
+    body.columns = 1;
   }
-  return known_.work;
+  const auto known = work_.find(body);
+  if (known != work_.end()) return known->second;
+  return work_.emplace(std::move(body), compute_.work_of(passes.values, schedule)).first->second;
 }
 
 // Every loop but the innermost begins it anew; rows side by side, and a few trips, are no loop in the code.
@@ -226,13 +236,16 @@ double CostModel::thread_free_us(const Schedule& schedule) {
   return std::min(alone, parts_on(walk, schedule, threads_).total()) + alone;
 }
 
-double CostModel::lower_bound_us(int lanes, std::optional<AxisId> lane_axis,
-                                 const std::vector<TileValueId>& keep) {
-  return bound_us(compute_.lower_bound(passes_with(keep).values, lanes, lane_axis));
+double CostModel::least_cycles(int lanes, std::optional<AxisId> lane_axis,
+                               const std::vector<TileValueId>& keep) {
+  const WalkedPasses& passes = passes_with(keep);
+  const auto [known, is_new] = least_cycles_.try_emplace({lanes, lane_axis, &passes}, 0);
+  if (is_new) known->second = compute_.lower_bound(passes.values, lanes, lane_axis);
+  return known->second;
 }
 
 // Cut in tasks, nothing is computed less often than in one task.
-double CostModel::body_bound_us(const Schedule& schedule) {
+double CostModel::least_cycles_of_body(const Schedule& schedule) {
   Schedule whole = schedule;
   for (AxisTile& tile : whole.grid) tile.tile = 0;
   const WalkedPasses& passes = passes_with(whole.keep);
@@ -246,10 +259,17 @@ double CostModel::body_bound_us(const Schedule& schedule) {
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
     cycles += compute_.pass_cycles(pass, work, nest, whole);
   }
-  return bound_us(cycles);
+  return cycles;
 }
 
-double CostModel::bound_us(double cycles) const {
+double CostModel::least_us(double cycles, int threads) const {
+  const double compute_us = cycles / rates_.gigahertz / 1e3;
+  const double alone = rates_.launch_host + compute_us;
+  return threads == 1 ? alone
+                      : std::min(alone, rates_.launch_host + rates_.launch_threads + compute_us / threads);
+}
+
+double CostModel::least_thread_free_us(double cycles) const {
   const double compute_us = cycles / rates_.gigahertz / 1e3;
   const double alone = rates_.launch_host + std::max(compute_us, traffic_one_.lower_bound_ns() / 1e3);
   const double shared = rates_.launch_host + rates_.launch_threads +

@@ -11,6 +11,8 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fusion/compute_cost.h"
@@ -32,10 +34,14 @@ class CostModel {
   // For decisions that must not depend on the number of threads: the time on all threads, plus that on one:
   // most regions are too small to share.
   double thread_free_us(const Schedule& schedule);
-  // No more than thread_free_us of any schedule with these lanes and this `keep`, whatever else it decides.
-  double lower_bound_us(int lanes, std::optional<AxisId> lane_axis, const std::vector<TileValueId>& keep);
+  // What any schedule with these lanes and this `keep` computes at least, whatever else it decides.
+  double least_cycles(int lanes, std::optional<AxisId> lane_axis, const std::vector<TileValueId>& keep);
   // The same of any schedule that differs from this one in the grid and its stores alone.
-  double body_bound_us(const Schedule& schedule);
+  double least_cycles_of_body(const Schedule& schedule);
+  // No more than thread_free_us of a schedule that computes so many cycles.
+  double least_thread_free_us(double cycles) const;
+  // No more than its cost on so many threads, or on one.
+  double least_us(double cycles, int threads) const;
 
  private:
   struct Rates {
@@ -55,17 +61,22 @@ class CostModel {
     std::vector<double> compute_us;  // by pass of the plain walk; the last one with what is outside
     double packing_us = 0, starts_us = 0, tasks = 1;
   };
-  struct KnownWork {
+  // What the work of the passes depends on.
+  struct Body {
     const WalkedPasses* passes = nullptr;
-    Schedule schedule;  // the last one that was asked for
-    ComputeCost::Work work;
+    int lanes = 1, unroll = 1;
+    std::optional<AxisId> lane_axis;
+    int64_t split = 1;
+    int rows = 1, columns = 1;
+    std::vector<TileValueId> keep;
+    std::vector<std::pair<TileValueId, AxisId>> staged;
+    auto operator<=>(const Body&) const = default;
   };
 
   const WalkedPasses& passes_with(const std::vector<TileValueId>& keep);
   const WalkedPasses& online_passes();
   const ComputeCost::Work& work_of(const WalkedPasses& passes, const Schedule& schedule);
   Walked walked(const Schedule& schedule);
-  double bound_us(double cycles) const;
   size_t first_walked(size_t pass) const;
   double correction_cycles(const Schedule& schedule) const;
   Parts parts_on(const Walked& walked, const Schedule& schedule, int threads) const;
@@ -85,7 +96,8 @@ class CostModel {
   int64_t l1_bytes_;
   std::map<std::vector<TileValueId>, WalkedPasses> passes_;  // by what is kept
   WalkedPasses online_passes_;
-  KnownWork known_;
+  std::map<Body, ComputeCost::Work> work_;
+  std::map<std::tuple<int, std::optional<AxisId>, const WalkedPasses*>, double> least_cycles_;
 };
 
 }  // namespace tilefuse

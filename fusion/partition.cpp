@@ -12,6 +12,7 @@
 #include "fusion/fusion_groups.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
+#include "fusion/region_name.h"
 #include "fusion/region_order.h"
 #include "fusion/structure.h"
 
@@ -84,7 +85,8 @@ class Partitioner {
   std::optional<FusionRefusal> weigh_pair(GroupId first, GroupId second, Joined& fused);
   bool extends_chain(GroupId first, GroupId second);
   double most_saved_us(const std::vector<GroupId>& parts) const;
-  Result<double> price_of(const std::vector<GroupId>& parts, double most_us);
+  std::optional<std::string> no_nest(const TileGraph& tiles, GroupId first, GroupId second);
+  Result<double> price_of(const std::vector<GroupId>& parts, double worth_us);
   std::optional<Joint> weigh(const std::vector<GroupId>& parts);
   bool join(const Joint& joint);
   bool merge_chains();
@@ -96,6 +98,7 @@ class Partitioner {
   void merge_all();
   std::vector<UnfusedEdge> unfused_edges();
   FusionRefusal reason(NodeId producer, NodeId consumer);
+  FusionRefusal with_own_names(const FusionRefusal& refusal, GroupId first, GroupId second);
   std::vector<Region> regions();
 
   const Graph& graph_;
@@ -167,6 +170,15 @@ std::optional<FusionRefusal> Partitioner::judge(GroupId first, GroupId second, J
   return refusal ? *std::move(refusal) : NotSchedulable{refusal.unsupported().reason};
 }
 
+// Why nothing computes the two together; nullopt: something may.
+std::optional<std::string> Partitioner::no_nest(const TileGraph& tiles, GroupId first, GroupId second) {
+  const auto structure = analyze_structure(tiles);
+  if (!structure && extends_chain(first, second)) return std::nullopt;
+  if (!structure) return structure.unsupported().reason;
+  if (const auto repeated = repeated_reduction(tiles, *structure)) return repeated->reason;
+  return std::nullopt;
+}
+
 std::optional<FusionRefusal> Partitioner::weigh_pair(GroupId first, GroupId second, Joined& fused) {
   const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
   nodes_examined_ += nodes;
@@ -176,11 +188,7 @@ std::optional<FusionRefusal> Partitioner::weigh_pair(GroupId first, GroupId seco
   }
   const auto tiles = prices_.tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
-  const auto structure = analyze_structure(*tiles);
-  if (!structure && !extends_chain(first, second)) return NotSchedulable{structure.unsupported().reason};
-  if (structure) {
-    if (const auto repeated = repeated_reduction(*tiles, *structure)) return NotSchedulable{repeated->reason};
-  }
+  if (auto why = no_nest(*tiles, first, second)) return NotSchedulable{*std::move(why)};
   const bool is_solved = has_contraction(*tiles);
   const double first_us = is_solved ? solved_cost(first) : cost(first);
   const double second_us = is_solved ? solved_cost(second) : cost(second);
@@ -189,12 +197,12 @@ std::optional<FusionRefusal> Partitioner::weigh_pair(GroupId first, GroupId seco
     const double estimate_us = prices_.estimated(*tiles);
     if (estimate_us > kHopelessEstimate * apart_us) return NoGain{apart_us, estimate_us};
   }
-  const Result<double> price = prices_.of(*tiles);
+  // A share of the smaller one: the launch of a small map counts beside a region of any size.
+  const double worth_us = apart_us - kMarginShare * std::min(first_us, second_us) - kMarginUs;
+  const Result<double> price = prices_.of(*tiles, worth_us);
   if (!price) return NotSchedulable{price.unsupported().reason};
   fused = {*price, is_solved};
-  // A share of the smaller one: the launch of a small map counts beside a region of any size.
-  const double margin_us = kMarginShare * std::min(first_us, second_us) + kMarginUs;
-  if (*price > apart_us - margin_us) return NoGain{apart_us, *price};
+  if (*price > worth_us) return NoGain{apart_us, *price};
   return std::nullopt;
 }
 
@@ -235,14 +243,15 @@ double Partitioner::most_saved_us(const std::vector<GroupId>& parts) const {
          launch_us * double(parts.size() - 1);
 }
 
-// Of the groups as one region. Unsupported: there is none, or its estimate is above the limit.
-Result<double> Partitioner::price_of(const std::vector<GroupId>& parts, double most_us) {
+// Of the groups as one region; as RegionPrices has it where that is above what it is worth. Unsupported:
+// there is none, or its estimate says that it is hopeless.
+Result<double> Partitioner::price_of(const std::vector<GroupId>& parts, double worth_us) {
   const auto price = prices_.unless_broken([&]() -> Result<double> {
     const auto tiles = prices_.tiles(graph_, groups_.region(parts), {options_.eager_numerics});
     if (!tiles) return tiles.unsupported();
-    const double estimate_us = prices_.estimated(*tiles);
-    if (estimate_us > most_us) return Unsupported{to_text(NoGain{most_us, estimate_us})};
-    return prices_.of(*tiles);
+    const bool is_hopeless = prices_.estimated(*tiles) > kHopelessEstimate * worth_us;
+    if (is_hopeless) return Unsupported{"its estimate is hopeless"};
+    return prices_.of(*tiles, worth_us);
   });
   return price ? *price : price.unsupported();
 }
@@ -258,8 +267,9 @@ std::optional<Partitioner::Joint> Partitioner::weigh(const std::vector<GroupId>&
   if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
   if (most_saved_us(parts) < kLeastChainShare * joint.apart_us) return std::nullopt;
   nodes_examined_ += int64_t(nodes);
-  const Result<double> price = price_of(parts, kHopelessEstimate * joint.apart_us);
-  if (!price || *price > (1 - kMarginShare) * joint.apart_us - kMarginUs) return std::nullopt;
+  const double worth_us = (1 - kMarginShare) * joint.apart_us - kMarginUs;
+  const Result<double> price = price_of(parts, worth_us);
+  if (!price || *price > worth_us) return std::nullopt;
   joint.fused_us = *price;
   return joint;
 }
@@ -405,6 +415,16 @@ void Partitioner::merge_pairs() {
   }
 }
 
+// Prices know the names of the first of equal regions.
+FusionRefusal Partitioner::with_own_names(const FusionRefusal& refusal, GroupId first, GroupId second) {
+  if (!std::holds_alternative<NotSchedulable>(refusal)) return refusal;
+  const auto why = prices_.unless_broken([&]() -> std::optional<std::string> {
+    const auto tiles = prices_.named_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
+    return tiles ? no_nest(*tiles, first, second) : std::nullopt;
+  });
+  return why && *why ? NotSchedulable{**why} : refusal;
+}
+
 FusionRefusal Partitioner::reason(NodeId producer, NodeId consumer) {
   for (NodeId node : {producer, consumer}) {
     const auto verdict = options_.library.find(node);
@@ -414,10 +434,10 @@ FusionRefusal Partitioner::reason(NodeId producer, NodeId consumer) {
   if (const auto* call = std::get_if<Call>(&graph_[consumer].op)) return OpaqueConsumer{call->op};
   const GroupId first = groups_.group_of(producer), second = groups_.group_of(consumer);
   const auto known = refused_.find(key(first, second));
-  if (known != refused_.end()) return known->second;
+  if (known != refused_.end()) return with_own_names(known->second, first, second);
   // Not asked while merging (too many siblings lie between): ask now.
   Joined fused;
-  if (auto refusal = judge(first, second, fused)) return *refusal;
+  if (auto refusal = judge(first, second, fused)) return with_own_names(*refusal, first, second);
   return NoGain{cost(first) + cost(second), fused.fused_us};
 }
 
@@ -435,22 +455,6 @@ std::vector<UnfusedEdge> Partitioner::unfused_edges() {
     }
   }
   return edges;
-}
-
-// "layer_norm_gelu": the framework operators that the region holds, in order, at most four.
-std::string region_name(const Graph& graph, const std::vector<NodeId>& nodes) {
-  std::vector<std::string> words;
-  for (NodeId id : nodes) {
-    const std::string& origin = graph[id].origin;
-    std::string word = "fused";
-    const size_t dot = origin.find('.');
-    if (dot != std::string::npos) word = origin.substr(dot + 1, origin.find('.', dot + 1) - dot - 1);
-    while (!word.empty() && word.front() == '_') word.erase(0, 1);
-    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
-  }
-  std::string name;
-  for (size_t i = 0; i < std::min<size_t>(words.size(), 4); ++i) name += (i ? "_" : "") + words[i];
-  return name.empty() ? "fused" : name;
 }
 
 std::vector<Region> Partitioner::regions() {

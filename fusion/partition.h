@@ -36,7 +36,7 @@ struct NotSchedulable {
   std::string why;
 };  // the sentence of analyze_structure / lower_to_tiles
 struct NoGain {
-  double apart_us, fused_us;
+  double apart_us, fused_us;  // fused no less: nobody asks how much too dear it is
 };
 struct RegionTooLarge {
   int nodes, limit;

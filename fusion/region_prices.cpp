@@ -1,5 +1,8 @@
 #include "fusion/region_prices.h"
 
+#include <algorithm>
+
+#include "core/structural_hash.h"
 #include "fusion/contraction.h"
 
 namespace tilefuse {
@@ -16,6 +19,18 @@ std::string text_without_names(TileGraph graph) {
   return to_text(graph);
 }
 
+// Sizes that are symbols have hints by their names, which do not count in the hash.
+bool has_symbols(const Graph& graph, const RegionNodes& region) {
+  const auto is_symbolic = [](const Expr& size) { return !size.constant(); };
+  const auto has_symbolic_size = [&](ValueId value) {
+    const std::vector<Expr>& shape = graph[value].type.shape;
+    return std::any_of(shape.begin(), shape.end(), is_symbolic);
+  };
+  return std::any_of(region.inputs.begin(), region.inputs.end(), has_symbolic_size) ||
+         std::any_of(region.nodes.begin(), region.nodes.end(),
+                     [&](NodeId node) { return has_symbolic_size(graph[node].results.front()); });
+}
+
 }  // namespace
 
 Result<Solution> solve_freely(const TileGraph& graph, const Target& target, const SolveOptions& options,
@@ -26,26 +41,44 @@ Result<Solution> solve_freely(const TileGraph& graph, const Target& target, cons
 RegionPrices::RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages)
     : target_(&target), threads_(threads), hints_(std::move(hints)), stages_(std::move(stages)) {}
 
-Result<double> RegionPrices::price(const TileGraph& graph) const {
+Result<TileGraph> RegionPrices::tiles(const Graph& graph, const RegionNodes& region,
+                                      const TileOptions& options) {
+  if (has_symbols(graph, region)) return stages_.lower(graph, region, options);
+  std::string key = to_text(structural_hash(graph, region.nodes, region.outputs));
+  key += options.eager_numerics ? "e" : "f";
+  key += options.writes_out_windows ? "w" : "k";
+  if (const auto known = tiles_.find(key); known != tiles_.end()) return known->second;
+  Result<TileGraph> lowered = stages_.lower(graph, region, options);
+  if (lowered) tiles_.emplace(std::move(key), *lowered);
+  return lowered;
+}
+
+RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us) const {
   SolveOptions options;
   options.threads = threads_;
   options.candidates = 1;
   options.short_list = kShortList;
   options.rough = true;
+  options.worth_us = worth_us;
   const auto solution = stages_.solve(graph, *target_, options, hints_);
-  if (!solution) return solution.unsupported();
-  return solution->ranked.front().cost_us;
+  if (!solution) return {solution.unsupported()};
+  if (solution->ranked.empty()) return {solution->least_us, true};
+  return {solution->ranked.front().cost_us};
 }
 
-const Result<double>& RegionPrices::solved(const TileGraph& graph) {
+const Result<double>& RegionPrices::solved(const TileGraph& graph, double worth_us) {
   std::string key = text_without_names(graph);
-  if (const auto known = solved_.find(key); known != solved_.end()) return known->second;
-  const auto looked = unless_broken([&] { return price(graph); });
-  return solved_.emplace(std::move(key), looked ? *looked : looked.unsupported()).first->second;
+  const auto known = solved_.find(key);
+  if (known != solved_.end() && (!known->second.is_least || *known->second.price > worth_us)) {
+    return known->second.price;
+  }
+  const auto looked = unless_broken([&] { return price(graph, worth_us); });
+  Known found = looked ? *looked : Known{looked.unsupported()};
+  return solved_.insert_or_assign(std::move(key), std::move(found)).first->second.price;
 }
 
-Result<double> RegionPrices::of(const TileGraph& graph) {
-  return has_contraction(graph) ? solved(graph) : Result<double>(estimated(graph));
+Result<double> RegionPrices::of(const TileGraph& graph, double worth_us) {
+  return has_contraction(graph) ? solved(graph, worth_us) : Result<double>(estimated(graph));
 }
 
 }  // namespace tilefuse

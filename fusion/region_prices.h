@@ -6,6 +6,7 @@
 // that is looked at, and is kept in words.
 #pragma once
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -29,6 +30,8 @@ struct PriceStages {
       solve = solve_freely;
 };
 
+inline constexpr double kAnyPrice = std::numeric_limits<double>::infinity();
+
 class RegionPrices {
  public:
   RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages = {});
@@ -37,16 +40,21 @@ class RegionPrices {
   template <class Look>
   Result<std::invoke_result_t<Look>> unless_broken(Look look);
 
-  Result<TileGraph> tiles(const Graph& graph, const RegionNodes& region, const TileOptions& options) const {
+  // With the names of the first such region, as layers of a model have many that are equal.
+  Result<TileGraph> tiles(const Graph& graph, const RegionNodes& region, const TileOptions& options);
+  // The same with the region's own names.
+  Result<TileGraph> named_tiles(const Graph& graph, const RegionNodes& region,
+                                const TileOptions& options) const {
     return stages_.lower(graph, region, options);
   }
   double estimated(const TileGraph& graph) const {
     return stages_.estimate(graph, *target_, threads_, hints_);
   }
-  // Of the solver's first choice. Unsupported: it has none, or it broke.
-  const Result<double>& solved(const TileGraph& graph);
+  // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
+  // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.
+  const Result<double>& solved(const TileGraph& graph, double worth_us = kAnyPrice);
   // Solved where the graph has a contraction (and a schedule), estimated elsewhere.
-  Result<double> of(const TileGraph& graph);
+  Result<double> of(const TileGraph& graph, double worth_us = kAnyPrice);
 
   // What broke while regions were looked at, in words.
   const std::set<std::string>& faults() const { return faults_; }
@@ -56,14 +64,19 @@ class RegionPrices {
   const SizeHints& hints() const { return hints_; }
 
  private:
-  Result<double> price(const TileGraph& graph) const;
+  struct Known {
+    Result<double> price;
+    bool is_least = false;  // it may be more
+  };
+  Known price(const TileGraph& graph, double worth_us) const;
 
   const Target* target_;
   int threads_;
   SizeHints hints_;
   PriceStages stages_;
   std::set<std::string> faults_;
-  std::unordered_map<std::string, Result<double>> solved_;  // by the tile graph's text without its name
+  std::unordered_map<std::string, TileGraph> tiles_;  // by what the region computes and how
+  std::unordered_map<std::string, Known> solved_;     // by the tile graph's text without its name
 };
 
 template <class Look>

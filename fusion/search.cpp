@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "core/result.h"
@@ -51,7 +52,9 @@ class Search {
   void visit(const Domains& domains);
   void record(const Domains& assignment);
   bool is_full() const { return result_.ranked.size() >= options_.candidates; }
-  bool is_hopeless(double bound) const { return is_full() && bound > result_.ranked.back().cost; }
+  bool is_hopeless(double bound) const {
+    return std::isinf(bound) || (is_full() && bound > result_.ranked.back().cost);
+  }
 
   Propagator propagator_;
   const SearchOptions& options_;
@@ -82,7 +85,7 @@ void Search::branch(const Domains& domains, VariableId variable, const Visit& vi
 void Search::decide_first(const Domains& domains) {
   const std::optional<VariableId> variable = first_open(domains);
   if (!variable || variable->index >= options_.decided_first) {
-    begun_.push_back({bound_(domains), domains});
+    if (const double bound = bound_(domains); !is_hopeless(bound)) begun_.push_back({bound, domains});
     return;
   }
   if (result_.nodes >= options_.node_budget / 2) {

@@ -47,7 +47,7 @@ struct SearchResult {
 };
 
 using AssignmentCost = std::function<double(const Domains& assignment)>;
-// No more than the cost of any assignment within the domains.
+// No more than the cost of any assignment within the domains; infinite: none of them is of use.
 using AssignmentBound = std::function<double(const Domains& domains)>;
 
 SearchResult search(const ConstraintSystem& system, const SearchOptions& options, const AssignmentCost& cost,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 
 #include "fusion/chain_solve.h"
@@ -20,6 +21,7 @@ namespace {
 // decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
 constexpr int kNominalThreads = 8;
 constexpr int64_t kNodesOfAnother = 2000;  // of a search for another decision
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // The order of additions: who adds is settled by lanes along a reduced axis, parts and corrections. Extremes
 // come out the same in any order, and what is parallel has none.
@@ -41,16 +43,19 @@ bool same_bits(const TileGraph& graph, const Structure& structure, const Schedul
 
 class Solver {
  public:
-  Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system)
-      : graph_(graph), system_(system), model_(graph, target, facts, kNominalThreads) {}
+  Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system,
+         const SolveOptions& options)
+      : graph_(graph), system_(system), options_(options), model_(graph, target, facts, kNominalThreads) {}
 
-  SearchResult run(const SolveOptions& options) {
+  SearchResult run() {
     return search(
         system_.constraints,
-        {size_t(std::max(1, options.short_list)), options.node_budget, variables_of_body()},
+        {size_t(std::max(1, options_.short_list)), options_.node_budget, variables_of_body()},
         [this](const Domains& domains) { return rank_cost(schedule_of(system_, graph_, domains)); },
         [this](const Domains& domains) { return lower_bound(domains); });
   }
+  // Of what was left out because it costs more than it is worth, no less than this; infinite: nothing was.
+  double least_us() const { return least_us_; }
 
  private:
   double rank_cost(const Schedule& schedule) {
@@ -62,7 +67,9 @@ class Solver {
 
   const TileGraph& graph_;
   const ScheduleSystem& system_;
+  const SolveOptions& options_;
   CostModel model_;
+  double least_us_ = kInfinite;
 };
 
 // What comes before the stores and the grid.
@@ -84,8 +91,14 @@ double Solver::lower_bound(const Domains& domains) {
   for (const auto& [value, keep] : system_.keep) {  // keeping a value never adds to the bound
     if ((domains[keep.index] & 2U) != 0) relaxed.keep.push_back(value);
   }
-  const double bound = model_.lower_bound_us(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
-  return body_is_settled(domains) ? std::max(bound, model_.body_bound_us(relaxed)) : bound;
+  double cycles = model_.least_cycles(relaxed.lanes, relaxed.lane_axis, relaxed.keep);
+  if (body_is_settled(domains)) cycles = std::max(cycles, model_.least_cycles_of_body(relaxed));
+  const double least_us = model_.least_us(cycles, options_.threads);
+  if (least_us > options_.worth_us) {
+    least_us_ = std::min(least_us_, least_us);
+    return kInfinite;
+  }
+  return model_.least_thread_free_us(cycles);
 }
 
 struct Request {
@@ -97,15 +110,24 @@ struct Request {
   SolveOptions options;
 };
 
-SearchResult search_schedules(const Request& request, std::optional<Concern> except = {},
-                              const std::optional<Choice>& besides = {}) {
+struct Found : SearchResult {
+  double least_us = kInfinite;  // of what was left out because it costs more than it is worth
+};
+
+Found search_within(const Request& request, const ScheduleSystem& system) {
+  Solver solver(request.graph, request.target, request.facts, system, request.options);
+  return {solver.run(), solver.least_us()};
+}
+
+Found search_schedules(const Request& request, std::optional<Concern> except = {},
+                       const std::optional<Choice>& besides = {}) {
   ScheduleSystem system = request.limits;
   add_preferences(request.graph, request.target, request.facts, request.region_us, system, except);
   if (besides) {
     system.constraints.constraints.push_back(
         {AnyOf{{*besides}}, "decided otherwise", ConstraintKind::Preference});
   }
-  return Solver(request.graph, request.target, request.facts, system).run(request.options);
+  return search_within(request, system);
 }
 
 Schedule complete_schedule(const Request& request, const Domains& assignment, CostModel& model) {
@@ -156,7 +178,7 @@ std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, cons
   for (const auto& [concern, variable] : decisions_of(request.limits)) {
     ValueSet left = request.limits.constraints.all_values(variable) & ~choice[variable.index];
     for (; left != 0; left &= left - 1) {
-      const SearchResult found = search_schedules(request, concern, Choice{variable, left & (~left + 1)});
+      const Found found = search_schedules(request, concern, Choice{variable, left & (~left + 1)});
       if (found.ranked.empty()) continue;
       others[concern].push_back(complete_schedule(request, found.ranked.front().assignment, model));
     }
@@ -197,12 +219,14 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   facts->home_bytes = std::max(facts->footprint_bytes, options.around_bytes);
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
   const Request request{graph, target, *facts, limits, estimate_us(graph, target, 1, hints), options};
-  SearchResult found = search_schedules(request);
-  if (found.ranked.empty()) found = Solver(graph, target, *facts, limits).run(options);
-  if (found.ranked.empty()) return Unsupported{explain_conflict(limits.constraints)};
+  const auto is_open = [](const Found& found) { return found.ranked.empty() && found.least_us == kInfinite; };
+  Found found = search_schedules(request);
+  if (is_open(found)) found = search_within(request, limits);
+  if (is_open(found)) return Unsupported{explain_conflict(limits.constraints)};
+  if (found.ranked.empty()) return Solution{{}, found.least_us, found.nodes, found.complete};
 
   CostModel model(graph, target, *facts, options.threads);
-  Solution solution{ranked_schedules(request, found, model), found.nodes, found.complete};
+  Solution solution{ranked_schedules(request, found, model), 0, found.nodes, found.complete};
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
   if (candidates > 1) {
     const auto others = decided_otherwise(request, found.ranked.front().assignment, model);

@@ -6,6 +6,7 @@
 // A solution never breaks a limit of the target. Unsupported: the smallest clashing set of constraints, in a
 // sentence with numbers, pins named.
 #pragma once
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,10 +31,13 @@ struct SolveOptions {
       20000;                // search nodes; when spent the best found so far is returned and reported as such
   double around_bytes = 0;  // what the caller touches besides: operands come from where all of it lies
   bool rough = false;       // of a chain only the likeliest tiles are tried: for a price, not for a kernel
+  // Schedules that cost more are of no use: where none costs less the search may end without a choice.
+  double worth_us = std::numeric_limits<double>::infinity();
 };
 
 struct Solution {
-  std::vector<Schedule> ranked;
+  std::vector<Schedule> ranked;  // none only where all cost more than they are worth:
+  double least_us = 0;           // then no less than this
   int64_t nodes = 0;
   bool complete = true;  // false: the budget ended the search
 };

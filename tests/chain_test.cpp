@@ -292,6 +292,23 @@ TEST(Chain, carries_what_does_not_fit_a_cache) {
               testing::HasSubstr("the tiles of multi_pass nests fit half of L2"));
 }
 
+TEST(Chain, has_no_choice_where_its_first_nests_cost_more_than_all_is_worth) {
+  const TileGraph graph = parse_tile_graph(attention({12, 12, 512, 512, 64, 64}, "causal"));
+  const Target target = load_target("x86-zen4");
+  for (const int threads : {1, 4}) {
+    const double cost_us = solve(graph, target, {}, {.threads = threads})->ranked.front().cost_us;
+    const Result<Solution> worth =
+        solve(graph, target, {}, {.threads = threads, .worth_us = cost_us * (1 + 1e-9)});
+    ASSERT_TRUE(worth);
+    EXPECT_EQ(worth->ranked.front().cost_us, cost_us);
+    const Result<Solution> dear = solve(graph, target, {}, {.threads = threads, .worth_us = cost_us / 4});
+    ASSERT_TRUE(dear);
+    EXPECT_TRUE(dear->ranked.empty());
+    EXPECT_GT(dear->least_us, cost_us / 4);
+    EXPECT_LE(dear->least_us, cost_us);
+  }
+}
+
 TEST(Chain, says_what_is_wrong_with_a_schedule) {
   const TileGraph graph = parse_tile_graph(attention({2, 2, 64, 64, 16, 16}, "causal"));
   Schedule schedule = solved(graph, kOnline);

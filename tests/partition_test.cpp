@@ -207,6 +207,65 @@ TEST(Partition, an_internal_error_of_the_solver_costs_that_region_alone) {
   EXPECT_EQ(prices.faults(), std::set<std::string>{kBroken});
 }
 
+// Layers of a product of square matrices and maps behind it, one after the other.
+Graph layers(int count, int maps) {
+  GraphBuilder builder("layers");
+  ValueId x = builder.input("x", matrix());
+  const std::vector<Expr> shape{512, 512, 512};
+  for (int layer = 0; layer < count; ++layer) {
+    const ValueId weights = builder.input("w" + std::to_string(layer), matrix());
+    const ValueId rows = builder.view(x, {shape, {Expr::index(0), Expr::index(2)}, {}, 0.0});
+    const ValueId columns = builder.view(weights, {shape, {Expr::index(2), Expr::index(1)}, {}, 0.0});
+    x = builder.reduce(ReduceKind::Sum, builder.map(MapFn::Mul, {rows, columns}), {2});
+    for (int map = 0; map < maps; ++map) x = builder.map(map % 2 == 0 ? MapFn::Exp : MapFn::Neg, {x});
+  }
+  builder.output(x);
+  return builder.finish();
+}
+
+struct Asked {
+  int lowered = 0, solved = 0;
+  size_t regions = 0;
+};
+Asked asked_for(const Graph& graph) {
+  Asked asked;
+  PriceStages stages;
+  stages.lower = [&](const Graph& whole, const RegionNodes& region, const TileOptions& options) {
+    ++asked.lowered;
+    return lower_to_tiles(whole, region, options);
+  };
+  stages.solve = [&](const TileGraph& tiles, const Target& profile, const SolveOptions& options,
+                     const SizeHints& hints) {
+    ++asked.solved;
+    return solve_freely(tiles, profile, options, hints);
+  };
+  RegionPrices prices(target(), 1, {}, stages);
+  asked.regions = partition(graph, {}, prices).regions.size();
+  return asked;
+}
+
+TEST(Partition, lowers_and_solves_what_equal_layers_have_in_common_once) {
+  const Asked few = asked_for(layers(4, 3)), many = asked_for(layers(12, 3));
+  EXPECT_EQ(many.regions, 3 * few.regions);
+  EXPECT_EQ(many.solved, few.solved);
+  EXPECT_LE(many.lowered, few.lowered + 8);  // the sentences of edges name their own values
+}
+
+TEST(Partition, reasons_name_the_values_of_their_own_layer) {
+  GraphBuilder builder("g");
+  for (const char* name : {"a", "b"}) {
+    const ValueId x = builder.input(name, matrix());
+    const ValueId sum = builder.map(MapFn::Exp, {builder.reduce(ReduceKind::Sum, x, {1})});
+    builder.output(builder.reduce(ReduceKind::Sum, sum, {0}));
+  }
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  std::set<std::string> reasons;
+  for (const UnfusedEdge& edge : result.unfused) reasons.insert(to_text(edge.reason));
+  EXPECT_EQ(reasons.size(), result.unfused.size()) << to_text(result, graph);
+  EXPECT_EQ(result.unfused.size(), 2U) << to_text(result, graph);
+}
+
 // log(-a) and tanh(exp(b)): what breaks on tanh leaves the first one region.
 void expect_tanh_alone_suffers(const PriceStages& stages) {
   GraphBuilder builder("g");

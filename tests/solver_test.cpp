@@ -227,13 +227,36 @@ TEST(Solver, lower_bound_never_exceeds_the_cost_of_what_it_returns) {
     const Target target = random_target(random, zen4);
     const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
     CostModel model(graph, target, *facts, 8);
-    const SolveOptions options{.candidates = seed % 5 == 0 ? 8 : 1};
+    const SolveOptions options{.threads = 1 + int(seed % 3), .candidates = seed % 5 == 0 ? 8 : 1};
     for (const Schedule& schedule : solved(graph, target, {}, options).ranked) {
-      const double bound = std::max(model.lower_bound_us(schedule.lanes, schedule.lane_axis, schedule.keep),
-                                    model.body_bound_us(schedule));
-      ASSERT_LE(bound, model.thread_free_us(schedule) * (1 + 1e-9)) << seed << to_text(schedule, graph);
+      const double cycles = std::max(model.least_cycles(schedule.lanes, schedule.lane_axis, schedule.keep),
+                                     model.least_cycles_of_body(schedule));
+      ASSERT_LE(model.least_thread_free_us(cycles), model.thread_free_us(schedule) * (1 + 1e-9))
+          << seed << to_text(schedule, graph);
+      ASSERT_LE(model.least_us(cycles, options.threads), schedule.cost_us * (1 + 1e-9))
+          << seed << to_text(schedule, graph);
     }
   }
+}
+
+TEST(Solver, has_no_choice_only_where_all_cost_more_than_they_are_worth) {
+  const Target target = load_target("x86-zen4");
+  int left_out = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    SolveOptions options{.threads = 1 + int(seed % 3)};
+    const double cost_us = solved(graph, target, {}, options).ranked.front().cost_us;
+    options.worth_us = cost_us * (1 + 1e-9);
+    ASSERT_FALSE(solved(graph, target, {}, options).ranked.empty()) << seed;
+    options.worth_us = cost_us / 2;
+    const Solution dear = solved(graph, target, {}, options);
+    if (!dear.ranked.empty()) continue;
+    ++left_out;
+    ASSERT_GT(dear.least_us, options.worth_us) << seed;
+    ASSERT_LE(dear.least_us, cost_us * (1 + 1e-9)) << seed;
+  }
+  EXPECT_GT(left_out, 20);
 }
 
 // ---------------------------------------------------------------- the search alone
