@@ -3,6 +3,7 @@
 #include "codegen/emit.h"
 #include "codegen/lower_to_kernel.h"
 #include "codegen/plan.h"
+#include "core/faults.h"
 #include "fusion/check_schedule.h"
 #include "fusion/region_graph.h"
 
@@ -94,14 +95,12 @@ LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const 
   lowered.compiled.inputs = specs_of(graph, region.inputs);
   lowered.compiled.outputs = specs_of(graph, region.outputs);
 
-  try {
+  const Result<bool> ran = unless_faulty([&] {
     run_stages(lowered, graph, region, target, options, trace, times);
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {  // our bug costs this region its kernel, not the user the program
-    refuse(lowered, graph, region, std::string("internal error: ") + error.what());
-    lowered.is_fault = true;
-  }
+    return true;
+  });
+  if (!ran) refuse(lowered, graph, region, ran.unsupported().reason);
+  lowered.is_fault = !ran;
   return lowered;
 }
 

@@ -1,4 +1,4 @@
-// The three kinds of failure, never mixed (docs/errors.md):
+// The three kinds of failure, never mixed (docs/robustness.md):
 //
 //   Unsupported    we choose not to; carried in Result<T>; the region stays with the framework.
 //   UserError      the caller's mistake; becomes the framework's own exception.

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <unordered_map>
 
+#include "core/faults.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/solve.h"
 
@@ -81,15 +82,9 @@ class RegionPrices {
 
 template <class Look>
 Result<std::invoke_result_t<Look>> RegionPrices::unless_broken(Look look) {
-  try {
-    return look();
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {  // ours, or what the standard library says of a bug
-    const std::string reason = std::string("internal error: ") + error.what();
-    faults_.insert(reason);
-    return Unsupported{reason};
-  }
+  auto found = unless_faulty(std::move(look));
+  if (!found) faults_.insert(found.unsupported().reason);
+  return found;
 }
 
 }  // namespace tilefuse

@@ -10,6 +10,7 @@
 #include "codegen/pipeline.h"
 #include "codegen/region_executable.h"
 #include "codegen/report.h"
+#include "core/faults.h"
 #include "core/match.h"
 #include "torch_ext/call_operator.h"
 #include "torch_ext/library.h"
@@ -111,22 +112,21 @@ Json fallback(const std::string& reason, bool strict) {
 }
 
 Json compile_new(const std::string& graph_json, const CompileOptions& options) {
-  try {
-    auto graph = compile_captured(graph_json, options, framework(), show_progress);
-    if (!graph) return fallback(graph.unsupported().reason, options.strict);
-    const std::lock_guard lock(compiled().mutex);
-    const std::string key = graph->key;
-    // What ran into trouble is tried again when it is asked for again.
-    const bool is_sound = graph->warnings.empty();
-    if (!graph->cache_refusal.empty()) graph->warnings.push_back(graph->cache_refusal);
-    Json answer = register_compiled(*std::move(graph));
-    if (is_sound) compiled().answers[key] = answer;
-    return answer;
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {  // ours, or what the standard library says of a bug
-    return fallback(std::string("internal error: ") + error.what(), options.strict);
-  }
+  auto graph = compile_captured(graph_json, options, framework(), show_progress);
+  if (!graph) return fallback(graph.unsupported().reason, options.strict);
+  const std::lock_guard lock(compiled().mutex);
+  const std::string key = graph->key;
+  // What ran into trouble is tried again when it is asked for again.
+  const bool is_sound = graph->warnings.empty();
+  if (!graph->cache_refusal.empty()) graph->warnings.push_back(graph->cache_refusal);
+  Json answer = register_compiled(*std::move(graph));
+  if (is_sound) compiled().answers[key] = answer;
+  return answer;
+}
+
+Json compile_or_fall_back(const std::string& graph_json, const CompileOptions& options) {
+  auto answer = unless_faulty([&] { return compile_new(graph_json, options); });
+  return answer ? *std::move(answer) : fallback(answer.unsupported().reason, options.strict);
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ std::string compile_graph(const std::string& graph_json, const std::string& opti
       const bool reusable = options.dump.empty() && !options.strict;
       if (known != compiled().answers.end() && reusable) return known->second;
     }
-    return compile_new(graph_json, options);
+    return compile_or_fall_back(graph_json, options);
   });
   answer["milliseconds"] = times.stages().front().milliseconds;
   return answer.dump();
