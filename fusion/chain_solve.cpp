@@ -11,12 +11,13 @@
 #include "fusion/cost_model.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/region_facts.h"
+#include "fusion/same_bits.h"
 #include "fusion/search.h"
+#include "fusion/short_list.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr int kNominalThreads = 8;  // of the ranking, as for plain regions
 constexpr size_t kShortList = 8;
 constexpr int64_t kNestBudget = 2000;
 constexpr int kSampledTasks = 16;  // of those that walk parts of an axis
@@ -240,31 +241,73 @@ Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const 
   return schedule;
 }
 
+bool cuts_alike(const Schedule& a, const Schedule& b) {
+  return a.grid == b.grid && a.walk == b.walk && a.block == b.block;
+}
+
+// Left to decide: how tasks are cut, of which sums know nothing.
+ConstraintSystem with_bits_of(const ChainSystem& system, const Domains& choice) {
+  ConstraintSystem left = system.constraints;
+  for (const VariableId variable : {system.walk, system.block}) {
+    const Choice same{variable, choice[variable.index]};
+    left.constraints.push_back({AnyOf{{same}}, "adds in the same order", ConstraintKind::Preference});
+  }
+  return left;
+}
+
+// Of two schedules of one walk in blocks of one length.
+bool nests_have_same_bits(const TileGraph& graph, const ChainAxes& axes, const Schedule& a,
+                          const Schedule& b) {
+  const Result<Chain> chain = make_chain(graph, axes, a);
+  if (!chain || a.nests.size() != b.nests.size()) return false;
+  for (size_t i = 0; i < a.nests.size(); ++i) {
+    const TileGraph& nest = chain->nests[i].graph;
+    const Result<Structure> structure = analyze_structure(nest);
+    if (!structure || !same_bits(nest, *structure, a.nests[i], b.nests[i])) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints) {
   const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints, options.rough);
   ChainCost cost(graph, target, axes, hints, options);
-  const SearchResult found = search(
-      system.constraints, {kShortList, options.node_budget},
-      [&](const Domains& domains) {
-        Schedule schedule = task_schedule(system, graph, axes, domains);
-        return cost.complete(schedule, kNominalThreads) ? schedule.cost_us : kImpossible;
-      },
-      [](const Domains&) { return 0.0; });
+  const auto search_for = [&](const ConstraintSystem& constraints, int threads) {
+    const auto cost_of = [&](const Domains& domains) {
+      Schedule schedule = task_schedule(system, graph, axes, domains);
+      return cost.complete(schedule, threads) ? schedule.cost_us : kImpossible;
+    };
+    return search(constraints, {kShortList, options.node_budget}, cost_of,
+                  [](const Domains&) { return 0.0; });
+  };
+  const SearchResult found = search_for(system.constraints, kNominalThreads);
   if (found.ranked.empty()) return Unsupported{explain_conflict(system.constraints)};
   Solution solution{{}, 0, found.nodes, found.complete};
-  for (const RankedAssignment& ranked : found.ranked) {
-    if (ranked.cost == kImpossible) continue;
-    Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
-    if (cost.price(schedule, options.threads)) solution.ranked.push_back(std::move(schedule));
-  }
+  const auto add = [&](const SearchResult& result) {
+    for (const RankedAssignment& ranked : result.ranked) {
+      if (ranked.cost == kImpossible) continue;
+      Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
+      const bool is_known = std::any_of(solution.ranked.begin(), solution.ranked.end(),
+                                        [&](const Schedule& s) { return cuts_alike(s, schedule); });
+      if (!is_known && cost.price(schedule, options.threads)) solution.ranked.push_back(std::move(schedule));
+    }
+  };
+  add(found);
   if (solution.ranked.empty() && cost.least_us() != kImpossible) {
     solution.least_us = cost.least_us();
     return solution;
   }
   if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
+  const Schedule nominal = solution.ranked.front();
+  add(search_for(with_bits_of(system, found.ranked.front().assignment), options.threads));
+  std::stable_sort(solution.ranked.begin(), solution.ranked.end(), is_cheaper);
+  const auto first = std::find_if(solution.ranked.begin(), solution.ranked.end(), [&](const Schedule& s) {
+    return s.walk == nominal.walk && s.block == nominal.block &&
+           nests_have_same_bits(graph, axes, s, nominal);
+  });
+  std::rotate(solution.ranked.begin(), first, first + 1);
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
   if (solution.ranked.size() > candidates) solution.ranked.resize(candidates);
   return solution;

@@ -9,6 +9,7 @@
 #include "fusion/cost_model.h"
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
+#include "fusion/same_bits.h"
 #include "fusion/schedule_limits.h"
 #include "fusion/schedule_preferences.h"
 #include "fusion/search.h"
@@ -17,29 +18,8 @@
 namespace tilefuse {
 namespace {
 
-// Candidates are searched for as if there were so many threads, and only ranked for the real number: what
-// decides the bits of a sum (lanes, unrolling, splits) must not depend on the threads of the process.
-constexpr int kNominalThreads = 8;
 constexpr int64_t kNodesOfAnother = 2000;  // of a search for another decision
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-// The order of additions: who adds is settled by lanes along a reduced axis, parts and corrections. Extremes
-// come out the same in any order, and what is parallel has none.
-bool same_bits(const TileGraph& graph, const Structure& structure, const Schedule& a, const Schedule& b) {
-  const bool adds =
-      std::any_of(structure.reductions.begin(), structure.reductions.end(), [&](TileValueId id) {
-        const auto* reduce = std::get_if<TileReduce>(&graph[id].op);
-        return reduce != nullptr && (reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod);
-      });
-  if (!adds) return true;
-  const auto along_reduced = [&](const Schedule& s) {
-    return s.lane_axis && structure.is_reduced(*s.lane_axis);
-  };
-  if (a.split != b.split || (a.walk == Walk::Online) != (b.walk == Walk::Online)) return false;
-  if (a.accumulate_in_scratch != b.accumulate_in_scratch || along_reduced(a) != along_reduced(b))
-    return false;
-  return !along_reduced(a) || (a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll);
-}
 
 class Solver {
  public:

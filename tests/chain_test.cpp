@@ -281,6 +281,41 @@ TEST(Chain, is_solved_within_the_limits_of_the_target) {
   }
 }
 
+// Few rows, columns that weights are packed for in every task: as many tasks as there are threads, not more.
+const char* const kRowSum = R"(tile_graph row_sum {
+  axes r: 1024, i: 32, s: 1024
+  buffers %x: f32[32, 1024] in, %w: f32[1024, 1024] in, %y: f32[32] out
+  %0 = load %x[i*1024 + s]    : f32[i, s]
+  %1 = load %w[r*1024 + s]    : f32[r, s]
+  %2 = mul(%0, %1)            : f32[r, i, s]
+  %s = reduce.sum(%2) over s  : f32[r, i]
+  %3 = sigmoid(%s)            : f32[r, i]
+  %t = reduce.sum(%3) over r  : f32[i]
+  store %t -> %y[i]
+}
+)";
+
+TEST(Chain, is_cut_for_the_threads_there_are) {
+  const TileGraph graph = parse_tile_graph(kRowSum);
+  for (const int threads : {1, 2, 4}) {
+    SolveOptions options;
+    options.threads = threads;
+    const auto best = [&](const Pins& pins) {
+      const Result<Solution> solution = solve(graph, load_target("x86-avx512"), pins, options);
+      if (!solution) throw std::runtime_error(solution.unsupported().reason);
+      return solution->ranked.front();
+    };
+    const Schedule choice = best({});
+    for (const char* tile : {"8", "16", "all"}) {
+      const Schedule other = best({{{"grid.i", tile}}});
+      const bool adds_alike = other.walk == choice.walk && other.block == choice.block;
+      if (adds_alike) {
+        EXPECT_LE(choice.cost_us, other.cost_us) << tile << " of 32 rows, threads: " << threads;
+      }
+    }
+  }
+}
+
 TEST(Chain, carries_what_does_not_fit_a_cache) {
   const TileGraph graph = parse_tile_graph(attention({1, 1, 256, 100000, 64, 64}, "causal"));
   const Target target = load_target("x86-zen4");

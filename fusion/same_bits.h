@@ -1,0 +1,17 @@
+// What decides the bits of a sum, lanes, unrolling, splits, must not depend on the threads of the process:
+// candidates are searched for as if there were a nominal number of threads, and for the real number only
+// those are taken instead that add in the same order.
+#pragma once
+#include "fusion/schedule.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+
+constexpr int kNominalThreads = 8;
+
+// Whether two schedules without nests of one tile graph add in the same order: who adds is settled by lanes
+// along a reduced axis, parts and corrections. Extremes come out the same in any order, and what is parallel
+// has none.
+bool same_bits(const TileGraph& graph, const Structure& structure, const Schedule& a, const Schedule& b);
+
+}  // namespace tilefuse
