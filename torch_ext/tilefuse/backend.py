@@ -22,6 +22,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 
 from tilefuse.capture import Capture, CaptureError, capture
 from tilefuse.defined_ops import dissolve
+from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
@@ -65,21 +66,25 @@ def backend(
     """Compiles one Dynamo graph; torch calls this. Raises UserError for unknown options."""
     settings = Options.parse(mode, options)
     dissolve(graph_module)
+    as_it_is = DirectCall(graph_module, example_inputs)
 
     def compiler(role: str) -> Callable[..., BoxedFunction]:
-        of_role = settings if role == "inference" else settings.for_training()
-        return lambda module, inputs: compile_graph(module, role, of_role)
+        return lambda module, inputs: compile_graph(module, role, settings.for_training())
+
+    def inference_compiler(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> BoxedFunction:
+        return as_it_is.offer(module, compile_graph(module, "inference", settings))
 
     build = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        inference_compiler=inference_compiler,
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )
     # AOTAutograd's cache keys hold no trace of the backend or its options; the tag keeps entries apart.
     with torch.compiler.config.patch(cache_key_tag=settings.cache_tag()):
-        return build(graph_module, example_inputs)
+        wrapped = build(graph_module, example_inputs)
+    return as_it_is.function or wrapped
 
 
 def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
@@ -92,10 +97,10 @@ def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) ->
         return _as_captured(module, answer["fallback_reason"], settings)
     if role == "backward" and answer["held"]:
         return _handing_over(answer, captured.constants)
-    boxed = _boxed(answer, captured.constants)
+    call = _call(answer, captured.constants)
     if answer["packs"]:  # operators live on when nobody calls them any more
-        weakref.finalize(boxed, operators().forget_packs, answer["op"]).atexit = False
-    return boxed
+        weakref.finalize(call, operators().forget_packs, answer["op"]).atexit = False
+    return _boxed(call)
 
 
 def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options) -> tuple[Mapping[str, Any], Capture]:
@@ -135,32 +140,31 @@ def _as_captured(module: torch.fx.GraphModule, reason: str, settings: Options) -
     return make_boxed_func(module.forward)
 
 
-def _boxed(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> BoxedFunction:
-    """The operator as AOTAutograd calls it: a list of inputs in, which is emptied, a sequence of outputs back."""
+def _call(answer: Mapping[str, Any], constants: Sequence[torch.Tensor]) -> Callable[..., Sequence[Any]]:
+    """The operator as a graph is called: inputs in, a sequence of outputs back."""
     call = getattr(operators(), answer["op"]).default._op
     if answer["takes_lists"]:
         call = _by_lists(call, answer["inputs"])
     outputs = answer["outputs"]
     count = _count(outputs)
     extra = tuple(constants)
+    if count != len(outputs) or count == 0:
+        return lambda *inputs: _with_holes(call(*inputs, *extra), outputs)
+    if count == 1:
+        return lambda *inputs: (call(*inputs, *extra),)
+    return lambda *inputs: call(*inputs, *extra)
 
-    def run_one(inputs: list[Any]) -> Sequence[Any]:
-        arguments = (*inputs, *extra)
-        inputs.clear()
-        return [call(*arguments)]
 
-    def run_many(inputs: list[Any]) -> Sequence[Any]:
-        arguments = (*inputs, *extra)
+def _boxed(call: Callable[..., Sequence[Any]]) -> BoxedFunction:
+    """As AOTAutograd calls it: a list of inputs, which is emptied."""
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        arguments = tuple(inputs)
         inputs.clear()
         return call(*arguments)
 
-    def run_with_holes(inputs: list[Any]) -> Sequence[Any]:
-        arguments = (*inputs, *extra)
-        inputs.clear()
-        return _with_holes(call(*arguments), outputs)
-
-    run = run_with_holes if count != len(outputs) or count == 0 else run_one if count == 1 else run_many
     run._boxed_call = True  # type: ignore[attr-defined]
+    run.unboxed = call  # type: ignore[attr-defined]
     return run
 
 
