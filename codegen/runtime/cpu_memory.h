@@ -332,23 +332,19 @@ TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
   bits = (bits | bits << 1u) & 0x5555u;
   return {(unsigned short)(upper ? bits << 1u : bits)};
 }
-#elif defined(TILE_AVX2)
+#elif defined(TILE_AVX2) && TILEFUSE_LANES == 8
 TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
-  if constexpr (kLanes == 8) {
-    const VecN<int, 8> none{};
-    const VecN<int, 8> low = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 0, 8, 1, 8, 2, 8, 3, 8);
-    const VecN<int, 8> high = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 8, 4, 8, 5, 8, 6, 8, 7);
-    return {upper ? high : low};
-  } else {
-    return mask;
-  }
+  const VecN<int, 8> none{};
+  const VecN<int, 8> low = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 0, 8, 1, 8, 2, 8, 3, 8);
+  const VecN<int, 8> high = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 8, 4, 8, 5, 8, 6, 8, 7);
+  return {upper ? high : low};
 }
 #endif
 // Lanes outside of the mask are 0 and not read.
 template <class T>
 TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
-#if defined(TILE_MASK_BITS) || defined(TILE_AVX2)
-  if constexpr (has_every_other<T> && kLanes >= 8) {
+#if defined(TILE_MASK_BITS) || defined(TILE_AVX2) && TILEFUSE_LANES == 8
+  if constexpr (has_every_other<T>) {
     if (__builtin_constant_p(stride) && stride == 2) {
       const auto lo = load_where(p, spread_lanes(mask, false));
       const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));
