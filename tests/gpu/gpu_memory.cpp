@@ -13,6 +13,10 @@ std::string what(const GpuAccess& access) {
          " bytes";
 }
 
+std::string at(const GpuAccess& access, uint64_t byte) {
+  return " at byte " + std::to_string(byte) + ", thread " + std::to_string(access.thread);
+}
+
 void check_alignment(const GpuAccess& access) {
   if (access.address % static_cast<uint64_t>(access.bytes) == 0) return;
   throw GpuFault(what(access) + " is not aligned");
@@ -82,33 +86,85 @@ void GlobalMemory::take_from_cache(uint64_t sector) {
   recent_.pop_back();
 }
 
-unsigned char* SharedMemory::access(const GpuAccess& access) {
+void SharedMemory::check_bounds(const GpuAccess& access) const {
   if (access.address + static_cast<uint64_t>(access.bytes) > bytes_.size()) {
     throw GpuFault(what(access) + " is outside the shared memory: byte " + std::to_string(access.address) +
                    " of " + std::to_string(bytes_.size()));
   }
   check_alignment(access);
+}
+
+void SharedMemory::take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const {
+  if (cell.copier >= 0)
+    throw GpuFault("race: a thread writes where a copy is under way to" + at(access, byte));
+  if (cell.written_in == epoch_ && cell.writer != access.thread)
+    throw GpuFault("race: two threads write" + at(access, byte) + " and thread " +
+                   std::to_string(cell.writer));
+  if (cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread))
+    throw GpuFault("race: a thread writes what another one reads" + at(access, byte));
+}
+
+void SharedMemory::take_load(Cell& cell, const GpuAccess& access, uint64_t byte) const {
+  if (cell.copier >= 0)
+    throw GpuFault("race: a thread reads where a copy is under way to" + at(access, byte));
+  if (cell.written_in < 0)
+    throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at(access, byte));
+  if (cell.written_in == epoch_ && cell.writer != access.thread)
+    throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" +
+                   at(access, byte));
+  cell.has_readers = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
+  cell.reader = access.thread;
+  cell.read_in = epoch_;
+}
+
+unsigned char* SharedMemory::access(const GpuAccess& access) {
+  check_bounds(access);
   for (uint64_t i = access.address; i < access.address + static_cast<uint64_t>(access.bytes); ++i) {
     Cell& cell = cells_[i];
-    const bool written_now = cell.written_in == epoch_ && cell.writer != access.thread;
-    const bool read_now = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
-    const std::string at = " at byte " + std::to_string(i) + ", thread " + std::to_string(access.thread);
-    if (access.is_store) {
-      if (written_now)
-        throw GpuFault("race: two threads write" + at + " and thread " + std::to_string(cell.writer));
-      if (read_now) throw GpuFault("race: a thread writes what another one reads" + at);
-      cell.writer = access.thread;
-      cell.written_in = epoch_;
+    if (!access.is_store) {
+      take_load(cell, access, i);
       continue;
     }
-    if (cell.written_in < 0) throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at);
-    if (written_now)
-      throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" + at);
-    cell.has_readers = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
-    cell.reader = access.thread;
-    cell.read_in = epoch_;
+    take_store(cell, access, i);
+    cell.writer = access.thread;
+    cell.written_in = epoch_;
   }
   return bytes_.data() + access.address;
+}
+
+void SharedMemory::begin_copy(const GpuAccess& store) {
+  check_bounds(store);
+  for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
+    take_store(cells_[i], store, i);
+    cells_[i].copier = store.thread;
+  }
+}
+
+unsigned char* SharedMemory::end_copy(const GpuAccess& store) {
+  for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
+    cells_[i].copier = -1;
+    cells_[i].writer = store.thread;
+    cells_[i].written_in = epoch_;
+  }
+  return bytes_.data() + store.address;
+}
+
+void AsyncCopies::begin(const GpuAccess& store, std::vector<unsigned char> bytes, SharedMemory& shared) {
+  shared.begin_copy(store);
+  open_.push_back({store, std::move(bytes)});
+}
+
+void AsyncCopies::commit() {
+  groups_.push_back(std::move(open_));
+  open_.clear();
+}
+
+void AsyncCopies::wait(size_t most_left, SharedMemory& shared) {
+  for (; groups_.size() > most_left; groups_.pop_front()) {
+    for (const Copy& copy : groups_.front()) {
+      std::copy(copy.bytes.begin(), copy.bytes.end(), shared.end_copy(copy.store));
+    }
+  }
 }
 
 }  // namespace tilefuse

@@ -2,11 +2,13 @@
 //
 //   GlobalMemory   buffers far apart from each other, so that an access beside one hits nothing
 //   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
-//                  one writes
+//                  one writes; nobody may touch what a copy is under way to
+//   AsyncCopies    of one thread, from global to shared memory: they arrive when the thread waits for them
 //
 // A fault is a GpuFault that says what, where and by whom.
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <set>
 #include <stdexcept>
@@ -68,17 +70,39 @@ class SharedMemory {
   explicit SharedMemory(int64_t bytes)
       : bytes_(static_cast<size_t>(bytes)), cells_(static_cast<size_t>(bytes)) {}
   unsigned char* access(const GpuAccess& access);  // threads of the block
+  // A copy may write any time from `begin_copy` to `end_copy`, where it is a store of the thread that waited.
+  void begin_copy(const GpuAccess& store);
+  unsigned char* end_copy(const GpuAccess& store);
   void barrier() { ++epoch_; }
 
  private:
   struct Cell {
     int64_t writer = -1, reader = -1;
+    int64_t copier = -1;                    // of a copy under way
     int64_t written_in = -1, read_in = -1;  // epochs: numbers of barriers before
     bool has_readers = false;               // more than one in that epoch
   };
+  void check_bounds(const GpuAccess& access) const;
+  void take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void take_load(Cell& cell, const GpuAccess& access, uint64_t byte) const;
   std::vector<unsigned char> bytes_;
   std::vector<Cell> cells_;
   int64_t epoch_ = 0;
+};
+
+class AsyncCopies {
+ public:
+  void begin(const GpuAccess& store, std::vector<unsigned char> bytes, SharedMemory& shared);
+  void commit();                                      // those since the last commit are a group
+  void wait(size_t most_left, SharedMemory& shared);  // of groups
+
+ private:
+  struct Copy {
+    GpuAccess store;
+    std::vector<unsigned char> bytes;
+  };
+  std::vector<Copy> open_;
+  std::deque<std::vector<Copy>> groups_;
 };
 
 }  // namespace tilefuse

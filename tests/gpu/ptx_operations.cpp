@@ -359,6 +359,14 @@ Compute float_conversion(Type to, Type from, const std::string& rounding, bool s
   return {};
 }
 
+// To the 19 highest bits, to nearest; what lies between two goes to the greater.
+uint64_t float_to_tf32(float value) {
+  if (std::isnan(value)) return 0x7fffe000;
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isinf(value)) return bits;
+  return (bits + 0x1000) & 0xffffe000;
+}
+
 std::optional<PtxOperation> find_conversion(Parts parts) {  // cvt.rn.f32.s32
   if (parts.size() < 2) return std::nullopt;
   const auto from = parse_type(parts.back()), to = parse_type(parts[parts.size() - 2]);
@@ -442,6 +450,8 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
   parts.erase(parts.begin());
   if (name == "cvta" && opcode == "cvta.to.global.u64")
     return PtxOperation{1, [](Operands o) { return o[0]; }};
+  if (opcode == "cvt.rna.tf32.f32")
+    return PtxOperation{1, [](Operands o) { return float_to_tf32(to_float(o[0])); }};
   if (name == "cvt") return find_conversion(parts);
   if (parts.empty()) return std::nullopt;
   const auto type = parse_type(parts.back());

@@ -237,6 +237,12 @@ class Parser {
       decode_access(opcode, operands, instruction);
     } else if (opcode == "shfl.sync.bfly.b32") {
       decode_shuffle(operands, instruction);
+    } else if (opcode.starts_with("ldmatrix.")) {
+      decode_matrix_load(opcode, operands, instruction);
+    } else if (opcode.starts_with("mma.")) {
+      decode_matrix_product(opcode, operands, instruction);
+    } else if (opcode.starts_with("cp.async.")) {
+      decode_copy(opcode, operands, instruction);
     } else {
       decode_operation(opcode, operands, instruction);
     }
@@ -283,6 +289,62 @@ class Parser {
     instruction.kind = PtxKind::Shuffle;
     for (const std::string& result : split(operands[0], '|')) instruction.results.push_back(value(result));
     for (size_t i = 1; i < 5; ++i) instruction.operands.push_back(value(operands[i]));
+  }
+
+  // ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r1, %r2, %r3, %r4}, [%r5]
+  void decode_matrix_load(const std::string& opcode, const std::vector<std::string>& operands,
+                          PtxInstruction& instruction) {
+    instruction.kind = PtxKind::LoadMatrix;
+    instruction.is_transposed = opcode.ends_with(".x4.trans.shared.b16");
+    const std::string form = "ldmatrix.sync.aligned.m8n8.x4.";
+    if (opcode != form + (instruction.is_transposed ? "trans.shared.b16" : "shared.b16"))
+      fail("an unknown instruction: " + opcode);
+    instruction.results = values(operands.at(0));
+    if (instruction.results.size() != 4) fail("operands of " + instruction.text);
+    instruction.operands = {address(operands.at(1), instruction.offset)};
+  }
+
+  void decode_matrix_product(const std::string& opcode, const std::vector<std::string>& operands,
+                             PtxInstruction& instruction) {
+    static const std::map<std::string, MatrixElement> kProducts = {
+        {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", MatrixElement::Bf16},
+        {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", MatrixElement::F16},
+        {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", MatrixElement::Tf32}};
+    const auto found = kProducts.find(opcode);
+    if (found == kProducts.end()) fail("an unknown instruction: " + opcode);
+    instruction.kind = PtxKind::MultiplyMatrices;
+    instruction.element = found->second;
+    instruction.results = values(operands.at(0));
+    for (size_t i = 1; i < operands.size(); ++i) {
+      const std::vector<int> part = values(operands[i]);
+      instruction.operands.insert(instruction.operands.end(), part.begin(), part.end());
+    }
+    if (instruction.results.size() != 4 || instruction.operands.size() != 4 + 2 + 4)
+      fail("operands of " + instruction.text);
+  }
+
+  // cp.async.cg.shared.global [%r1], [%rd1], 16, %r2: of the last one's bytes, the rest is filled with zeros.
+  void decode_copy(const std::string& opcode, const std::vector<std::string>& operands,
+                   PtxInstruction& instruction) {
+    if (opcode == "cp.async.commit_group" && operands.empty()) {
+      instruction.kind = PtxKind::CommitCopies;
+      return;
+    }
+    if (opcode == "cp.async.wait_group" && operands.size() == 1) {
+      instruction.kind = PtxKind::WaitForCopies;
+      instruction.copies_left = std::stoul(operands[0]);
+      return;
+    }
+    const bool is_known = opcode == "cp.async.cg.shared.global" || opcode == "cp.async.ca.shared.global";
+    if (!is_known || operands.size() < 3 || operands.size() > 4 || operands[2] != "16")
+      fail("a copy that is not understood: " + instruction.text);
+    instruction.kind = PtxKind::BeginCopy;
+    instruction.element_bytes = 16;
+    int64_t to_offset = 0;
+    const int to = address(operands[0], to_offset);
+    if (to_offset != 0) fail("a copy that is not understood: " + instruction.text);
+    instruction.operands = {to, value(operands.size() == 4 ? operands[3] : "16"),
+                            address(operands[1], instruction.offset)};
   }
 
   void decode_operation(const std::string& opcode, const std::vector<std::string>& operands,

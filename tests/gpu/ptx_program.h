@@ -1,4 +1,4 @@
-// A kernel as PTX, read: what NVRTC emits for kernels that are bound by memory.
+// A kernel as PTX, read: what NVRTC emits for our kernels.
 //
 // Registers are numbered; a constant is a register that holds it. An instruction that is not known is an
 // error when the program is read, not when it is reached: nothing runs that is not understood.
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/gpu/ptx_matrix.h"
 #include "tests/gpu/ptx_operations.h"
 
 namespace tilefuse {
@@ -18,7 +19,13 @@ class PtxError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-enum class PtxKind : uint8_t { Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit, Trap };
+enum class PtxKind : uint8_t {
+  // clang-format off
+  Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit, Trap,
+  LoadMatrix, MultiplyMatrices,          // of a warp together: ldmatrix, mma
+  BeginCopy, CommitCopies, WaitForCopies,  // cp.async, of global to shared memory
+  // clang-format on
+};
 enum class PtxSpace : uint8_t { Global, Shared };
 
 struct PtxInstruction {
@@ -32,9 +39,12 @@ struct PtxInstruction {
   PtxSpace space = PtxSpace::Global;
   int element_bytes = 0;  // of one of `results` or `operands` of a Load or Store
   bool extends_sign = false;
-  bool is_read_only = false;  // .nc: promises that nothing writes there
-  int64_t offset = 0;         // added to the address, which is the last operand; or within the parameters
-  size_t target = 0;          // Branch
+  bool is_read_only = false;   // .nc: promises that nothing writes there
+  int64_t offset = 0;          // added to the address, which is the last operand; or within the parameters
+  size_t target = 0;           // Branch
+  bool is_transposed = false;  // LoadMatrix
+  MatrixElement element = MatrixElement::Bf16;  // MultiplyMatrices: results d; operands a, b, c
+  size_t copies_left = 0;                       // WaitForCopies: groups that may be under way yet
 };
 
 struct PtxConstant {

@@ -5,15 +5,16 @@
 #include <bit>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 namespace tilefuse {
 namespace {
 
-constexpr int kLanes = 32;
+constexpr int kLanes = kMatrixLanes;
 constexpr uint32_t kAllLanes = ~uint32_t{0};
 constexpr int64_t kMostInstructions = 10'000'000;  // of a run: a loop without an end is an error, too
 
-using Row = std::array<uint64_t, kLanes>;
+using Row = LaneValues;
 
 struct Group {  // lanes at one place
   size_t at = 0;
@@ -25,7 +26,8 @@ struct Warp {
   std::vector<Group> groups;
   int number = 0;
   uint32_t alive = kAllLanes;
-  bool waits = false;  // at a barrier
+  std::array<AsyncCopies, kLanes> copies;  // by lane
+  bool waits = false;                      // at a barrier
 };
 
 template <class F>
@@ -197,6 +199,17 @@ class Runner {
         return;
       case PtxKind::Shuffle:
         return shuffle(warp, lanes, instruction);
+      case PtxKind::LoadMatrix:
+        return load_matrix(warp, lanes, instruction);
+      case PtxKind::MultiplyMatrices:
+        return multiply(warp, lanes, instruction);
+      case PtxKind::BeginCopy:
+        return begin_copy(warp, lanes, instruction);
+      case PtxKind::CommitCopies:
+        return for_each_lane(lanes, [&](int lane) { warp.copies[size_t(lane)].commit(); });
+      case PtxKind::WaitForCopies:
+        return for_each_lane(
+            lanes, [&](int lane) { warp.copies[size_t(lane)].wait(instruction.copies_left, shared_); });
       case PtxKind::Compute:
         return compute(warp, lanes, instruction);
       case PtxKind::LoadParameter:
@@ -253,6 +266,81 @@ class Runner {
       warp.registers[size_t(instruction.results[0])][size_t(lane)] = static_cast<uint32_t>(from[source]);
       if (instruction.results.size() > 1) warp.registers[size_t(instruction.results[1])][size_t(lane)] = 1;
     });
+  }
+
+  static void demand_whole_warp(uint32_t lanes) {
+    if (lanes == kAllLanes) return;
+    throw GpuFault("a matrix instruction of " + std::to_string(std::popcount(lanes)) + " of 32 lanes");
+  }
+
+  // Lane 8 * i + r says where row r of matrix i is, 16 bytes; what a lane receives is its own read.
+  void load_matrix(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    demand_whole_warp(lanes);
+    const Row addresses = warp.registers[size_t(instruction.operands[0])];
+    BankCounter banks(kMatrixRowBytes);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint64_t row = static_cast<uint32_t>(addresses[size_t(lane)] + uint64_t(instruction.offset));
+      if (row % kMatrixRowBytes != 0) throw GpuFault("a row of a matrix is not aligned");
+      banks.take(lane, row);
+    }
+    for (size_t matrix = 0; matrix < instruction.results.size(); ++matrix) {
+      Row& result = warp.registers[size_t(instruction.results[matrix])];
+      for (int lane = 0; lane < kLanes; ++lane) {
+        uint64_t pair = 0;
+        for (int half = 0; half < 2; ++half) {
+          const MatrixPlace place = loaded_place(lane, half, instruction.is_transposed);
+          const uint64_t row = addresses[matrix * kMatrixRows + size_t(place.row)];
+          const unsigned char* bytes =
+              shared_.access({.thread = warp.number * kLanes + lane,
+                              .address = static_cast<uint32_t>(row + uint64_t(instruction.offset)) +
+                                         2 * uint64_t(place.column),
+                              .bytes = 2});
+          pair |= uint64_t{bytes[0]} << (16 * half) | uint64_t{bytes[1]} << (16 * half + 8);
+        }
+        result[size_t(lane)] = pair;
+      }
+    }
+    run_.bank_conflicts += banks.conflicts();
+  }
+
+  void multiply(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    demand_whole_warp(lanes);
+    MatrixFragments fragments;
+    const auto take = [&](auto& to, size_t first) {
+      for (size_t i = 0; i < to.size(); ++i) to[i] = warp.registers[size_t(instruction.operands[first + i])];
+    };
+    take(fragments.a, 0);
+    take(fragments.b, 4);
+    take(fragments.c, 6);
+    const auto result = multiply_matrices(instruction.element, fragments);
+    for (size_t i = 0; i < result.size(); ++i) warp.registers[size_t(instruction.results[i])] = result[i];
+    ++run_.matrix_products;
+  }
+
+  void begin_copy(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    const auto& [to, sizes, from] = std::tie(warp.registers[size_t(instruction.operands[0])],
+                                             warp.registers[size_t(instruction.operands[1])],
+                                             warp.registers[size_t(instruction.operands[2])]);
+    std::set<uint64_t> sectors;
+    BankCounter banks(instruction.element_bytes);
+    for_each_lane(lanes, [&](int lane) {
+      const int thread = warp.number * kLanes + lane, bytes = instruction.element_bytes;
+      const int size = static_cast<int>(sizes[size_t(lane)]);
+      if (size < 0 || size > bytes) throw GpuFault("a copy of " + std::to_string(size) + " bytes");
+      std::vector<unsigned char> copied(static_cast<size_t>(bytes));
+      const uint64_t source = from[size_t(lane)] + static_cast<uint64_t>(instruction.offset);
+      if (source % static_cast<uint64_t>(bytes) != 0) throw GpuFault("the source of a copy is not aligned");
+      for (int i = 0; i < size; ++i) {
+        copied[size_t(i)] = *memory_.access(
+            {.thread = thread + block_ * grid_.threads, .address = source + uint64_t(i), .bytes = 1});
+        sectors.insert((source + uint64_t(i)) / kGpuSectorBytes);
+      }
+      const GpuAccess store{thread, static_cast<uint32_t>(to[size_t(lane)]), bytes, true, false};
+      banks.take(lane, store.address);
+      warp.copies[size_t(lane)].begin(store, std::move(copied), shared_);
+    });
+    memory_.count_sectors(sectors);
+    run_.bank_conflicts += banks.conflicts();
   }
 
   void access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {

@@ -6,7 +6,8 @@
 // Blocks run one after another, warps of a block in turns from barrier to barrier, the lanes of a warp
 // together: where they part, those that are furthest behind go first, and lanes that meet join. GpuFault,
 // with the line of the PTX: an access that gpu_memory.h refuses; a barrier that not all threads of the block
-// reach; a shuffle with lanes that are not there; an element of an output that nobody wrote.
+// reach; a shuffle or matrix instruction with lanes that are not there; an element of an output that nobody
+// wrote.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -28,6 +29,7 @@ struct GpuRun {
   int64_t touched_sectors = 0;
   // Accesses of warps to shared memory over again because two lanes want different words of one bank.
   int64_t bank_conflicts = 0;
+  int64_t matrix_products = 0;  // instructions of warps
 };
 
 // Parameters of the kernel: the addresses of the buffers, then the sizes.

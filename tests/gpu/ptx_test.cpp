@@ -94,6 +94,22 @@ TEST(PtxModel, counts_lanes_that_want_other_words_of_one_bank) {
   EXPECT_EQ(run(every_second).bank_conflicts, 2);
 }
 
+TEST(PtxModel, copies_between_barriers) {
+  const char* copied_twice =
+      "shl.b32 %r6, %r1, 4;\nadd.s32 %r7, %r9, %r6;\ncvt.u64.u32 %rd6, %r6;\nadd.s64 %rd7, %rd1, %rd6;\n"
+      "@%p2 cp.async.cg.shared.global [%r7], [%rd7], 16;\ncp.async.commit_group;\n"
+      "add.s32 %r8, %r7, 256;\n@%p2 cp.async.ca.shared.global [%r8], [%rd7], 16, 4;\n"
+      "cp.async.commit_group;\ncp.async.wait_group 0;\nbar.sync 0;\nld.shared.u32 %r4, [%r3];\n"
+      "ld.shared.u32 %r5, [%r3+256];\nadd.s32 %r4, %r4, %r5;";
+  const GpuRun result = run(copied_twice);
+  EXPECT_EQ(result.bank_conflicts, 0);
+  EXPECT_EQ(result.buffers[0].sectors, 3 * 256 / 32);
+  for (size_t i = 0; i < 256; i += 4) {
+    const int copies = i % 16 == 0 ? 2 : 1;  // of the second one, four bytes and zeros
+    EXPECT_EQ(result.buffers[1].bytes[i], (copies * result.buffers[0].bytes[i]) % 256) << i;
+  }
+}
+
 TEST(PtxModel, joins_lanes_that_parted) {
   EXPECT_EQ(fault_of("@%p2 bra LOW;\nadd.s32 %r4, %r4, 1;\nbra.uni DONE;\nLOW:\nadd.s32 %r4, %r4, "
                      "2;\nDONE:\nbar.sync 0;"),
@@ -109,6 +125,14 @@ void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; 
 class PlantedBug : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedBug, is_found) { EXPECT_THAT(fault_of(GetParam().body), HasSubstr(GetParam().report)); }
+
+// Of the first 16 threads, 16 bytes each, from %rd7 to %r7.
+#define COPY                                                                                   \
+  "shl.b32 %r6, %r1, 4;\nadd.s32 %r7, %r9, %r6;\ncvt.u64.u32 %rd6, %r6;\nadd.s64 %rd7, %rd1, " \
+  "%rd6;\n@%p2 cp.async.cg.shared.global [%r7], [%rd7], 16;\n"
+#define MATRIX(opcode) \
+  "and.b32 %r7, %r1, 7;\nshl.b32 %r7, %r7, 4;\n" opcode " {%r10, %r11, %r12, %r13}, [%r7];"
+#define FRAGMENTS "{%f1, %f2, %f3, %f4}, {%r10, %r10, %r10, %r10}, {%r10, %r10}, {%f1, %f2, %f3, %f4};"
 
 const Planted kPlanted[] = {
     {"load_behind_a_buffer", "ld.global.u32 %r5, [%rd4+4];", "outside buffer 0"},
@@ -138,6 +162,49 @@ const Planted kPlanted[] = {
     {"shuffle_of_half_a_warp", "@%p2 shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;", "not all there"},
     {"loop_without_an_end", "AGAIN:\nbra AGAIN;", "does not end"},
     {"shuffle_of_half_warps", "shfl.sync.bfly.b32 %r5, %r4, 1, 4127, -1;", "other than whole warps"},
+    {"copy_read_before_the_wait", COPY "cp.async.commit_group;\nbar.sync 0;\n@%p2 ld.shared.u32 %r5, [%r7];",
+     "race: a thread reads where a copy is under way to"},
+    {"copy_that_no_group_has", COPY "cp.async.wait_group 0;\nbar.sync 0;\n@%p2 ld.shared.u32 %r5, [%r7];",
+     "race: a thread reads where a copy is under way to"},
+    {"copy_of_a_group_that_may_be_under_way",
+     COPY "cp.async.commit_group;\ncp.async.wait_group 1;\nbar.sync 0;\n@%p2 ld.shared.u32 %r5, [%r7];",
+     "race: a thread reads where a copy is under way to"},
+    {"copy_read_without_a_barrier",
+     COPY "cp.async.commit_group;\ncp.async.wait_group 0;\nxor.b32 %r7, %r7, 16;\n@%p2 ld.shared.u32 %r5, "
+          "[%r7];",
+     "race: a thread reads what thread"},
+    {"copy_to_what_another_thread_reads",
+     "st.shared.u32 [%r3], %r4;\nbar.sync 0;\nld.shared.u32 %r5, [%r3];\n" COPY,
+     "race: a thread writes what another one reads"},
+    {"copy_to_where_one_is_under_way", COPY "@%p2 cp.async.cg.shared.global [%r7], [%rd7], 16;",
+     "race: a thread writes where a copy is under way to"},
+    {"store_to_where_a_copy_is_under_way", COPY "@%p2 st.shared.u32 [%r7], %r4;",
+     "race: a thread writes where a copy is under way to"},
+    {"copy_from_outside_a_buffer", "cp.async.cg.shared.global [%r9], [%rd1+256], 16;", "outside buffer 0"},
+    {"copy_from_an_address_that_is_not_aligned", "cp.async.cg.shared.global [%r9], [%rd1+8], 16;",
+     "the source of a copy is not aligned"},
+    {"copy_outside_shared_memory", "add.s32 %r7, %r9, 512;\ncp.async.cg.shared.global [%r7], [%rd1], 16;",
+     "outside the shared memory"},
+    {"matrix_loaded_by_half_a_warp", MATRIX("@%p2 ldmatrix.sync.aligned.m8n8.x4.shared.b16"),
+     "a matrix instruction of 16 of 32 lanes"},
+    {"matrix_loaded_without_a_barrier",
+     "st.shared.u32 [%r3], %r4;\n" MATRIX("ldmatrix.sync.aligned.m8n8.x4.shared.b16"),
+     "race: a thread reads what thread"},
+    {"matrix_that_nobody_wrote", MATRIX("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"),
+     "that nobody wrote"},
+    {"matrix_with_rows_that_are_not_aligned",
+     "mov.u32 %r7, 8;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r10, %r11, %r12, %r13}, [%r7];",
+     "a row of a matrix is not aligned"},
+    {"matrices_multiplied_by_half_a_warp",
+     "@%p2 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 " FRAGMENTS, "a matrix instruction of 16 of"},
+    {"matrices_that_were_not_rounded",
+     "mov.b32 %r10, 0f3f800001;\nmma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 " FRAGMENTS,
+     "was not rounded to tf32"},
+    {"unknown_product", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 " FRAGMENTS,
+     "an unknown instruction: mma.sync.aligned.m16n8k8"},
+    {"unknown_matrix_load", "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r10, %r11}, [%r9];",
+     "an unknown instruction: ldmatrix"},
+    {"unknown_copy", "cp.async.ca.shared.global [%r9], [%rd1], 4;", "a copy that is not understood"},
     {"unknown_instruction", "bfind.u32 %r5, %r4;", "an unknown instruction: bfind.u32"},
     {"unknown_modifier", "add.sat.s32 %r5, %r4, %r4;", "an unknown instruction: add.sat.s32"},
     {"unknown_access", "ld.volatile.global.u32 %r5, [%rd4];", "an access that is not understood"},
@@ -202,6 +269,9 @@ TEST(PtxOperations, compute_what_the_manual_says) {
       {"cvt.rn.f32.s32", {minus_one}, bits(-1)},
       {"cvt.rn.bf16.f32", {0x3f808000}, 0x3f80},
       {"cvt.rn.bf16.f32", {0x3f818000}, 0x3f82},
+      {"cvt.rna.tf32.f32", {0x3f801000}, 0x3f802000},
+      {"cvt.rna.tf32.f32", {0x3f800fff}, 0x3f800000},
+      {"cvt.rna.tf32.f32", {bits(-INFINITY)}, bits(-INFINITY)},
       {"cvt.rn.f16.f32", {bits(1.0009765625F)}, 0x3c01},
       {"cvt.rn.f16.f32", {bits(65520)}, 0x7c00},
       {"cvt.rn.f16.f32", {bits(0x1p-24F)}, 1},
