@@ -19,8 +19,10 @@
 // across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
 //            row_add(x, threads), row_add(x, threads, parts) and so on: over the threads of a row
 // threads    thread_number(): in its block; block_number<T>()
+// products   multiply_tiles: of two matrices on tensor cores (cuda_product.h), from what cuda_matrix.h has:
+//            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_threads.h"  // includes the other parts, each after the one it needs
+#include "cuda_product.h"  // includes the other parts, each after the one it needs

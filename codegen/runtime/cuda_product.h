@@ -1,0 +1,174 @@
+// The sums of a tile of a matrix product, by the threads of a block: operands go to shared memory piece by
+// piece, a few pieces ahead, and from there through matrix instructions into sums in registers.
+//
+// An operand is a matrix of rows (m of the first, n of the second) along k. Its memory has lines, `pitch`
+// elements apart, within which elements are next to each other: along k, a line a row, or along the rows, a
+// line a step of k. What is outside the matrix counts as zero.
+//
+// In shared memory a line is a whole number of chunks of 16 bytes, and chunks of lines that lie at the same
+// place change places: eight rows of a matrix, and eight chunks that are written together, are in different
+// banks.
+#pragma once
+#include "cuda_matrix.h"
+
+namespace tile {
+
+enum : int { kChunkElements = 8 };  // of 16 bits in 16 bytes
+
+// kIsWide: every line starts at a multiple of 16 bytes, and T is what is multiplied: copied as it is.
+template <class T, bool kIsAlongK, bool kIsWide>
+struct Operand {
+  const T* from;
+  int64_t pitch, rows;  // rows: from the first one of the tile on
+
+  TILE_INLINE const T* at(int64_t row, int64_t k) const {
+    return from + (kIsAlongK ? row * pitch + k : k * pitch + row);
+  }
+};
+template <bool kIsAlongK, bool kIsWide, class T>
+TILE_INLINE Operand<T, kIsAlongK, kIsWide> operand(const T* from, int64_t pitch, int64_t rows) {
+  return {from, pitch, rows};
+}
+
+// A piece of an operand in shared memory: kRows x kDepth elements.
+template <int kRows, int kDepth, bool kIsAlongK>
+struct Piece {
+  enum : int {
+    kLines = kIsAlongK ? kRows : kDepth,
+    kChunks = (kIsAlongK ? kDepth : kRows) / kChunkElements,  // of a line
+    kBytes = kRows * kDepth * 2,
+  };
+
+  static TILE_INLINE int place(int line, int chunk) {
+    const int turn = kChunks >= 8 ? line % 8 : line / (8 / kChunks) % kChunks;
+    return (line * kChunks + (chunk ^ turn)) * 16;
+  }
+};
+
+template <class T, class E>
+TILE_INLINE unsigned short narrowed(T x) {
+  if constexpr (Same<T, E>::kValue) return x.bits;
+  E result;
+  narrow(widened(x), result);
+  return result.bits;
+}
+
+template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
+TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
+                            int64_t depth) {
+#pragma unroll
+  for (int first = 0; first < P::kLines * P::kChunks; first += kThreads) {
+    const int i = first + thread_number();
+    if ((P::kLines * P::kChunks) % kThreads != 0 && i >= P::kLines * P::kChunks) break;
+    const int line = i / P::kChunks, chunk = i % P::kChunks, along = chunk * kChunkElements;
+    const int64_t row = kIsAlongK ? line : along, k = first_k + (kIsAlongK ? along : line);
+    const bool has_line = kIsAlongK ? row < from.rows : k < depth;
+    const int64_t left = has_line ? (kIsAlongK ? depth - k : from.rows - row) : 0;
+    const int count = left < 0 ? 0 : left < kChunkElements ? (int)left : kChunkElements;
+    char* to = piece + P::place(line, chunk);
+    if constexpr (kIsWide) {
+      begin_copy(shared_address(to), count > 0 ? from.at(row, k) : from.from, 2 * count);
+    } else {
+      union {
+        uint4 chunk;
+        unsigned short elements[kChunkElements];
+      } raw;
+      raw.chunk = make_uint4(0, 0, 0, 0);
+#pragma unroll
+      for (int e = 0; e < kChunkElements; ++e) {
+        if (e < count) raw.elements[e] = narrowed<T, E>(from.at(row, k)[e]);
+      }
+      *(uint4*)to = raw.chunk;
+    }
+  }
+}
+
+// 16 rows along 16 steps of k: four matrices, of which the second is further along the rows (of the first
+// operand) or along k (of the second one).
+template <class P, bool kIsAlongK, bool kRowsFirst>
+TILE_INLINE void load_fragment(unsigned (&to)[4], unsigned piece, int row, int k) {
+  const int lane = thread_number() % kWarp, second = lane / 8 % 2 * 8, third = lane / 16 * 8;
+  row += kRowsFirst ? second : third;
+  k += kRowsFirst ? third : second;
+  if constexpr (kIsAlongK) {
+    load_matrices(to, piece + P::place(row + lane % 8, k / kChunkElements));
+  } else {
+    load_matrices_turned(to, piece + P::place(k + lane % 8, row / kChunkElements));
+  }
+}
+
+// The sums of lane `lane` of warp `warp` are those of kWarpM / 16 x kWarpN / 8 matrices, as `sums_of_a_lane`
+// numbers them: of matrix (i, j), row i * 16 + half * 8 + lane / 4 of the warp's, columns
+// j * 8 + lane % 4 * 2 and the next one, at ((i * kWarpN / 8 + j) * 2 + half) * 2.
+template <class E, int kBlockM, int kBlockN, int kStep, int kWarpM, int kWarpN, int kStages, class A, bool kA,
+          bool kWideA, class B, bool kB, bool kWideB>
+TILE_INLINE void multiply_tiles(float* sums, const Operand<A, kA, kWideA>& a, const Operand<B, kB, kWideB>& b,
+                                int64_t depth) {
+  enum : int {
+    kWarpsM = kBlockM / kWarpM,
+    kWarpsN = kBlockN / kWarpN,
+    kThreads = kWarpsM * kWarpsN * kWarp,
+    kTilesM = kWarpM / 16,
+    kTilesN = kWarpN / 8,
+  };
+  static_assert(kStages >= 2 && kStep % 16 == 0 && kWarpM % 16 == 0 && kWarpN % 16 == 0);
+  using PieceA = Piece<kBlockM, kStep, kA>;
+  using PieceB = Piece<kBlockN, kStep, kB>;
+  __shared__ __align__(128) char pieces[kStages * (PieceA::kBytes + PieceB::kBytes)];
+  const auto piece_a = [&](int stage) { return pieces + stage * (PieceA::kBytes + PieceB::kBytes); };
+  const auto load_stage = [&](int stage, int64_t k) {
+    load_piece<E, PieceA, kThreads>(piece_a(stage), a, k, depth);
+    load_piece<E, PieceB, kThreads>(piece_a(stage) + PieceA::kBytes, b, k, depth);
+  };
+  const int warp = thread_number() / kWarp;
+  const int first_row = warp / kWarpsN * kWarpM, first_column = warp % kWarpsN * kWarpN;
+#pragma unroll
+  for (int i = 0; i < kTilesM * kTilesN * 4; ++i) sums[i] = 0;
+
+#pragma unroll
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    load_stage(stage, stage * kStep);
+    commit_copies();
+  }
+  int stage = 0;
+  for (int64_t k = 0; k < depth; k += kStep) {
+    wait_for_copies<kStages - 2>();
+    meet_all();
+    const int behind = stage == 0 ? kStages - 1 : stage - 1;  // what all threads have read
+    const int64_t ahead = k + (kStages - 1) * kStep;
+    if (ahead < depth) load_stage(behind, ahead);
+    commit_copies();
+    const unsigned from_a = shared_address(piece_a(stage)), from_b = from_a + PieceA::kBytes;
+#pragma unroll
+    for (int kk = 0; kk < kStep; kk += 16) {
+      unsigned fragments_a[kTilesM][4], fragments_b[kTilesN / 2][4];
+#pragma unroll
+      for (int i = 0; i < kTilesM; ++i)
+        load_fragment<PieceA, kA, true>(fragments_a[i], from_a, first_row + i * 16, kk);
+#pragma unroll
+      for (int j = 0; j < kTilesN / 2; ++j)
+        load_fragment<PieceB, kB, false>(fragments_b[j], from_b, first_column + j * 16, kk);
+#pragma unroll
+      for (int i = 0; i < kTilesM; ++i) {
+#pragma unroll
+        for (int j = 0; j < kTilesN; ++j) {
+          const unsigned* pair = fragments_b[j / 2] + j % 2 * 2;
+          multiply_matrices<E>(sums + (i * kTilesN + j) * 4, fragments_a[i], pair[0], pair[1]);
+        }
+      }
+    }
+    stage = stage + 1 == kStages ? 0 : stage + 1;
+  }
+}
+
+// Where the sums of the thread are within the tile: of matrix 0, half 0.
+template <int kWarpM, int kWarpsN>
+TILE_INLINE int row_of_sums() {
+  return thread_number() / kWarp / kWarpsN * kWarpM + thread_number() % kWarp / 4;
+}
+template <int kWarpN, int kWarpsN>
+TILE_INLINE int column_of_sums() {
+  return thread_number() / kWarp % kWarpsN * kWarpN + thread_number() % 4 * 2;
+}
+
+}  // namespace tile
