@@ -186,8 +186,9 @@ class LaunchLowering {
   enum class AccumulatorRole : uint8_t { Total, Block };
   ReduceSpelling spelling_of(TileValueId reduction) const;
   Accumulator declare_accumulator(TileValueId reduction, AccumulatorRole role);
+  bool accumulates_vectors(TileValueId reduction) const;
   std::vector<Code> declare_part(const std::string& name, const ReduceSpelling& spelling,
-                                 const std::vector<DType>& types);
+                                 const std::vector<DType>& types, bool is_vector);
   Code element_of(TileValueId reduction, const Computed& element) const;
   void accumulate(TileValueId reduction, const Computed& element);
   const std::vector<Code>& accumulator_of(TileValueId reduction) const;

@@ -22,11 +22,17 @@ ReduceSpelling LaunchLowering::spelling_of(TileValueId reduction) const {
   return spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]);
 }
 
+// Where the lanes are parallel, a reduction that is the same in all of them is one number: what is made of it
+// is kept and loaded as one number, too.
+bool LaunchLowering::accumulates_vectors(TileValueId reduction) const {
+  if (schedule_.lanes == 1) return false;
+  return lanes_are_reduced() || accumulates_in_scratch() || varies_along(reduction, schedule_.lane_axis);
+}
+
 // The variables of one copy: the value, and the position where there is one.
 std::vector<Code> LaunchLowering::declare_part(const std::string& name, const ReduceSpelling& spelling,
-                                               const std::vector<DType>& types) {
+                                               const std::vector<DType>& types, bool is_vector) {
   std::vector<Code> variables;
-  const bool is_vector = schedule_.lanes > 1;
   for (size_t i = 0; i < types.size(); ++i) {
     Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
     if (types[i] == DType::F64 && i == 0 && spelling.types[0] != DType::F64)
@@ -55,7 +61,7 @@ LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId redu
       const std::string copy = numbered(row, copies_.rows) + numbered(lane, lane_copies);
       std::string name = name_of(reduction);
       name.append(kind).append(copy);
-      parts.push_back(declare_part(name, spelling, accumulator.types));
+      parts.push_back(declare_part(name, spelling, accumulator.types, accumulates_vectors(reduction)));
     }
   }
   return accumulator;
@@ -68,18 +74,18 @@ Code LaunchLowering::position(TileValueId reduction) {
     flat = flat * facts_.extents[axis.index] + Expr::index(static_cast<int>(axis.index));
   }
   flat = at_element(flat);
-  if (schedule_.lanes > 1) return index_vector(flat);
+  if (accumulates_vectors(reduction)) return index_vector(flat);
   const Code code = index_code(flat);
   const auto number = constant_of(code);
   return number ? literal(*number, DType::I64) : code;
 }
 
-// In the accumulator's type, as a vector where there are lanes.
+// In the accumulator's type.
 Code LaunchLowering::element_of(TileValueId reduction, const Computed& element) const {
   const ReduceSpelling spelling = spelling_of(reduction);
   const TileValue& operand = graph_[graph_[reduction].operands[0]];
   Code code = converted_element(spelling, operand.dtype, element.code);
-  if (schedule_.lanes > 1 && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
+  if (accumulates_vectors(reduction) && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
   return code;
 }
 
@@ -189,10 +195,11 @@ void LaunchLowering::finish(const Accumulator& accumulator) {
     const auto& lanes = accumulator.parts[row];
     for (copies_.lane = 0; copies_.lane < static_cast<int>(lanes.size()); ++copies_.lane) {
       Code code = lanes[static_cast<size_t>(copies_.lane)].back();
-      const CodeType type = type_of(id, schedule_.lanes > 1);
+      const bool is_vector = accumulates_vectors(id);
+      const CodeType type = type_of(id, is_vector);
       if (accumulator.types.back() != type.dtype) code = call("convert", {code}, {type.dtype});
       code = scopes_.let(depth, name_of(id) + copy_suffix(id), type, std::move(code), note);
-      scopes_.remember(value_key(id), {code, depth, schedule_.lanes > 1});
+      scopes_.remember(value_key(id), {code, depth, is_vector});
     }
     copies_.lane = outside.lane;
   }

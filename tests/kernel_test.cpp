@@ -420,6 +420,36 @@ TEST_F(KernelTest, keeps_what_it_reads_in_pairs) {
   }
 }
 
+// A reduction that is the same in all lanes is one number, and so is what is kept of it.
+TEST_F(KernelTest, keeps_numbers_that_are_the_same_in_all_lanes) {
+  const char* const graph = R"(tile_graph weighted_0 {
+  axes row: s0, r: s1, k: s2
+  buffers %x: f32[s0, s1] in, %v: f32[s1, s2] in, %y: f32[s0, s2] out
+  %0 = load %x[row*s1 + r]               : f32[row, r]
+  %m = reduce.max(%0) over r             : f32[row]
+  %1 = sub(%0, %m)                       : f32[row, r]
+  %e = exp(%1)                           : f32[row, r]
+  %s = reduce.sum(%e) over r             : f32[row]
+  %a = reduce.argmax(%0) over r          : i64[row]
+  %f = cast(%a)                          : f32[row]
+  %2 = div(%e, %s)                       : f32[row, r]
+  %3 = load %v[r*s2 + k]                 : f32[r, k]
+  %4 = mul(%2, %3)                       : f32[row, r, k]
+  %o = reduce.sum(%4) over r             : f32[row, k]
+  %p = add(%o, %f)                       : f32[row, k]
+  store %p -> %y[row*s2 + k]
+}
+)";
+  for (const char* decisions :
+       {"lanes k = 8\n grid row = 1, k = all\n walk multi_pass; keep %e\n rows 1\n",
+        "lanes k = 8, unroll 2\n grid row = 4, k = all\n walk multi_pass; keep %0, %e\n rows 4\n",
+        "lanes k = 16\n grid row = 3, k = 32\n walk multi_pass\n rows 1\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, std::string(decisions) + " split 1\n stage none\n stores cached",
+                {{"s0", 6}, {"s1", 13}, {"s2", 37}});
+  }
+}
+
 // Elements of other sizes are sorted; positions and conditions follow the order of the lanes.
 TEST_F(KernelTest, reads_other_elements_beside_pairs) {
   const char* const graph = R"(tile_graph attend_0 {

@@ -103,18 +103,7 @@ def test_vmap(name):
         assert_close(got, want, want, name)
 
 
-SPREAD = [
-    pytest.param(
-        name,
-        marks=pytest.mark.xfail(reason="breaks at its first sizes: a vector is stored to one element")
-        if name == "attention"
-        else [],
-    )
-    for name in CASES
-]
-
-
-@pytest.mark.parametrize("name", SPREAD)
+@pytest.mark.parametrize("name", CASES)
 def test_non_contiguous_arguments(name):
     arguments = CASES[name].make(6, torch.float32)
     spread = [
