@@ -1,8 +1,7 @@
 // Where a bug of ours is contained: it costs a region or a graph its kernels, not the user the program.
 //
 //   const Result<Schedule> s = unless_faulty([&] { return search(system); });
-//   if (!s) report(s.unsupported());       // "internal error: ...", as the framework's reason to run the
-//   nodes
+//   if (!s) report(s.unsupported());       // "internal error: ..."
 #pragma once
 #include <exception>
 #include <string>

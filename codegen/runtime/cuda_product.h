@@ -97,8 +97,8 @@ TILE_INLINE void load_fragment(unsigned (&to)[4], unsigned piece, int row, int k
   }
 }
 
-// The sums of lane `lane` of warp `warp` are those of kWarpM / 16 x kWarpN / 8 matrices, as `sums_of_a_lane`
-// numbers them: of matrix (i, j), row i * 16 + half * 8 + lane / 4 of the warp's, columns
+// The sums of lane `lane` of warp `warp` are those of kWarpM / 16 x kWarpN / 8 matrices, which are numbered
+// along n first: of matrix (i, j), row i * 16 + half * 8 + lane / 4 of the warp's, columns
 // j * 8 + lane % 4 * 2 and the next one, at ((i * kWarpN / 8 + j) * 2 + half) * 2.
 template <class E, int kBlockM, int kBlockN, int kStep, int kWarpM, int kWarpN, int kStages, class A, bool kA,
           bool kWideA, class B, bool kB, bool kWideB>
