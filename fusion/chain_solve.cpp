@@ -13,7 +13,6 @@
 #include "fusion/region_facts.h"
 #include "fusion/same_bits.h"
 #include "fusion/search.h"
-#include "fusion/short_list.h"
 
 namespace tilefuse {
 namespace {
@@ -255,9 +254,9 @@ ConstraintSystem with_bits_of(const ChainSystem& system, const Domains& choice) 
   return left;
 }
 
-// Of two schedules of one walk in blocks of one length.
-bool nests_have_same_bits(const TileGraph& graph, const ChainAxes& axes, const Schedule& a,
-                          const Schedule& b) {
+// Whether two schedules of a chain add in the same order.
+bool chains_alike(const TileGraph& graph, const ChainAxes& axes, const Schedule& a, const Schedule& b) {
+  if (a.walk != b.walk || a.block != b.block) return false;
   const Result<Chain> chain = make_chain(graph, axes, a);
   if (!chain || a.nests.size() != b.nests.size()) return false;
   for (size_t i = 0; i < a.nests.size(); ++i) {
@@ -300,14 +299,9 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
     return solution;
   }
   if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
-  const Schedule nominal = solution.ranked.front();
   add(search_for(with_bits_of(system, found.ranked.front().assignment), options.threads));
-  std::stable_sort(solution.ranked.begin(), solution.ranked.end(), is_cheaper);
-  const auto first = std::find_if(solution.ranked.begin(), solution.ranked.end(), [&](const Schedule& s) {
-    return s.walk == nominal.walk && s.block == nominal.block &&
-           nests_have_same_bits(graph, axes, s, nominal);
-  });
-  std::rotate(solution.ranked.begin(), first, first + 1);
+  rank_by_cost(solution.ranked,
+               [&](const Schedule& a, const Schedule& b) { return chains_alike(graph, axes, a, b); });
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
   if (solution.ranked.size() > candidates) solution.ranked.resize(candidates);
   return solution;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/short_list.h"
+
 namespace tilefuse {
 
 bool same_bits(const TileGraph& graph, const Structure& structure, const Schedule& a, const Schedule& b) {
@@ -18,6 +20,15 @@ bool same_bits(const TileGraph& graph, const Structure& structure, const Schedul
   if (a.accumulate_in_scratch != b.accumulate_in_scratch || along_reduced(a) != along_reduced(b))
     return false;
   return !along_reduced(a) || (a.lanes == b.lanes && a.lane_axis == b.lane_axis && a.unroll == b.unroll);
+}
+
+void rank_by_cost(std::vector<Schedule>& schedules,
+                  const std::function<bool(const Schedule&, const Schedule&)>& adds_alike) {
+  const Schedule nominal = schedules.front();
+  std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
+  const auto first = std::find_if(schedules.begin(), schedules.end(),
+                                  [&](const Schedule& schedule) { return adds_alike(schedule, nominal); });
+  std::rotate(schedules.begin(), first, first + 1);
 }
 
 }  // namespace tilefuse

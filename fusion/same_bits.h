@@ -2,6 +2,9 @@
 // candidates are searched for as if there were a nominal number of threads, and for the real number only
 // those are taken instead that add in the same order.
 #pragma once
+#include <functional>
+#include <vector>
+
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
 
@@ -13,5 +16,10 @@ constexpr int kNominalThreads = 8;
 // along a reduced axis, parts and corrections. Extremes come out the same in any order, and what is parallel
 // has none.
 bool same_bits(const TileGraph& graph, const Structure& structure, const Schedule& a, const Schedule& b);
+
+// Puts schedules that have their cost on the real number of threads in order of it, behind the cheapest of
+// those that add in the same order as the first one given, the choice for the nominal threads.
+void rank_by_cost(std::vector<Schedule>& schedules,
+                  const std::function<bool(const Schedule&, const Schedule&)>& adds_alike);
 
 }  // namespace tilefuse

@@ -120,20 +120,15 @@ Schedule complete_schedule(const Request& request, const Domains& assignment, Co
   return schedule;
 }
 
-// In order; the first is the cheapest of those that compute the same bits as the choice for the nominal
-// threads.
 std::vector<Schedule> ranked_schedules(const Request& request, const SearchResult& found, CostModel& model) {
   std::vector<Schedule> schedules;
   schedules.reserve(found.ranked.size());
   for (const RankedAssignment& ranked : found.ranked) {
     schedules.push_back(complete_schedule(request, ranked.assignment, model));
   }
-  const Schedule nominal = schedules.front();
-  std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
-  const auto first = std::find_if(schedules.begin(), schedules.end(), [&](const Schedule& schedule) {
-    return same_bits(request.graph, request.facts.structure, schedule, nominal);
+  rank_by_cost(schedules, [&](const Schedule& a, const Schedule& b) {
+    return same_bits(request.graph, request.facts.structure, a, b);
   });
-  std::rotate(schedules.begin(), first, first + 1);
   return schedules;
 }
 
