@@ -1,0 +1,84 @@
+#include "fusion/group_prices.h"
+
+#include <algorithm>
+
+#include "fusion/contraction.h"
+#include "fusion/region_facts.h"
+
+namespace tilefuse {
+
+double hinted_bytes(const Value& value, const SizeHints& hints) {
+  double elements = 1;
+  for (const Expr& extent : value.type.shape) elements *= double(hinted_size(extent, hints));
+  return elements * size_in_bytes(value.type.dtype);
+}
+
+GroupPrices::GroupPrices(const Graph& graph, const FusionGroups& groups, bool eager_numerics,
+                         RegionPrices& prices)
+    : graph_(graph),
+      groups_(groups),
+      eager_numerics_(eager_numerics),
+      prices_(prices),
+      known_(groups.live_groups().size()) {}
+
+Result<TileGraph> GroupPrices::tiles(GroupId group) {
+  return prices_.tiles(graph_, groups_.region(group), {eager_numerics_});
+}
+
+double GroupPrices::cost(GroupId group) {
+  auto& known = known_[group.index].cost;
+  if (known) return *known;
+  const auto estimate = prices_.unless_broken([&] {
+    const auto lowered = tiles(group);
+    return lowered ? prices_.estimated(*lowered) : 0.0;
+  });
+  return *(known = estimate ? *estimate : 0.0);
+}
+
+double GroupPrices::solved_cost(GroupId group) {
+  auto& known = known_[group.index].solved_cost;
+  if (known) return *known;
+  const auto price = prices_.unless_broken([&] {
+    const auto lowered = tiles(group);
+    if (!lowered) return 0.0;
+    const Result<double>& solved = prices_.solved(*lowered);
+    return solved ? *solved : cost(group);
+  });
+  return *(known = price ? *price : 0.0);
+}
+
+double GroupPrices::apart_us(GroupId group) {
+  const auto& known = known_[group.index].apart_us;
+  return known ? *known : cost(group);
+}
+
+GroupKind GroupPrices::kind(GroupId group) {
+  auto& known = known_[group.index].kind;
+  if (known) return *known;
+  const std::vector<NodeId>& nodes = groups_.members(group);
+  const bool reduces = std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+    return std::holds_alternative<Reduce>(graph_[node].op);
+  });
+  if (!reduces) return *(known = GroupKind::Maps);
+  const auto contracts = prices_.unless_broken([&] {
+    const auto lowered = tiles(group);
+    return lowered && has_contraction(*lowered);
+  });
+  return *(known = contracts && *contracts ? GroupKind::Contracts : GroupKind::Reduces);
+}
+
+void GroupPrices::join(GroupId group, const std::vector<GroupId>& others, const JointPrice& price,
+                       bool is_chain) {
+  Known joined;
+  joined.apart_us = apart_us(group);
+  joined.is_chain = is_chain || known_[group.index].is_chain;
+  for (const GroupId other : others) {
+    *joined.apart_us += apart_us(other);
+    joined.is_chain = joined.is_chain || known_[other.index].is_chain;
+  }
+  joined.cost = price.fused_us;
+  if (price.is_solved) joined.solved_cost = price.fused_us;
+  known_[group.index] = joined;
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,132 @@
+#include "fusion/merge_judge.h"
+
+#include <algorithm>
+
+#include "fusion/contraction.h"
+#include "fusion/rate_tables.h"
+#include "fusion/structure.h"
+
+namespace tilefuse {
+namespace {
+
+// A merge has to save this much, and this share of the smaller part: below it the prediction is noise.
+constexpr double kMarginUs = 0.05;
+constexpr double kMarginShare = 0.001;
+// What a chain can save at most, of the time of its parts: below it nobody asks the solver.
+constexpr double kLeastChainShare = 0.02;
+// Estimates of regions with products were up to three times what the solver found, never more.
+constexpr double kHopelessEstimate = 3;
+
+}  // namespace
+
+MergeJudge::MergeJudge(const Graph& graph, const FusionGroups& groups, const PartitionOptions& options,
+                       GroupPrices& apart, RegionPrices& prices)
+    : graph_(graph), groups_(groups), options_(options), apart_(apart), prices_(prices) {}
+
+MergeJudge::Verdict MergeJudge::pair(GroupId first, GroupId second) {
+  auto verdict = prices_.unless_broken([&] { return weigh(first, second); });
+  if (!verdict) return NotSchedulable{verdict.unsupported().reason};
+  return *std::move(verdict);
+}
+
+// Maps in front of a chain or behind it; what reduces joins by `chain` alone.
+bool MergeJudge::extends_chain(GroupId first, GroupId second) {
+  return (apart_.is_chain(first) && apart_.kind(second) == GroupKind::Maps) ||
+         (apart_.is_chain(second) && apart_.kind(first) == GroupKind::Maps);
+}
+
+// Why nothing computes the two together; nullopt: something may.
+std::optional<std::string> MergeJudge::no_nest(const TileGraph& tiles, GroupId first, GroupId second) {
+  const auto structure = analyze_structure(tiles);
+  if (!structure && extends_chain(first, second)) return std::nullopt;
+  if (!structure) return structure.unsupported().reason;
+  if (const auto repeated = repeated_reduction(tiles, *structure)) return repeated->reason;
+  return std::nullopt;
+}
+
+MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
+  const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
+  nodes_examined_ += nodes;
+  if (nodes > options_.max_region_nodes) return RegionTooLarge{nodes, options_.max_region_nodes};
+  if (const auto blocking = groups_.blocking_node(first, second)) {
+    return WouldCycle{graph_[graph_[*blocking].results[0]].name};
+  }
+  const auto tiles = prices_.tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
+  if (!tiles) return NotSchedulable{tiles.unsupported().reason};
+  if (auto why = no_nest(*tiles, first, second)) return NotSchedulable{*std::move(why)};
+  const bool is_solved = has_contraction(*tiles);
+  const double first_us = is_solved ? apart_.solved_cost(first) : apart_.cost(first);
+  const double second_us = is_solved ? apart_.solved_cost(second) : apart_.cost(second);
+  const double apart_us = first_us + second_us;
+  if (is_solved) {
+    const double estimate_us = prices_.estimated(*tiles);
+    if (estimate_us > kHopelessEstimate * apart_us) return NoGain{apart_us, estimate_us};
+  }
+  // A share of the smaller one: the launch of a small map counts beside a region of any size.
+  const double worth_us = apart_us - kMarginShare * std::min(first_us, second_us) - kMarginUs;
+  const Result<double> price = prices_.of(*tiles, worth_us);
+  if (!price) return NotSchedulable{price.unsupported().reason};
+  if (*price > worth_us) return NoGain{apart_us, *price};
+  return JointPrice{*price, apart_us, is_solved};
+}
+
+// Write and read of what would no longer lie in memory, at its slowest, and launches.
+double MergeJudge::most_saved_us(const std::vector<GroupId>& parts) const {
+  const Target& target = prices_.target();
+  const double launch_us =
+      target.rate("launch.host") + (options_.threads > 1 ? target.rate("launch.threads") : 0);
+  const auto is_part = [&](NodeId node) {
+    return groups_.is_computing(node) &&
+           std::find(parts.begin(), parts.end(), groups_.group_of(node)) != parts.end();
+  };
+  double bytes = 0;
+  for (const GroupId part : parts) {
+    for (const NodeId node : groups_.members(part)) {
+      for (const ValueId value : groups_.reads(node)) {
+        const NodeId producer = graph_[value].producer;
+        const bool crosses = is_part(producer) && groups_.group_of(producer) != part;
+        if (crosses) bytes += 2 * hinted_bytes(graph_[value], options_.hints);
+      }
+    }
+  }
+  return bytes / bandwidth_gbs(target, MemoryLevel::Dram, "read", 1) / 1e3 +
+         launch_us * double(parts.size() - 1);
+}
+
+Result<double> MergeJudge::fused_us(const std::vector<GroupId>& parts, double worth_us) {
+  const auto price = prices_.unless_broken([&]() -> Result<double> {
+    const auto tiles = prices_.tiles(graph_, groups_.region(parts), {options_.eager_numerics});
+    if (!tiles) return tiles.unsupported();
+    const bool is_hopeless = prices_.estimated(*tiles) > kHopelessEstimate * worth_us;
+    if (is_hopeless) return Unsupported{"its estimate is hopeless"};
+    return prices_.of(*tiles, worth_us);
+  });
+  return price ? *price : price.unsupported();
+}
+
+std::optional<JointPrice> MergeJudge::chain(const std::vector<GroupId>& parts) {
+  double apart_us = 0;
+  size_t nodes = 0;
+  for (const GroupId part : parts) {
+    nodes += groups_.members(part).size();
+    apart_us += apart_.solved_cost(part);
+  }
+  if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
+  if (most_saved_us(parts) < kLeastChainShare * apart_us) return std::nullopt;
+  nodes_examined_ += int64_t(nodes);
+  const double worth_us = (1 - kMarginShare) * apart_us - kMarginUs;
+  const Result<double> price = fused_us(parts, worth_us);
+  if (!price || *price > worth_us) return std::nullopt;
+  return JointPrice{*price, apart_us, true};
+}
+
+FusionRefusal MergeJudge::with_own_names(const FusionRefusal& refusal, GroupId first, GroupId second) {
+  if (!std::holds_alternative<NotSchedulable>(refusal)) return refusal;
+  const auto why = prices_.unless_broken([&]() -> std::optional<std::string> {
+    const auto tiles = prices_.named_tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
+    return tiles ? no_nest(*tiles, first, second) : std::nullopt;
+  });
+  return why && *why ? NotSchedulable{**why} : refusal;
+}
+
+}  // namespace tilefuse
