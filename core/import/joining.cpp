@@ -1,4 +1,4 @@
-// Several tensors into one.
+// Several tensors into one, and one with more of itself around it.
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
@@ -54,12 +54,57 @@ Outputs stack(CapturedOp& op) {
   return {joined(op, pieces, dim, op.shape())};
 }
 
+enum class Edge : uint8_t { Mirrored, Repeated };
+
+// `length` elements along `dim`, the first from `first`; `step` is 0 or -1.
+Tensor strip(const Tensor& x, int dim, const Expr& first, int step, const Expr& length) {
+  IndexMap map = identity_map(x.shape());
+  map.extents[size_t(dim)] = length;
+  map.coordinates[size_t(dim)] = first + Expr::index(dim) * step;
+  return view(x, std::move(map));
+}
+
+Tensor padded_along(CapturedOp& op, const Tensor& x, int dim, int64_t before, int64_t behind, Edge edge) {
+  const bool is_mirrored = edge == Edge::Mirrored;
+  const int step = is_mirrored ? -1 : 0;
+  const Expr last = x.size(dim) - 1;
+  std::vector<Tensor> pieces;
+  if (before > 0) pieces.push_back(strip(x, dim, is_mirrored ? before : 0, step, before));
+  pieces.push_back(x);
+  if (behind > 0) pieces.push_back(strip(x, dim, is_mirrored ? last - 1 : last, step, behind));
+  if (pieces.size() == 1) return x;
+  Shape shape = x.shape();
+  shape[size_t(dim)] = shape[size_t(dim)] + before + behind;
+  return joined(op, pieces, dim, shape);
+}
+
+// Two numbers a dim, the last dim first.
+template <size_t dims, Edge edge>
+Outputs edge_pad(CapturedOp& op) {
+  Tensor x = map(MapFn::Copy, op.tensor("self"));
+  const std::vector<int64_t> pads = op.integers("padding");
+  if (pads.size() != 2 * dims) decline("pads of another number of dims");
+  for (const int64_t pad : pads) {
+    if (pad < 0) decline("a pad that takes away");
+  }
+  for (size_t i = 0; i < dims; ++i) {
+    x = padded_along(op, x, x.rank() - 1 - int(i), pads[2 * i], pads[2 * i + 1], edge);
+  }
+  return {x};
+}
+
 // clang-format off
 constexpr OperatorRow kRows[] = {
     {"aten.cat.default", cat},
     {"aten.concat.default", cat},
     {"aten.concatenate.default", cat},
     {"aten.diff.default", difference},
+    {"aten.reflection_pad1d.default", edge_pad<1, Edge::Mirrored>},
+    {"aten.reflection_pad2d.default", edge_pad<2, Edge::Mirrored>},
+    {"aten.reflection_pad3d.default", edge_pad<3, Edge::Mirrored>},
+    {"aten.replication_pad1d.default", edge_pad<1, Edge::Repeated>},
+    {"aten.replication_pad2d.default", edge_pad<2, Edge::Repeated>},
+    {"aten.replication_pad3d.default", edge_pad<3, Edge::Repeated>},
     {"aten.stack.default", stack},
 };
 // clang-format on

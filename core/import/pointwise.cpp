@@ -168,6 +168,36 @@ Outputs logaddexp(CapturedOp& op) {
   return {as_result(op, where(both(map(MapFn::IsInf, a), map(MapFn::Eq, a, b)), a, regular))};
 }
 
+// ---------------------------------------------------------------- inverse hyperbolic functions
+// Beyond this, log(2 x) is asinh(x) and acosh(x) to the last bit, and x * x may be infinite.
+constexpr double kFarOut = 1e9;
+constexpr double kLn2 = 0.693147180559945309;
+
+// asinh(|x|) = log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))
+Outputs asinh(CapturedOp& op) {
+  const DType dtype = info(op.dtype()).compute;
+  const Tensor x = operand(op, "self", dtype), a = abs(x), squared = a * a;
+  const Tensor near = log1p(a + squared / (map(MapFn::Sqrt, squared + 1.0) + 1.0));
+  const Tensor positive = where(compare(MapFn::Gt, a, kFarOut), log(a) + kLn2, near);
+  return {as_result(op, map(MapFn::CopySign, positive, x))};
+}
+
+// t = x - 1: acosh(x) = log1p(t + sqrt(t (t + 2)))
+Outputs acosh(CapturedOp& op) {
+  const DType dtype = info(op.dtype()).compute;
+  const Tensor x = operand(op, "self", dtype), t = x - 1.0;
+  const Tensor near = log1p(t + map(MapFn::Sqrt, t * (t + 2.0)));
+  const Tensor inside = where(compare(MapFn::Gt, x, kFarOut), log(x) + kLn2, near);
+  return {as_result(op, where(compare(MapFn::Lt, x, 1.0), std::numeric_limits<double>::quiet_NaN(), inside))};
+}
+
+// atanh(|x|) = log1p(2 |x| / (1 - |x|)) / 2
+Outputs atanh(CapturedOp& op) {
+  const DType dtype = info(op.dtype()).compute;
+  const Tensor x = operand(op, "self", dtype), a = abs(x);
+  return {as_result(op, map(MapFn::CopySign, log1p(2.0 * a / (1.0 - a)) * 0.5, x))};
+}
+
 // ---------------------------------------------------------------- three operands
 Outputs lerp(CapturedOp& op) {
   const DType dtype = info(op.dtype()).compute;
@@ -229,13 +259,16 @@ constexpr OperatorRow kRows[] = {
     {"aten._to_copy.default", copy},
     {"aten.abs.default", absolute},
     {"aten.acos.default", unary<MapFn::Acos>},
+    {"aten.acosh.default", acosh},
     {"aten.add.Scalar", scaled_sum<MapFn::Add, MapFn::Or>},
     {"aten.add.Tensor", scaled_sum<MapFn::Add, MapFn::Or>},
     {"aten.addcdiv.default", addcdiv},
     {"aten.addcmul.default", addcmul},
     {"aten.asin.default", unary<MapFn::Asin>},
+    {"aten.asinh.default", asinh},
     {"aten.atan.default", unary<MapFn::Atan>},
     {"aten.atan2.default", binary<MapFn::Atan2>},
+    {"aten.atanh.default", atanh},
     {"aten.ceil.default", rounding<MapFn::Ceil>},
     {"aten.clamp.Tensor", clamp},
     {"aten.clamp.default", clamp},

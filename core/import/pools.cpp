@@ -69,15 +69,11 @@ Tensor taps_between(const Tensor& x, const Window& window, const Expr& first, co
          maximum(steps_from(-window.padding), limit(first));
 }
 
-template <int dims>
-Outputs average_pool(CapturedOp& op) {
-  const Tensor x = widened(op.tensor("self"));
-  if (!info(x.dtype()).is_float) decline("an average of integers");
+// What stands at each position of windows over `x`, by how many elements the window there averages.
+Tensor per_tap(CapturedOp& op, const Tensor& total, const Tensor& x, const std::vector<Window>& windows) {
   const bool rounds_up = op.flag("ceil_mode", false);
-  const std::vector<Window> windows = pool_windows(op, dims);
-  const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
   const bool counts_padding = op.flag("count_include_pad", true);
-  if (op.has("divisor_override")) return {as_result(op, total / op.number("divisor_override"))};
+  if (op.has("divisor_override")) return total / op.number("divisor_override");
   op.ignore("divisor_override");
   double size = 1;
   std::optional<Tensor> inside;  // taps, where that differs from position to position
@@ -85,7 +81,7 @@ Outputs average_pool(CapturedOp& op) {
     const auto taps = windows[w].size.constant();
     if (!taps) decline("windows of a size that is not known");
     const int dim = x.rank() - int(windows.size()) + int(w);
-    const Expr &length = x.size(dim), &positions = op.shape()[size_t(dim)];
+    const Expr &length = x.size(dim), &positions = total.size(dim);
     const bool is_cut = rounds_up && sticks_out(windows[w], length, positions);
     if (!is_cut && (counts_padding || windows[w].padding.is_constant(0))) {
       size *= double(*taps);
@@ -96,11 +92,66 @@ Outputs average_pool(CapturedOp& op) {
                                 : taps_inside(x, windows[w], positions, dim);
     inside = inside ? *inside * along : along;
   }
-  const Tensor average = inside ? total / (size == 1 ? *inside : *inside * size) : total / size;
-  return {as_result(op, average)};
+  if (!inside) return total / size;
+  return total / (size == 1 ? *inside : *inside * size);
 }
 
-// To one value each, or in windows that all have one size and do not overlap.
+template <int dims>
+Outputs average_pool(CapturedOp& op) {
+  const Tensor x = widened(op.tensor("self"));
+  if (!info(x.dtype()).is_float) decline("an average of integers");
+  const std::vector<Window> windows = pool_windows(op, dims);
+  const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
+  return {as_result(op, per_tap(op, total, x, windows))};
+}
+
+// For each element of `shape` the sum over the windows that it is in.
+Tensor sum_of_windows_around(const Tensor& x, const std::vector<Window>& windows, const Shape& shape) {
+  const auto all = [&](auto holds) { return std::all_of(windows.begin(), windows.end(), holds); };
+  if (all([](const Window& w) { return w.padding.is_constant(0) && w.stride == w.size; })) {
+    IndexMap map = identity_map(shape);  // one window each
+    const size_t front = shape.size() - windows.size();
+    for (size_t w = 0; w < windows.size(); ++w) {
+      map.coordinates[front + w] = floordiv(map.coordinates[front + w], windows[w].size);
+    }
+    keep_inside(map, windows, x.shape());
+    return view(x, std::move(map));
+  }
+  if (!all([](const Window& w) { return w.stride.is_constant(1); })) decline("windows that overlap in steps");
+  std::vector<Window> around = windows;  // window t of an element has it as its tap size - 1 - t
+  for (Window& window : around) window.padding = window.size - 1 - window.padding;
+  return over_windows(ReduceKind::Sum, windowed(x, around, shape, 0.0), x.rank());
+}
+
+template <int dims>
+Outputs average_pool_backward(CapturedOp& op) {
+  const Tensor x = widened(op.tensor("self")), gradient = widened(op.tensor("grad_output"));
+  const std::vector<Window> windows = pool_windows(op, dims);
+  return {as_result(op, sum_of_windows_around(per_tap(op, gradient, x, windows), windows, op.shape()))};
+}
+
+// Of pools to given sizes: windows that all have one size and do not overlap.
+std::vector<Window> equal_windows(const Shape& from, const Shape& to, size_t dims) {
+  std::vector<Window> windows;
+  for (size_t dim = from.size() - dims; dim < from.size(); ++dim) {
+    const auto all = from[dim].constant(), positions = to[dim].constant();
+    if (to[dim].is_constant(1)) {
+      windows.push_back({.size = from[dim], .stride = from[dim]});
+      continue;
+    }
+    if (!all || !positions || *positions == 0 || *all % *positions != 0) decline("windows of several sizes");
+    windows.push_back({.size = *all / *positions, .stride = *all / *positions});
+  }
+  return windows;
+}
+
+Tensor per_tap(const Tensor& total, const std::vector<Window>& windows) {
+  Expr taps = 1;
+  for (const Window& window : windows) taps = taps * window.size;
+  if (const auto known = taps.constant()) return total / double(*known);
+  return total / size_tensor(total.builder(), taps, total.dtype(), Shape(size_t(total.rank()), Expr(1)));
+}
+
 template <int dims>
 Outputs adaptive_average_pool(CapturedOp& op) {
   const Tensor x = widened(op.tensor("self"));
@@ -112,17 +163,17 @@ Outputs adaptive_average_pool(CapturedOp& op) {
     for (int dim = front; dim < x.rank(); ++dim) all.push_back(dim);
     return {as_result(op, mean(x, all))};
   }
-  std::vector<Window> windows;
-  double taps = 1;
-  for (size_t w = 0; w < dims; ++w) {
-    const auto from = x.size(front + int(w)).constant(), to = op.shape()[size_t(front) + w].constant();
-    if (!from || !to || *to == 0 || *from % *to != 0) decline("windows of several sizes");
-    const int64_t size = *from / *to;
-    windows.push_back({.size = size, .stride = size});
-    taps *= double(size);
-  }
+  const std::vector<Window> windows = equal_windows(x.shape(), op.shape(), dims);
   const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
-  return {as_result(op, total / taps)};
+  return {as_result(op, per_tap(total, windows))};
+}
+
+template <int dims>
+Outputs adaptive_average_pool_backward(CapturedOp& op) {
+  op.ignore("self");
+  const Tensor gradient = widened(op.tensor("grad_output"));
+  const std::vector<Window> windows = equal_windows(op.shape(), gradient.shape(), dims);
+  return {as_result(op, sum_of_windows_around(per_tap(gradient, windows), windows, op.shape()))};
 }
 
 Tensor largest_of_windows(CapturedOp& op, size_t dims) {
@@ -151,13 +202,17 @@ Outputs maximum_pool_and_positions(CapturedOp& op) {
 
 constexpr OperatorRow kRows[] = {
     {"aten._adaptive_avg_pool2d.default", adaptive_average_pool<2>},
+    {"aten._adaptive_avg_pool2d_backward.default", adaptive_average_pool_backward<2>},
     {"aten._adaptive_avg_pool3d.default", adaptive_average_pool<3>},
+    {"aten._adaptive_avg_pool3d_backward.default", adaptive_average_pool_backward<3>},
     {"aten.adaptive_avg_pool1d.default", adaptive_average_pool<1>},
     {"aten.adaptive_avg_pool2d.default", adaptive_average_pool<2>},
     {"aten.adaptive_avg_pool3d.default", adaptive_average_pool<3>},
     {"aten.avg_pool1d.default", average_pool<1>},
     {"aten.avg_pool2d.default", average_pool<2>},
+    {"aten.avg_pool2d_backward.default", average_pool_backward<2>},
     {"aten.avg_pool3d.default", average_pool<3>},
+    {"aten.avg_pool3d_backward.default", average_pool_backward<3>},
     {"aten.max_pool1d.default", maximum_pool<1>},
     {"aten.max_pool2d.default", maximum_pool<2>},
     {"aten.max_pool2d_with_indices.default", maximum_pool_and_positions<2>},

@@ -95,6 +95,14 @@ SINGLE_CALLS = {
     "adaptive_avg_pool3d.default": (floats(1, 2, 4, 4, 5), [1, 1, 1]), "max_pool1d.default": (floats(2, 3, 9), [3], [2], [1]),
     "max_pool2d.default": (IMAGE, [2, 3], [1, 1], [1, 1]), "max_pool3d.default": (floats(1, 2, 4, 4, 5), [2], [1]),
     "diff.default": (X, 1, 1, X, X.flip(1)), "max.other": (X, X.flip(0)), "min.other": (X, X.flip(0)),
+    "reflection_pad1d.default": (X, [3, 2]), "reflection_pad2d.default": (IMAGE, [0, 2, 1, 2]),
+    "reflection_pad3d.default": (floats(1, 2, 4, 3, 5), [1, 0, 2, 1, 0, 3]), "replication_pad1d.default": (X, [3, 6]),
+    "replication_pad2d.default": (IMAGE, [5, 0, 1, 2]), "replication_pad3d.default": (floats(1, 2, 4, 3, 5), [1, 0, 2, 1, 0, 6]),
+    "acosh.default": (X,), "asinh.default": (X,), "atanh.default": (X,),
+    "avg_pool2d_backward.default": (floats(2, 3, 4, 5), floats(2, 3, 4, 5), [3], [1], [1], False, False, None),
+    "avg_pool3d_backward.default": (floats(1, 2, 2, 2, 2), floats(1, 2, 4, 4, 5), [2], [2], [0], False, True, None),
+    "_adaptive_avg_pool2d_backward.default": (floats(2, 3, 2, 3), floats(2, 3, 4, 6)),
+    "_adaptive_avg_pool3d_backward.default": (floats(1, 2, 1, 2, 1), floats(1, 2, 4, 4, 5)),
     "elu_backward.default": (X, 1.5, 1.1, 0.9, False, X.flip(0)),
 }  # fmt: skip
 # Their values are not determined.

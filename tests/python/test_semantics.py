@@ -54,7 +54,7 @@ UNARY = {
         "abs", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "frac", "isfinite", "isinf",
         "isnan", "isneginf", "isposinf", "log", "log10", "log1p", "log2", "logical_not", "nan_to_num", "neg",
         "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "tan",
-        "tanh", "trunc", "acos", "asin", "atan", "logit",
+        "tanh", "trunc", "acos", "acosh", "asin", "asinh", "atan", "atanh", "logit",
     )
 } | {
     name: getattr(F, name)

@@ -2,6 +2,8 @@
 
 import pytest
 import tilefuse
+from tilefuse.backend import collect_graphs
+from tilefuse.explain import Report
 import torch
 import torch.nn.functional as F
 from numeric import assert_close, to_double
@@ -227,3 +229,64 @@ def test_a_gradient_takes_the_frameworks_positions():
     got, x.grad = x.grad, None
     F.max_pool2d(x * 2, 3, 2, 1).square().sum().backward()
     torch.testing.assert_close(got, x.grad)
+
+
+def gradient_of(function, x):
+    x.grad = None
+    function(x).square().sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("form", [form for form in POOLS if form.startswith("average")])
+def test_gradients_of_averages(form):
+    function, shape = POOLS[form]
+    x = tensor(*shape).requires_grad_()
+    got = gradient_of(torch.compile(lambda x: function(x * 2), backend="tilefuse"), x)
+    torch.testing.assert_close(got, gradient_of(lambda x: function(x * 2), x))
+
+
+@pytest.mark.parametrize("form", ["average_3x3", "average_without_padding", "average_stride", "average_ceil_unpadded"])
+def test_gradients_of_averages_with_one_window_or_step_one_are_part_of_regions(form):
+    function, shape = POOLS[form]
+    x = tensor(*shape).requires_grad_()
+    with collect_graphs() as graphs:
+        gradient_of(torch.compile(lambda x: function(x * 2), backend="tilefuse"), x)
+    nodes = [node for graph in Report(graphs).json()["graphs"] for node in graph["graph"]["nodes"]]
+    assert [node["op"] for node in nodes if node["kind"] == "call"] == []
+
+
+@pytest.mark.parametrize("size", [(2, 3), (1, 1), (4, 1)])
+def test_gradients_of_averages_of_given_sizes(size):
+    x = tensor(2, 3, 8, 6).requires_grad_()
+    got = gradient_of(torch.compile(lambda x: F.adaptive_avg_pool2d(x * 2, size), backend="tilefuse"), x)
+    torch.testing.assert_close(got, gradient_of(lambda x: F.adaptive_avg_pool2d(x * 2, size), x))
+
+
+PADS = {
+    "reflect_1d": ((5, 20), (3, 4), "reflect"),
+    "reflect_2d": ((2, 3, 9, 20), (1, 1, 2, 2), "reflect"),
+    "reflect_3d": ((2, 3, 4, 5, 20), (0, 2, 1, 1, 3, 0), "reflect"),
+    "replicate_1d": ((2, 5, 20), (25, 4), "replicate"),
+    "replicate_2d": ((2, 3, 9, 20), (1, 1, 2, 30), "replicate"),
+    "replicate_3d": ((2, 3, 4, 5, 20), (0, 2, 1, 1, 3, 0), "replicate"),
+    "replicate_that_takes_away": ((2, 3, 9, 20), (1, -2, 2, 2), "replicate"),
+}
+
+
+@pytest.mark.parametrize("form", PADS)
+def test_pads_with_what_is_at_the_edge(form):
+    shape, pads, mode = PADS[form]
+    check(lambda x: F.pad(torch.sin(x), pads, mode) * 2, tensor(*shape))
+
+
+@pytest.mark.parametrize("form", ["reflect_2d", "replicate_2d"])
+def test_pads_with_what_is_at_the_edge_are_one_region(form):
+    shape, pads, mode = PADS[form]
+    report = tilefuse.explain(lambda x: F.pad(x + 1, pads, mode) * 2, tensor(*shape)).json()
+    (graph,) = report["graphs"]
+    assert [node["op"] for node in graph["graph"]["nodes"] if node["kind"] == "call"] == []
+
+
+def test_a_convolution_behind_a_mirroring_pad():
+    x, w = tensor(2, 8, 12, 20), tensor(16, 8, 3, 3)
+    check(lambda x, w: F.relu(F.conv2d(F.pad(x, (1, 1, 1, 1), "reflect"), w)), x, w)
