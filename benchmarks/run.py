@@ -8,7 +8,8 @@
     python benchmarks/run.py --convolutions           convolutions and pools and what stands around them
     python benchmarks/run.py --table FILE             the table of an earlier run
 
-Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.jsonl.
+Ratios are other / TileFuse: above 1, TileFuse is faster. First calls are timed with empty caches, imports and
+Inductor's precompiled headers not counted. Results go to benchmarks/results/*.jsonl.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import pathlib
 import platform
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -45,7 +47,7 @@ def _error(got: Any, want: Any) -> float:
 
 
 def _contestants(
-    function: Callable[..., Any], inputs: Any, backends: list[str], freeze: bool
+    function: Callable[..., Any], inputs: Any, backends: list[str], options: argparse.Namespace
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Eager, eager behind Dynamo's guards ("guarded": what any compiled call pays), and the backends."""
     torch._dynamo.reset()
@@ -53,7 +55,9 @@ def _contestants(
     contestants: dict[str, Any] = {"eager": lambda: function(*inputs), "guarded": lambda: guarded(*inputs)}
     first: dict[str, float] = {}
     for backend in backends:
-        given = {"freeze": True} if freeze and backend == "tilefuse" else None
+        given = None
+        if backend == "tilefuse":
+            given = {"freeze": options.freeze, "cache_dir": tempfile.mkdtemp(dir=options.caches)}
         compiled = torch.compile(function, backend=backend, dynamic=False, options=given)
         started = time.perf_counter()
         compiled(*inputs)
@@ -65,7 +69,7 @@ def _contestants(
 def _measure(name: str, function: Any, inputs: Any, threads: int, options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(threads)
     backends = ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]
-    contestants, first = _contestants(function, inputs, backends, options.freeze)
+    contestants, first = _contestants(function, inputs, backends, options)
     error = _error(contestants["tilefuse"](), function(*inputs))
     timings = measure.interleave(contestants, options.seconds)
     return {
@@ -227,7 +231,10 @@ def main() -> None:
     kind = next((kind for kind in kinds if getattr(options, kind)), "memory")
     results = pathlib.Path(options.results or HERE / "results" / f"{kind}.jsonl")
     rows = []
-    with torch.no_grad(), results.open("w") as file:
+    with torch.no_grad(), results.open("w") as file, measure.empty_caches() as options.caches:
+        os.environ["TILEFUSE_CACHE_DIR"] = options.caches
+        for backend in ("inductor", "tilefuse"):  # what a process loads once, and Inductor's headers once a machine
+            torch.compile(lambda x: x + 1, backend=backend)(torch.ones(64))
         for row in _rows(kind, options):
             rows.append(row)
             file.write(json.dumps(row) + "\n")

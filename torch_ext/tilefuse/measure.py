@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 
-__all__ = ["Timing", "compare", "interleave"]
+__all__ = ["Timing", "compare", "empty_caches", "interleave"]
 
 _ROUND_SECONDS = 2e-3  # one contestant's share of a round: many calls of a short one, one of a long one
 _LEAST_ROUNDS = 5
@@ -56,16 +60,27 @@ def _summary(values: list[float]) -> Timing:
     return Timing(statistics.median(ordered), at(0.1), at(0.9), ordered[0], len(ordered))
 
 
+@contextlib.contextmanager
+def empty_caches() -> Iterator[str]:
+    """Torch's caches on disk are empty inside; gives a folder for TileFuse's (its option ``cache_dir``)."""
+    with tempfile.TemporaryDirectory() as folder:
+        ours = os.path.join(folder, "tilefuse")
+        os.mkdir(ours, 0o700)
+        with mock.patch.dict(os.environ, {"TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "torch")}):
+            yield ours
+
+
 def compare(
     model: Callable[..., Any], inputs: Sequence[Any], *, inductor: bool = True, seconds: float = 5.0
 ) -> dict[str, Timing]:
-    """Eager, TileFuse and (if wanted) Inductor on one model, inference; first calls timed apart."""
-    backends = {"tilefuse": "tilefuse"} | ({"inductor": "inductor"} if inductor else {})
-    with torch.no_grad():
+    """Eager, TileFuse and (if wanted) Inductor on one model, inference. First calls are timed apart, with empty
+    caches on disk; what this process has compiled before is not forgotten."""
+    with torch.no_grad(), empty_caches() as folder:
         contestants: dict[str, Callable[[], Any]] = {"eager": lambda: model(*inputs)}
         first: dict[str, float | None] = {"eager": None}
-        for name, backend in backends.items():
-            compiled = torch.compile(model, backend=backend)
+        for name in ["tilefuse", "inductor"] if inductor else ["tilefuse"]:
+            options = {"cache_dir": folder} if name == "tilefuse" else None
+            compiled = torch.compile(model, backend=name, options=options)
             started = time.perf_counter()
             compiled(*inputs)
             first[name] = time.perf_counter() - started
