@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/contraction.h"
 #include "fusion/dot_pairs.h"
 #include "fusion/panels.h"
 
@@ -69,6 +70,7 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       l2_write_share_(
           bandwidth_gbs(target, MemoryLevel::L2, "read", 1) /
           target.rate_or("bandwidth.L2.write.1", bandwidth_gbs(target, MemoryLevel::L2, "read", 1))),
+      written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
@@ -267,9 +269,11 @@ const TrafficCost::Home& TrafficCost::home_of_access(const Access& access) const
   return graph_[access.buffer].role == Buffer::Role::Scratch ? own_home_ : home_;
 }
 
-// A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts.
-double TrafficCost::written_in_l2(const Home& home) const {
-  return 1 + (l2_write_share_ - 1) * (1 - home.beyond_l2);
+// A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that
+// are written side by side wait for each other.
+double TrafficCost::written_in_l2(const Home& home, const Schedule& schedule) const {
+  const double beside = 1 + written_beside_ * (schedule.rows - 1);
+  return (1 + (l2_write_share_ - 1) * (1 - home.beyond_l2)) * beside;
 }
 
 // A panel fits L2, but for those of a constant, which come from memory.
@@ -320,7 +324,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
           missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       const Home& home = home_of_access(access);
-      if (level == 0) traffic.l2_bytes += bytes * (access.store ? written_in_l2(home) : 1);
+      if (level == 0) traffic.l2_bytes += bytes * (access.store ? written_in_l2(home, schedule) : 1);
       if (level == 1) {
         const double factor = piece_factor(access, memory_walk(looks.single_rows, access));
         traffic.l3_bytes += bytes * home.beyond_l2 * factor;

@@ -72,7 +72,7 @@ class TrafficCost {
   Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   const Home& home_of_access(const Access& access) const;
-  double written_in_l2(const Home& home) const;
+  double written_in_l2(const Home& home, const Schedule& schedule) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
   Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
@@ -92,6 +92,7 @@ class TrafficCost {
     double far_bytes, near_bytes;
   } restart_;
   double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
+  double written_beside_;                   // of what is written, by how much each other row slows it
   std::vector<const Access*> access_;       // by value: of a load
   std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
   std::map<TileValueId, TileValueId> looked_at_by_;  // of the others: which of those does
