@@ -186,6 +186,18 @@ TEST(Plan, a_strided_view_is_an_alias_and_costs_nothing) {
   EXPECT_THAT(text, HasSubstr("call aten::mm(%t) -> %c"));
 }
 
+TEST(Plan, an_alias_has_the_expected_stride_along_a_dim_of_one_element) {
+  GraphBuilder b("g");
+  const std::vector<Expr> shape = {1, 6, 5, 4};
+  const ValueId e = b.map(MapFn::Exp, {b.input("x", {DType::F32, shape})}, "e");
+  const ValueId t = b.view(e, permute_map(shape, {0, 3, 1, 2}), "t");
+  b.set_strides(t, {120, 1, 20, 4});
+  const ValueId c = b.add_call(call("aten::relu", 1), {t}, {{DType::F32, {1, 4, 6, 5}}}, {"c"})[0];
+  b.output(c);
+  EXPECT_THAT(Case(b.finish()).text(),
+              HasSubstr("%t: f32[1, 4, 6, 5] = alias %e + 0, strides [120, 1, 20, 4]"));
+}
+
 TEST(Plan, a_result_of_the_framework_is_freed_after_its_last_reader) {
   const std::string text = Case(map_call_map(false)).text();
   EXPECT_THAT(text, HasSubstr("%c: f32[4, 8] = framework"));
