@@ -244,8 +244,7 @@ class GraphCall {
     if (state.tensor.defined()) return state.tensor;
     const LoadedSlot& slot = graph_.slots_[id.index];
     if (slot.where == Where::Arena) {
-      const int64_t offset = registers_[slot.offset] / slot.item_bytes;
-      state.tensor = tensor_over(arena_, sizes(slot), strides(slot), offset, slot.type);
+      state.tensor = tensor_within(arena_, registers_[slot.offset], sizes(slot), strides(slot), slot.type);
     } else if (slot.where == Where::Alias) {
       const at::Tensor& base = tensor(SlotId{slot.base});
       const int64_t offset = base.storage_offset() + registers_[slot.offset];

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "torch_ext/pool.h"
@@ -65,6 +66,18 @@ at::Tensor tensor_over(const c10::Storage& storage, at::IntArrayRef sizes, at::I
       c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
   impl->set_sizes_and_strides(sizes, strides, offset);
   return at::Tensor(std::move(impl));
+}
+
+at::Tensor tensor_within(const c10::Storage& storage, int64_t first_byte, at::IntArrayRef sizes,
+                         at::IntArrayRef strides, c10::ScalarType type) {
+  const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  auto whole = std::make_unique<c10::Storage>(storage);  // lives as long as its part
+  c10::DataPtr part(
+      static_cast<char*>(storage.mutable_data()) + first_byte, whole.release(),
+      [](void* held) { std::default_delete<c10::Storage>()(static_cast<c10::Storage*>(held)); },
+      c10::DeviceType::CPU);
+  return tensor_over({c10::Storage::use_byte_size_t(), bytes, std::move(part), nullptr, false}, sizes,
+                     strides, 0, type);
 }
 
 bool has_layout(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {

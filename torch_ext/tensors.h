@@ -16,6 +16,10 @@ at::Tensor pooled_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::Sc
 // A view of a storage that lives as long as the tensor; offset in elements.
 at::Tensor tensor_over(const c10::Storage& storage, at::IntArrayRef sizes, at::IntArrayRef strides,
                        int64_t offset, c10::ScalarType type);
+// The same from `first_byte` on, as a storage of its own: operators that are given places in a storage, as
+// as_strided_scatter is, count from there, and those that copy a whole storage copy no more.
+at::Tensor tensor_within(const c10::Storage& storage, int64_t first_byte, at::IntArrayRef sizes,
+                         at::IntArrayRef strides, c10::ScalarType type);
 c10::Storage pooled_storage(size_t bytes);
 
 // `source`, or its copy with these strides where it has others or its data is not aligned to its elements.

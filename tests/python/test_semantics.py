@@ -370,3 +370,16 @@ def test_losses_as_in_eager(reduction):
     p, t = torch.rand(6, 9) * 0.9 + 0.05, torch.rand(6, 9)
     check(losses, p, t)
     check({name: lambda p, t, loss=loss: loss(p * 0.5, t) + 1 for name, loss in losses.items()}, p, t)
+
+
+def test_operators_that_are_given_places_in_a_storage():
+    functions = [
+        lambda x: torch.as_strided_scatter(x.new_zeros([256]), x.sin(), [2, 128], [128, 1], 0),
+        lambda x: torch.as_strided_scatter(x.cos().view(256), x.sin()[:1], [1, 128], [128, 1], 64) * 2,
+        lambda x: torch.as_strided_scatter(x.exp()[1], x.sin()[0, :4], [4], [1], 128) + x.cos()[0],
+    ]
+    x = torch.randn(2, 128)
+    for function in functions:
+        with torch.no_grad():
+            got = torch.compile(function, backend="tilefuse")(x)
+            assert_close(got, function(x), exact_or_eager(function, (x,)), "places")
