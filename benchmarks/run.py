@@ -46,15 +46,19 @@ def _error(got: Any, want: Any) -> float:
     return max((g.double() - w.double()).abs().max().item() / scale(w) for g, w in zip(got, want, strict=True))
 
 
+def _backends(options: argparse.Namespace) -> list[str]:
+    return ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]
+
+
 def _contestants(
-    function: Callable[..., Any], inputs: Any, backends: list[str], options: argparse.Namespace
+    function: Callable[..., Any], inputs: Any, options: argparse.Namespace
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Eager, eager behind Dynamo's guards ("guarded": what any compiled call pays), and the backends."""
     torch._dynamo.reset()
     guarded = torch.compile(function, backend="eager", dynamic=False)
     contestants: dict[str, Any] = {"eager": lambda: function(*inputs), "guarded": lambda: guarded(*inputs)}
     first: dict[str, float] = {}
-    for backend in backends:
+    for backend in _backends(options):
         given = None
         if backend == "tilefuse":
             given = {"freeze": options.freeze, "cache_dir": tempfile.mkdtemp(dir=options.caches)}
@@ -68,8 +72,7 @@ def _contestants(
 
 def _measure(name: str, function: Any, inputs: Any, threads: int, options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(threads)
-    backends = ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]
-    contestants, first = _contestants(function, inputs, backends, options)
+    contestants, first = _contestants(function, inputs, options)
     error = _error(contestants["tilefuse"](), function(*inputs))
     timings = measure.interleave(contestants, options.seconds)
     return {
@@ -233,7 +236,7 @@ def main() -> None:
     rows = []
     with torch.no_grad(), results.open("w") as file, measure.empty_caches() as options.caches:
         os.environ["TILEFUSE_CACHE_DIR"] = options.caches
-        for backend in ("inductor", "tilefuse"):  # what a process loads once, and Inductor's headers once a machine
+        for backend in _backends(options):  # what a process loads once, and Inductor's headers once a machine
             torch.compile(lambda x: x + 1, backend=backend)(torch.ones(64))
         for row in _rows(kind, options):
             rows.append(row)

@@ -2,11 +2,11 @@
 
 import pytest
 import tilefuse
-from tilefuse.backend import collect_graphs
-from tilefuse.explain import Report
 import torch
 import torch.nn.functional as F
 from numeric import assert_close, to_double
+from tilefuse.backend import collect_graphs
+from tilefuse.explain import Report
 
 OWN = {"products": "own", "strict": True}
 
@@ -285,6 +285,7 @@ def test_pads_with_what_is_at_the_edge_are_one_region(form):
     report = tilefuse.explain(lambda x: F.pad(x + 1, pads, mode) * 2, tensor(*shape)).json()
     (graph,) = report["graphs"]
     assert [node["op"] for node in graph["graph"]["nodes"] if node["kind"] == "call"] == []
+    assert len(graph["regions"]) == 1
 
 
 def test_a_convolution_behind_a_mirroring_pad():
