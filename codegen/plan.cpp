@@ -26,16 +26,6 @@ bool same_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& a, con
   return true;
 }
 
-// A view moves nothing along a dim of one element, so that its stride comes out as anything. Operators tell
-// memory formats by all strides and would copy what they take for another one: such a dim has the stride that
-// is expected.
-void take_strides_of_ones(const std::optional<std::vector<Expr>>& expected, TensorSpec& spec) {
-  if (!expected) return;
-  for (size_t dim = 0; dim < spec.strides.size(); ++dim) {
-    if (spec.sizes[dim].is_constant(1)) spec.strides[dim] = (*expected)[dim];
-  }
-}
-
 class Planner {
  public:
   Planner(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
@@ -107,8 +97,10 @@ SlotId Planner::slot(ValueId value) {
     const IndexMap& map = std::get<View>(graph_.producer(*view).op).map;
     const auto strided = as_strided(map, plan_[below].spec.strides, offset);
     TILEFUSE_CHECK(strided, "plan: no strides express %" + graph_[*view].name + ", but no region makes it");
-    TensorSpec spec{graph_[*view].name, graph_[*view].type.dtype, graph_[*view].type.shape, strided->strides};
-    take_strides_of_ones(graph_[*view].strides, spec);
+    // Along a dim of one element the map may say any stride. Operators tell memory formats by all of them,
+    // and would copy what they take for another one.
+    TensorSpec spec = spec_of(graph_, *view);
+    if (!same_layout(spec.sizes, spec.strides, strided->strides)) spec.strides = strided->strides;
     slot_of_[*view] = add_slot(std::move(spec), AliasHome{root(below), strided->offset});
   }
   return *slot_of_[chain.front()];

@@ -28,7 +28,7 @@ NestTraffic nest_traffic(const TileGraph& nest, const SizeHints& hints) {
     for (uint32_t a = 0; a < nest.axes.size(); ++a) {
       if (access.varies_along({a})) bytes *= facts->extent[a];
     }
-    const double most = hinted_elements(nest[access.buffer], hints) * access.element_bytes;
+    const double most = hinted_elements(nest[access.buffer].shape, hints) * access.element_bytes;
     traffic.touched.push_back({access.buffer, std::min(bytes, most), access.store.has_value()});
   }
   return traffic;
@@ -53,7 +53,7 @@ ChainTraffic::ChainTraffic(const TileGraph& graph, const Target& target, const S
   }
   for (size_t b = 0; b < touched.size(); ++b) {
     const Buffer& buffer = graph.buffers[b];
-    region_bytes_ += std::min(touched[b], hinted_elements(buffer, hints)) * size_in_bytes(buffer.dtype);
+    region_bytes_ += std::min(touched[b], hinted_elements(buffer.shape, hints)) * size_in_bytes(buffer.dtype);
   }
 }
 

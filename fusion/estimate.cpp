@@ -33,7 +33,7 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
   Bytes bytes;
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     const Buffer& buffer = graph.buffers[b];
-    const double size = hinted_elements(buffer, hints);
+    const double size = hinted_elements(buffer.shape, hints);
     if (buffer.role == Buffer::Role::Input) {
       bytes.read += std::min(size, touched[b]) * size_in_bytes(buffer.dtype);
     } else {

@@ -8,9 +8,7 @@
 namespace tilefuse {
 
 double hinted_bytes(const Value& value, const SizeHints& hints) {
-  double elements = 1;
-  for (const Expr& extent : value.type.shape) elements *= double(hinted_size(extent, hints));
-  return elements * size_in_bytes(value.type.dtype);
+  return hinted_elements(value.type.shape, hints) * size_in_bytes(value.type.dtype);
 }
 
 GroupPrices::GroupPrices(const Graph& graph, const FusionGroups& groups, bool eager_numerics,

@@ -57,7 +57,7 @@ bool is_single(const ProductSizes& sizes) { return sizes.m == 1 && sizes.batch >
 double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints) {
   double bytes = 0;
   for (const Buffer& buffer : graph.buffers) {
-    bytes += hinted_elements(buffer, hints) * size_in_bytes(buffer.dtype);
+    bytes += hinted_elements(buffer.shape, hints) * size_in_bytes(buffer.dtype);
   }
   return bytes;
 }

@@ -59,7 +59,7 @@ double footprint(const TileGraph& graph, const std::vector<Access>& accesses,
   double bytes = 0;
   for (size_t b = 0; b < touched.size(); ++b) {
     const Buffer& buffer = graph.buffers[b];
-    bytes += std::min(touched[b], hinted_elements(buffer, hints)) * size_in_bytes(buffer.dtype);
+    bytes += std::min(touched[b], hinted_elements(buffer.shape, hints)) * size_in_bytes(buffer.dtype);
   }
   return bytes;
 }
@@ -92,9 +92,9 @@ int64_t hinted_size(const Expr& size, const SizeHints& hints) {
   });
 }
 
-double hinted_elements(const Buffer& buffer, const SizeHints& hints) {
+double hinted_elements(const std::vector<Expr>& shape, const SizeHints& hints) {
   double elements = 1;
-  for (const Expr& size : buffer.shape) elements *= double(hinted_size(size, hints));
+  for (const Expr& size : shape) elements *= double(hinted_size(size, hints));
   return elements;
 }
 

@@ -52,7 +52,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
 Result<RegionFacts> collect_schedule_facts(const TileGraph& graph, const SizeHints& hints);
 
 int64_t hinted_size(const Expr& size, const SizeHints& hints);
-double hinted_elements(const Buffer& buffer, const SizeHints& hints);
+double hinted_elements(const std::vector<Expr>& shape, const SizeHints& hints);
 
 // Values that vary along reduced axes, are computed in one pass and wanted in a later one: what `keep` may
 // hold. Literals and coordinates are never worth it.

@@ -56,22 +56,16 @@ Outputs stack(CapturedOp& op) {
 
 enum class Edge : uint8_t { Mirrored, Repeated };
 
-// `length` elements along `dim`, the first from `first`; `step` is 0 or -1.
-Tensor strip(const Tensor& x, int dim, const Expr& first, int step, const Expr& length) {
-  IndexMap map = identity_map(x.shape());
-  map.extents[size_t(dim)] = length;
-  map.coordinates[size_t(dim)] = first + Expr::index(dim) * step;
-  return view(x, std::move(map));
-}
-
 Tensor padded_along(CapturedOp& op, const Tensor& x, int dim, int64_t before, int64_t behind, Edge edge) {
   const bool is_mirrored = edge == Edge::Mirrored;
-  const int step = is_mirrored ? -1 : 0;
   const Expr last = x.size(dim) - 1;
+  const auto strip = [&](const Expr& first, int64_t length) {
+    return view(x, slice_map(x.shape(), dim, first, length, is_mirrored ? -1 : 0));
+  };
   std::vector<Tensor> pieces;
-  if (before > 0) pieces.push_back(strip(x, dim, is_mirrored ? before : 0, step, before));
+  if (before > 0) pieces.push_back(strip(is_mirrored ? before : 0, before));
   pieces.push_back(x);
-  if (behind > 0) pieces.push_back(strip(x, dim, is_mirrored ? last - 1 : last, step, behind));
+  if (behind > 0) pieces.push_back(strip(is_mirrored ? last - 1 : last, behind));
   if (pieces.size() == 1) return x;
   Shape shape = x.shape();
   shape[size_t(dim)] = shape[size_t(dim)] + before + behind;

@@ -1,6 +1,7 @@
 // Arithmetic on one, two or three operands.
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
@@ -171,14 +172,13 @@ Outputs logaddexp(CapturedOp& op) {
 // ---------------------------------------------------------------- inverse hyperbolic functions
 // Beyond this, log(2 x) is asinh(x) and acosh(x) to the last bit, and x * x may be infinite.
 constexpr double kFarOut = 1e9;
-constexpr double kLn2 = 0.693147180559945309;
 
 // asinh(|x|) = log1p(|x| + x^2 / (1 + sqrt(1 + x^2)))
 Outputs asinh(CapturedOp& op) {
   const DType dtype = info(op.dtype()).compute;
   const Tensor x = operand(op, "self", dtype), a = abs(x), squared = a * a;
   const Tensor near = log1p(a + squared / (map(MapFn::Sqrt, squared + 1.0) + 1.0));
-  const Tensor positive = where(compare(MapFn::Gt, a, kFarOut), log(a) + kLn2, near);
+  const Tensor positive = where(compare(MapFn::Gt, a, kFarOut), log(a) + std::numbers::ln2, near);
   return {as_result(op, map(MapFn::CopySign, positive, x))};
 }
 
@@ -187,7 +187,7 @@ Outputs acosh(CapturedOp& op) {
   const DType dtype = info(op.dtype()).compute;
   const Tensor x = operand(op, "self", dtype), t = x - 1.0;
   const Tensor near = log1p(t + map(MapFn::Sqrt, t * (t + 2.0)));
-  const Tensor inside = where(compare(MapFn::Gt, x, kFarOut), log(x) + kLn2, near);
+  const Tensor inside = where(compare(MapFn::Gt, x, kFarOut), log(x) + std::numbers::ln2, near);
   return {as_result(op, where(compare(MapFn::Lt, x, 1.0), std::numeric_limits<double>::quiet_NaN(), inside))};
 }
 
