@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/import/decomposition.h"
+#include "fusion/addends.h"
 #include "fusion/contraction.h"
 #include "fusion/library_product.h"
 #include "fusion/region_graph.h"
@@ -30,9 +31,9 @@ class CallDecomposer {
     for (uint32_t i = 0; i < count; ++i) {
       if (!kept_.contains({i})) (void)prices_.unless_broken([&] { return consider({i}); });
     }
-    RewrittenGraph rewritten = rewrite_calls(graph_, chosen_);
-    const bool is_weighed = choice_ == ProductChoice::Auto;
-    while (is_weighed && !chosen_.empty() && give_back(rewritten)) rewritten = rewrite_calls(graph_, chosen_);
+    if (prices_.target().kind == "cpu") free_ = calls_with_free_addend(graph_);
+    RewrittenGraph rewritten = rewrite();
+    while (is_weighed() && weigh(rewritten)) rewritten = rewrite();
     Decomposed result;
     result.calls = int(chosen_.size());
     result.library = library_of(rewritten);
@@ -40,7 +41,7 @@ class CallDecomposer {
     for (const NodeId origin : rewritten.origin) {
       result.call_of.push_back(chosen_.contains(origin) ? std::optional(origin) : std::nullopt);
     }
-    if (is_weighed && !chosen_.empty()) result.partition = std::move(last_);
+    if (is_weighed()) result.partition = std::move(last_);
     result.graph = std::move(rewritten.graph);
     return result;
   }
@@ -49,6 +50,10 @@ class CallDecomposer {
   bool consider(NodeId id);
   LibraryVerdicts library_of(const RewrittenGraph& rewritten) const;
   std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
+  bool is_weighed() const { return weighs_products() || !apart_.empty(); }
+  bool weighs_products() const { return choice_ == ProductChoice::Auto && !chosen_.empty(); }
+  RewrittenGraph rewrite();
+  bool weigh(const RewrittenGraph& rewritten);
   bool give_back(const RewrittenGraph& rewritten);
   std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
                                                  const Partition& parts) const;
@@ -61,6 +66,8 @@ class CallDecomposer {
   RegionPrices& prices_;
   const std::set<NodeId>& kept_;
   std::set<NodeId> chosen_;
+  std::set<NodeId> free_;                       // Calls that may leave their addend to a region
+  std::set<NodeId> apart_;                      // of those: Calls that do, as rewritten last
   std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
   Partition last_;                              // of what was rewritten last
@@ -93,7 +100,8 @@ LibraryVerdicts CallDecomposer::library_of(const RewrittenGraph& rewritten) cons
   LibraryVerdicts library;
   for (uint32_t i = 0; i < rewritten.graph.nodes.size(); ++i) {
     const auto verdict = verdicts_.find(rewritten.origin[i]);
-    if (verdict != verdicts_.end() && !chosen_.contains(verdict->first)) {
+    const bool is_call = std::holds_alternative<Call>(rewritten.graph.nodes[i].op);
+    if (is_call && verdict != verdicts_.end() && !chosen_.contains(verdict->first)) {
       library.emplace(NodeId{i}, verdict->second);
     }
   }
@@ -137,7 +145,9 @@ std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGr
     clusters.push_back({&region});
     for (ValueId input : region.inputs) {
       if (rewritten.counterpart[input.index]) continue;
-      const size_t other = cluster_of.at(writer.at(input));
+      const auto written = writer.find(input);
+      if (written == writer.end()) continue;  // by a Call: a product whose addend was taken apart
+      const size_t other = cluster_of.at(written->second);
       if (other == cluster) continue;
       for (const Region* moved : clusters[cluster]) cluster_of[moved] = other;
       clusters[other].insert(clusters[other].end(), clusters[cluster].begin(), clusters[cluster].end());
@@ -176,14 +186,29 @@ RegionNodes CallDecomposer::with_calls(const RewrittenGraph& rewritten,
           {outputs.begin(), outputs.end()}};
 }
 
-// Calls go back to the library where their regions cost more than the library and what lies around it. True:
-// some went, so that the others may lie in other regions now.
-bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
-  const size_t before = chosen_.size();
+RewrittenGraph CallDecomposer::rewrite() {
+  apart_.clear();
+  std::set_difference(free_.begin(), free_.end(), chosen_.begin(), chosen_.end(),
+                      std::inserter(apart_, apart_.end()));
+  return rewrite_calls(graph_, chosen_, apart_);
+}
+
+// True: not all was for the better, so that the graph is to be rewritten and weighed again.
+bool CallDecomposer::weigh(const RewrittenGraph& rewritten) {
   PartitionOptions options = options_;
   options.seeds = seeds_of(rewritten);
   options.library = library_of(rewritten);
   last_ = partition(rewritten.graph, options, prices_);
+  const std::set<NodeId> stored = calls_with_stored_sum(graph_, apart_, rewritten, last_);
+  for (const NodeId call : stored) free_.erase(call);
+  const bool gave_back = weighs_products() && give_back(rewritten);
+  return gave_back || !stored.empty();
+}
+
+// Calls go back to the library where their regions cost more than the library and what lies around it. True:
+// some went, so that the others may lie in other regions now.
+bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
+  const size_t before = chosen_.size();
   for (const auto& regions : joined(rewritten, last_)) {
     if (regions.empty()) continue;
     const RegionNodes apart = with_calls(rewritten, regions);

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "core/constants.h"
+#include "core/import/addend.h"
 #include "core/import/decomposition.h"
 #include "core/result.h"
 
@@ -20,8 +21,8 @@ std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call)
 
 class CallRewriter {
  public:
-  CallRewriter(const Graph& graph, const std::set<NodeId>& chosen)
-      : graph_(graph), chosen_(chosen), builder_(graph.name), copy_of_(graph.values.size()) {}
+  CallRewriter(const Graph& graph, const std::set<NodeId>& chosen, const std::set<NodeId>& apart)
+      : graph_(graph), chosen_(chosen), apart_(apart), builder_(graph.name), copy_of_(graph.values.size()) {}
 
   RewrittenGraph run() {
     copy_inputs();
@@ -88,14 +89,25 @@ class CallRewriter {
       TILEFUSE_CHECK(values, "rewrite_calls: " + call->op + " has no decomposition");
       return *values;
     }
+    if (apart_.contains(id)) return {sum_of(*call, graph_[node.results[0]].type, operands)};
     std::vector<TensorType> types;
     types.reserve(node.results.size());
     for (ValueId result : node.results) types.push_back(graph_[result].type);
     return builder_.add_call(*call, std::move(operands), std::move(types));
   }
 
+  ValueId sum_of(const Call& call, const TensorType& type, const std::vector<ValueId>& operands) {
+    auto parts = take_addend_apart(call);
+    TILEFUSE_CHECK(parts, "rewrite_calls: " + call.op + " adds nothing");
+    std::vector<ValueId> factors;
+    for (const int factor : parts->factors) factors.push_back(operands[size_t(factor)]);
+    const ValueId product = builder_.add_call(std::move(parts->product), std::move(factors), {type}).front();
+    return builder_.map(MapFn::Add, {product, builder_.expand(operands[size_t(parts->addend)], type.shape)});
+  }
+
   const Graph& graph_;
   const std::set<NodeId>& chosen_;
+  const std::set<NodeId>& apart_;
   GraphBuilder builder_;
   IdMap<ValueId, ValueId> copy_of_;
   std::vector<NodeId> origin_;
@@ -103,8 +115,9 @@ class CallRewriter {
 
 }  // namespace
 
-RewrittenGraph rewrite_calls(const Graph& graph, const std::set<NodeId>& chosen) {
-  return CallRewriter(graph, chosen).run();
+RewrittenGraph rewrite_calls(const Graph& graph, const std::set<NodeId>& chosen,
+                             const std::set<NodeId>& apart) {
+  return CallRewriter(graph, chosen, apart).run();
 }
 
 std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id) {

@@ -131,6 +131,36 @@ def test_the_library_keeps_what_it_is_asked_to_keep():
     assert reasons == ["OpaqueProducer"] and "aten.mm.default" not in ops
 
 
+ADDENDS = {
+    "addmm": (lambda b, x, w: F.gelu(torch.addmm(b, x, w)), (45,), (33, 70), (70, 45)),
+    "addmm_matrix": (lambda c, x, w: F.relu(torch.addmm(c, x, w)), (33, 45), (33, 70), (70, 45)),
+    "addmv": (lambda c, a, v: F.relu(torch.addmv(c, a, v)), (33,), (33, 70), (70,)),
+    "baddbmm": (lambda c, a, b: torch.softmax(torch.baddbmm(c, a, b), -1), (5, 1, 19), (5, 17, 23), (5, 23, 19)),
+    "linear": (lambda b, x, w, r: F.layer_norm(F.linear(x, w, b) + r, (45,)), (45,), (2, 9, 70), (45, 70), (2, 9, 45)),
+    "scaled": (lambda b, x, w: F.relu(torch.addmm(b, x, w, beta=0.5)), (45,), (33, 70), (70, 45)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("form", ADDENDS)
+def test_regions_add_what_the_library_would_copy_first(form, dtype):
+    function, *shapes = ADDENDS[form]
+    inputs = [tensor(*shape).to(dtype) for shape in shapes]
+    check(function, *inputs, products="library")
+    report = str(tilefuse.explain(function, *inputs, options={"products": "library"}))
+    stays_whole = dtype == torch.bfloat16 or form == "scaled"
+    assert ("aten::add" in report or "aten::baddbmm" in report) == stays_whole, report
+
+
+def test_an_addend_stays_in_the_call_where_its_sum_is_needed():
+    def function(b, x, w):
+        y = torch.addmm(b, x, w)
+        return F.relu(y), y
+
+    report = tilefuse.explain(function, tensor(45), tensor(33, 70), tensor(70, 45), options={"products": "library"})
+    assert "aten::addmm runs with the framework" in str(report)
+
+
 def test_a_kernel_that_does_not_compile_leaves_products_to_the_library(tmp_path):
     compiler = tmp_path / "cxx"
     compiler.write_text('#!/bin/sh\ncase "$*" in *--version*|*-dumpversion*) exec c++ "$@";; esac\nexit 1\n')
