@@ -361,65 +361,6 @@ TEST_F(KernelTest, propagates_nan_and_infinity) {
   }
 }
 
-// Even and odd elements apart: lanes stand in another order between loads and stores.
-TEST_F(KernelTest, reads_bf16_in_pairs) {
-  const char* const graph = R"(tile_graph norm_0 {
-  axes row: s0, col: s1
-  buffers %x: bf16[s0, s1] in, %w: bf16[s1] in, %y: bf16[s0, s1] out, %h: bf16[s0, s1] out
-  %0 = load %x[row*s1 + col]             : bf16[row, col]
-  %f = cast(%0)                          : f32[row, col]
-  %m = reduce.max(%f) over col           : f32[row]
-  %d = sub(%f, %m)                       : f32[row, col]
-  %e = exp(%d)                           : f32[row, col]
-  %s = reduce.sum(%e) over col           : f32[row]
-  %w0 = load %w[col]                     : bf16[col]
-  %t = div(%e, %s)                       : f32[row, col]
-  %q = mul(%t, %w0)                      : f32[row, col]
-  %y0 = cast(%q)                         : bf16[row, col]
-  %h0 = cast(%d)                         : bf16[row, col]
-  store %y0 -> %y[row*s1 + col]
-  store %h0 -> %h[row*s1 + col]
-}
-)";
-  for (const char* decisions :
-       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass; keep %e\n rows 1\n split 1\n stage none\n"
-        " stores cached",
-        "lanes col = 16, unroll 4\n grid row = 2\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
-        "cached"}) {
-    SCOPED_TRACE(decisions);
-    expect_same(graph, decisions, {{"s0", 5}, {"s1", 151}});
-    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
-    EXPECT_THAT(runner_.source(), HasSubstr("store_pair("));
-  }
-  // Two launches that meet in a workspace do not.
-  expect_same(kColumnSum,
-              "lanes col = 16, unroll 2\n grid col = all\n walk multi_pass\n rows 1\n split 3\n stage none\n"
-              " stores cached",
-              {{"s0", 70}, {"s1", 83}});
-}
-
-// Both halves of a pair are kept.
-TEST_F(KernelTest, keeps_what_it_reads_in_pairs) {
-  const char* const graph = R"(tile_graph distance_0 {
-  axes row: s0, col: s1
-  buffers %x: bf16[s0, s1] in, %y: bf16[s0] out
-  %0 = load %x[row*s1 + col]             : bf16[row, col]
-  %m = reduce.max(%0) over col           : bf16[row]
-  %d = sub(%0, %m)                       : bf16[row, col]
-  %s = reduce.sum(%d) over col           : bf16[row]
-  store %s -> %y[row]
-}
-)";
-  for (const char* decisions :
-       {"lanes col = 16, unroll 2\n grid row = 1\n walk resident; keep %0\n rows 1\n",
-        "lanes col = 16, unroll 4\n grid row = 2\n walk resident; keep %0\n rows 2\n"}) {
-    SCOPED_TRACE(decisions);
-    expect_same(graph, std::string(decisions) + " split 1\n stage none\n stores cached",
-                {{"s0", 5}, {"s1", 151}});
-    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
-  }
-}
-
 // A reduction that is the same in all lanes is one number, and so is what is kept of it.
 TEST_F(KernelTest, keeps_numbers_that_are_the_same_in_all_lanes) {
   const char* const graph = R"(tile_graph weighted_0 {
@@ -450,45 +391,6 @@ TEST_F(KernelTest, keeps_numbers_that_are_the_same_in_all_lanes) {
   }
 }
 
-// Elements of other sizes are sorted; positions and conditions follow the order of the lanes.
-TEST_F(KernelTest, reads_other_elements_beside_pairs) {
-  const char* const graph = R"(tile_graph attend_0 {
-  axes row: s0, col: s1
-  buffers %x: bf16[s0, s1] in, %m: bool[s0, s1] in, %y: bf16[s0, s1] out, %z: bf16[s0, s1] out,
-          %h: f32[s0, s1] out, %at: i64[s0] out
-  %0 = load %x[row*s1 + col]             : bf16[row, col]
-  %1 = load %m[row*s1 + col]             : bool[row, col]
-  %f = cast(%0)                          : f32[row, col]
-  %p = inside [7*row - col + 30]         : bool[row, col]
-  %q = inside [col - row - 5]            : bool[row, col]
-  %b = and(%p, %q)                       : bool[row, col]
-  %o = or(%b, %1)                        : bool[row, col]
-  %c = constant -3                       : f32[]
-  %d = where(%o, %f, %c)                 : f32[row, col]
-  %i = index 2*col + row                 : i64[row, col]
-  %j = cast(%i)                          : f32[row, col]
-  %e = add(%d, %j)                       : f32[row, col]
-  %t = reduce.argmax(%d) over col        : i64[row]
-  %y0 = cast(%e)                         : bf16[row, col]
-  %z0 = cast(%d)                         : bf16[row, col]
-  store %y0 -> %y[row*s1 + col]
-  store %z0 -> %z[row*s1 + col]
-  store %d -> %h[row*s1 + col]
-  store %t -> %at[row]
-}
-)";
-  for (const char* decisions :
-       {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
-        "cached",
-        "lanes col = 8, unroll 4\n grid row = 1\n walk multi_pass\n rows 1\n split 1\n stage none\n stores "
-        "cached"}) {
-    SCOPED_TRACE(decisions);
-    expect_same(graph, decisions, {{"s0", 9}, {"s1", 150}});
-    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
-  }
-}
-
-// What the golden files show is what the compiler gets: no warning in any of it.
 // Rows that two threads sum in half the time are worth two threads, however little half the time is.
 TEST(LoweredKernel, says_what_a_tile_takes_on_one_thread) {
   const TileGraph graph = parse_tile_graph(
@@ -503,6 +405,7 @@ TEST(LoweredKernel, says_what_a_tile_takes_on_one_thread) {
   EXPECT_NEAR(launch.tile_us * double(launch.tiles.constant().value()), schedule.alone_us, 1e-6);
 }
 
+// What the golden files show is what the compiler gets: no warning in any of it.
 TEST(EmittedSource, compiles_without_warnings) {
   namespace fs = std::filesystem;
   const fs::path root(TILEFUSE_SOURCE_DIR), work = fs::path(testing::TempDir()) / "tilefuse_emitted";
