@@ -57,6 +57,7 @@ class PreferenceWriter : private RuleWriter {
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool loads_better_by_halves(AxisId axis) const;
+  bool reads_better_by_halves() const;
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
@@ -104,7 +105,8 @@ void PreferenceWriter::prefer_lanes() {
     }
     int enough = full;
     while (enough > 4 && enough >= 2 * extent(axis)) enough /= 2;
-    const int least = enough == full && loads_better_by_halves(axis) ? full / 2 : enough;
+    const bool try_halves = enough == full && (loads_better_by_halves(axis) || reads_better_by_halves());
+    const int least = try_halves ? full / 2 : enough;
     require({lane_axis_is_not(axis),
              where(system_.lanes, [&](int64_t lanes) { return lanes == enough || lanes == least; })},
             "lanes that " + graph_[axis].name + " fills: " + std::to_string(enough));
@@ -118,6 +120,11 @@ bool PreferenceWriter::loads_better_by_halves(AxisId axis) const {
   return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
     return access.load && access.along[axis.index].kind == AxisAccess::Kind::Strided;
   });
+}
+
+// Much from memory, of which little is left.
+bool PreferenceWriter::reads_better_by_halves() const {
+  return from_memory() && !structure_.reductions.empty() && target_.rate_or("share.whole_line_reads", 0) > 0;
 }
 
 bool PreferenceWriter::computes_dear_values() const {

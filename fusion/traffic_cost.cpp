@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "fusion/contraction.h"
 #include "fusion/dot_pairs.h"
@@ -70,6 +71,7 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       l2_write_share_(
           bandwidth_gbs(target, MemoryLevel::L2, "read", 1) /
           target.rate_or("bandwidth.L2.write.1", bandwidth_gbs(target, MemoryLevel::L2, "read", 1))),
+      whole_line_reads_(target.rate_or("share.whole_line_reads", 0)),
       written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
@@ -220,6 +222,10 @@ void TrafficCost::add_dram(const Access& access, double bytes, const std::vector
     return;
   }
   (access.load ? moved.read : streamed ? moved.streamed : moved.written) += lines;
+  const bool is_whole = access.load && schedule.lane_axis &&
+                        access.along[schedule.lane_axis->index].kind == AxisAccess::Kind::Unit &&
+                        schedule.lanes * access.element_bytes >= kLineBytes;
+  if (is_whole) moved.read_whole += lines;
 }
 
 // A turned tile is read once, in pieces as long as the tile, and passes through scratch.
@@ -244,16 +250,20 @@ void TrafficCost::add_turned(const Access& access, const Schedule& schedule, Tra
       tables_.columns_ns(DramTables::Jumped::Read, rows, std::max(kLineBytes, run * access.element_bytes));
 }
 
-// A line written pairs with a line read, as in a copy; what is left over is read or written alone.
+// A line written pairs with a line read, as in a copy; what is left over is read or written alone. A
+// prefetcher that looks at accesses sees fewer where each takes a whole line; beside writes that makes no
+// difference.
 double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const {
   using Walked = DramTables::Walked;
   double run = 1 << 16;
   if (schedule.rows > 1 && schedule.lane_axis) run = facts_.extent[schedule.lane_axis->index] * 4;
   const double streamed = std::min(moved.read, moved.streamed);
   const double copied = std::min(moved.read - streamed, moved.written);
+  const double whole = moved.read == 0 ? 0 : moved.read_whole / moved.read * whole_line_reads_;
   return moved.ns + streamed * tables_.interleaved_ns(Walked::CopyStreamed, schedule.rows, run) +
          copied * tables_.interleaved_ns(Walked::Copy, schedule.rows, run) +
-         (moved.read - streamed - copied) * tables_.interleaved_ns(Walked::Read, schedule.rows, run) +
+         (moved.read - streamed - copied) * (1 + whole) *
+             tables_.interleaved_ns(Walked::Read, schedule.rows, run) +
          (moved.streamed - streamed) * tables_.write_ns(true) +
          (moved.written - copied) * tables_.write_ns(false);
 }
@@ -310,10 +320,9 @@ std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& ac
 }
 
 Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
-                                  const Schedule& schedule) const {
+                                  const Schedule& schedule, Moved& moved) const {
   const PassLooks& look = looks.passes[pass];
   Traffic traffic;
-  Moved moved;
   for (const Access* access : look.turned) add_turned(*access, schedule, traffic, moved);
   for (size_t level = 0; level < 3; ++level) {
     const std::vector<double> missed = look.footprints.missed_bytes(usable_.at(level));
@@ -332,7 +341,6 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
       if (level == 2) add_dram(access, bytes, looks.single_rows, schedule, moved);
     }
   }
-  traffic.dram_ns = dram_ns(moved, schedule);
   return traffic;
 }
 
@@ -388,12 +396,16 @@ double TrafficCost::spilled_bytes(const Schedule& schedule) const {
 std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkLooks& looks,
                                          const Schedule& schedule) const {
   const double widest = *std::max_element(looks.windows.begin(), looks.windows.end());
-  const double spilled = widest <= usable_[0] ? 0 : spilled_bytes(schedule);
+  const bool stays = widest <= usable_[0];
+  const double spilled = stays ? 0 : spilled_bytes(schedule);
   std::vector<Traffic> result;
   result.reserve(passes.values.size());
+  Moved moved;
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
-    result.push_back(pass_traffic(pass, passes, looks, schedule));
+    result.push_back(pass_traffic(pass, passes, looks, schedule, moved));
     result.back().l2_bytes += spilled;
+    if (stays && pass + 1 < passes.values.size()) continue;
+    result.back().dram_ns = dram_ns(std::exchange(moved, {}), schedule);
   }
   return result;
 }

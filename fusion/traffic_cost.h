@@ -48,7 +48,8 @@ class TrafficCost {
   WalkedPasses walked(std::vector<std::vector<TileValueId>> values, const Structure& structure) const;
   WalkLooks looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
                   const Schedule& schedule) const;
-  // looks: of these passes.
+  // looks: of these passes. Where a block of rows stays in L1 from the first pass to the last, memory sees
+  // what all of them read and write at the same time: the last one has the time of it.
   std::vector<Traffic> passes(const WalkedPasses& passes, const WalkLooks& looks,
                               const Schedule& schedule) const;
   // What filling the panels of a contraction moves.
@@ -58,7 +59,8 @@ class TrafficCost {
  private:
   struct Moved {  // lines of DRAM
     double read = 0, written = 0, streamed = 0;
-    double ns = 0;  // of what jumps, priced apart
+    double read_whole = 0;  // of `read`, by vectors of a line
+    double ns = 0;          // of what jumps, priced apart
   };
   std::vector<const Access*> accesses_of_pass(size_t pass,
                                               const std::vector<std::vector<TileValueId>>& passes,
@@ -75,8 +77,9 @@ class TrafficCost {
   double written_in_l2(const Home& home, const Schedule& schedule) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
+  // `moved` is added to; without its time.
   Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
-                       const Schedule& schedule) const;
+                       const Schedule& schedule, Moved& moved) const;
   double spilled_bytes(const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
@@ -92,6 +95,7 @@ class TrafficCost {
     double far_bytes, near_bytes;
   } restart_;
   double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
+  double whole_line_reads_;                 // of what is read from DRAM, by how much such vectors slow it
   double written_beside_;                   // of what is written, by how much each other row slows it
   std::vector<const Access*> access_;       // by value: of a load
   std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
