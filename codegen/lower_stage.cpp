@@ -51,10 +51,12 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
   staged_rows_.emplace(staged.load, std::move(row));
 }
 
+// As many rows of what is read as a block has, from one end to the other, before the next ones: a prefetcher
+// can follow them, which it cannot from row to row down a tile.
 void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row) {
   const AxisId across = *schedule_.lane_axis, along = staged.contiguous;
-  open_plain(along, task_range(along), schedule_.lanes, graph_[along].name, [&] {
-    open_plain(across, task_range(across), schedule_.lanes, graph_[across].name,
+  open_plain(across, task_range(across), schedule_.lanes, graph_[across].name, [&] {
+    open_plain(along, task_range(along), schedule_.lanes, graph_[along].name,
                [&] { fill_block(staged, row); });
   });
 }
