@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/import/call_argument.h"
+
 namespace tilefuse {
 namespace {
 
@@ -17,20 +19,14 @@ constexpr Row kRows[] = {
     {"aten::linear", "bias", "input", "weight", "aten::linear", "input", "weight"},
 };
 
-const CallArgument* find(const Call& call, std::string_view name) {
-  const auto found = std::find_if(call.arguments.begin(), call.arguments.end(),
-                                  [&](const CallArgument& argument) { return argument.name == name; });
-  return found == call.arguments.end() ? nullptr : &*found;
-}
-
 std::optional<int> operand(const Call& call, std::string_view name) {
-  const CallArgument* argument = find(call, name);
+  const CallArgument* argument = find_argument(call, name);
   const auto* given = argument == nullptr ? nullptr : std::get_if<OperandArgument>(&argument->value);
   return given == nullptr ? std::nullopt : std::optional(given->operand);
 }
 
 bool is_one(const Call& call, std::string_view name) {
-  const CallArgument* argument = find(call, name);
+  const CallArgument* argument = find_argument(call, name);
   if (argument == nullptr) return true;
   const auto* size = std::get_if<Expr>(&argument->value);
   const auto* number = std::get_if<double>(&argument->value);

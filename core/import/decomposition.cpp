@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/graph_text.h"
+#include "core/import/call_argument.h"
 #include "core/import/operator_table.h"
 #include "core/import/refusal.h"
 #include "core/match.h"
@@ -43,9 +44,8 @@ std::optional<Decomposable> find_decomposable(const Call& call) {
 }
 
 bool is_transposed(const Call& call) {
-  const auto flag = std::find_if(call.arguments.begin(), call.arguments.end(),
-                                 [](const CallArgument& argument) { return argument.name == "transposed"; });
-  if (flag == call.arguments.end()) return call.op.find("transpose") != std::string::npos;
+  const CallArgument* flag = find_argument(call, "transposed");
+  if (flag == nullptr) return call.op.find("transpose") != std::string::npos;
   const bool* value = std::get_if<bool>(&flag->value);
   return value != nullptr && *value;
 }
