@@ -66,10 +66,10 @@ class CallDecomposer {
   RegionPrices& prices_;
   const std::set<NodeId>& kept_;
   std::set<NodeId> chosen_;
-  std::set<NodeId> free_;                       // Calls that may leave their addend to a region
-  std::set<NodeId> apart_;                      // of those: Calls that do, as rewritten last
   std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
+  std::set<NodeId> free_;                       // Calls that may leave their addend to a region
+  std::set<NodeId> apart_;                      // of those: Calls that do, as rewritten last
   Partition last_;                              // of what was rewritten last
 };
 

@@ -3,7 +3,8 @@
 //
 // Runs after canonicalize, before partition. A Call is decomposed where the solver prices the region that
 // partition then puts it into below the library's call and the regions around it. Ensures: the graph computes
-// the same; every Call left that has a decomposition and a price is in `library`, with the numbers.
+// the same; every Call left that has a decomposition and a price is in `library`, with the numbers. Products
+// left leave what they add to the regions that read the sum (addends.h).
 #pragma once
 #include <map>
 #include <optional>
