@@ -135,6 +135,7 @@ DemandBuilder::Made DemandBuilder::make_concat(const Node& node, NodeId id, cons
   if (pieces.empty()) return refuse(node, "it has no elements");
   TileValueId value = pieces.back().first;
   for (size_t i = pieces.size() - 1; i-- > 0;) {
+    if (pieces[i].first == value) continue;  // one tensor stacked several times
     value = select(predicate(pieces[i].second, id), pieces[i].first, value, node.results[0], id);
   }
   return value;
