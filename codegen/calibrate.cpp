@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "codegen/instruction_rates.h"
 #include "codegen/time_schedules.h"
 #include "fusion/check_schedule.h"
 #include "fusion/processor.h"
 #include "fusion/target.h"
+#include "fusion/target_profiles.h"
 
 namespace tilefuse {
 namespace {
@@ -20,30 +22,11 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kInL1 = 2048;                      // f32 elements: 8 KiB in, 8 KiB out
 constexpr int64_t kMemoryBytes = int64_t{64} << 20;  // of one array, beyond most last-level caches
 constexpr double kLineBytes = 64;
+constexpr double kWorthThreads = 1e6;  // us of a kernel whose tasks each get a thread
 
 struct Refused {  // a kernel that does not build ends the calibration
   std::string reason;
 };
-
-// Cycles a nanosecond, from a chain of additions that takes one cycle each. Of two registers: newer
-// processors do those of a constant several at a time, while they rename registers.
-double measure_clock([[maybe_unused]] double otherwise) {
-#if defined(__x86_64__)
-  constexpr int kAdditions = 4000000;
-  double best_ns = 1e30;
-  for (int round = 0; round < 20; ++round) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int64_t i = 0; i < kAdditions / 4; ++i) {
-      asm volatile("add %0, %%rax\nadd %0, %%rax\nadd %0, %%rax\nadd %0, %%rax" ::"r"(i) : "rax", "cc");
-    }
-    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-    best_ns = std::min(best_ns, time.count());
-  }
-  return kAdditions / best_ns;
-#else
-  return otherwise;
-#endif
-}
 
 // What the kernel knows of this processor's caches; sysconf reports those of the host of a virtual machine.
 int64_t cache_bytes(int level, int64_t otherwise) {
@@ -58,6 +41,19 @@ int64_t cache_bytes(int level, int64_t otherwise) {
     if (found == level && type != "Instruction") return size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0);
   }
   return otherwise;
+}
+
+// What this processor has of what some profile uses; others may be known, but no kernel was tried with them.
+std::vector<std::string> usable_instructions(const Processor& processor) {
+  std::vector<std::string> usable;
+  for (const std::string& set : processor.instructions) {
+    const bool is_used = std::ranges::any_of(embedded_profiles(), [&](const EmbeddedProfile& profile) {
+      const Target target = parse_target(profile.json, std::string(profile.name));
+      return std::ranges::find(target.instructions, set) != target.instructions.end();
+    });
+    if (is_used) usable.push_back(set);
+  }
+  return usable;
 }
 
 class Calibration {
@@ -75,18 +71,19 @@ class Calibration {
     return fastest_us(tiles, std::vector<std::string>{schedule}, threads, hints).front();
   }
   double map_cycles(const std::string& function);  // of a vector, in L1
-  double fma_cycles();
   double load_cycles();
   // Of each element of a vector, in L1.
   double element_cycles(const std::string& load, const std::string& store, int lanes);
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
+  double reread_gbs(int64_t bytes, int threads);
   double read_gbs(int64_t bytes, int threads);
   double write_gbs(int64_t bytes, bool streamed, int threads);
   int64_t usable_l3_bytes(int64_t reported);
   std::vector<double> line_ns(const std::string& kind, const std::vector<int>& rows, int64_t run_bytes,
                               int threads);
   void measure_functions();
+  void measure_instructions();
   void measure_memory(int threads);
   void measure_rows(int threads);
   void put(const std::string& key, double value, const std::string& unit);
@@ -97,6 +94,7 @@ class Calibration {
 
   const Toolchain& toolchain_;
   KernelCache& cache_;
+  const Processor here_ = host_processor();
   Target base_;
   int jobs_ = 2;
   double clock_ghz_ = 1;
@@ -117,6 +115,7 @@ std::vector<double> Calibration::fastest_us(const std::string& tiles,
   for (const std::string& schedule : schedules) {
     parsed.push_back(
         parse_schedule("schedule " + graph.name + " for " + base_.name + " {\n" + schedule + "}\n", graph));
+    parsed.back().cost_us = kWorthThreads;
     const std::vector<std::string> findings = check_schedule(graph, parsed.back());
     TILEFUSE_CHECK(findings.empty(), "calibrate: " + findings.front() + "\n" + tiles);
   }
@@ -146,21 +145,6 @@ double Calibration::map_cycles(const std::string& function) {
   const std::string tiles = map_graph("  %1 = " + function + "(%0) : f32[n]\n", "%1");
   const double us = fastest_us(tiles, in_one_task(lanes("n")), 1, {{"s0", kInL1}});
   return us * 1e3 * clock_ghz_ / vectors(kInL1);
-}
-
-// Of a multiplication and an addition in one instruction, many of them without a pause: of wide ones, some
-// processors do fewer cycles a second.
-double Calibration::fma_cycles() {
-  constexpr int kPairs = 32;
-  std::string values, last = "%0";
-  for (int pair = 0; pair < kPairs; ++pair) {
-    const std::string product = "%" + std::to_string(2 * pair + 1), sum = "%" + std::to_string(2 * pair + 2);
-    values.append("  ").append(product).append(" = mul(").append(last).append(", %0) : f32[n]\n");
-    values.append("  ").append(sum).append(" = add(").append(product).append(", %0) : f32[n]\n");
-    last = sum;
-  }
-  const double us = fastest_us(map_graph(values, last), in_one_task(lanes("n")), 1, {{"s0", kInL1}});
-  return us * 1e3 * clock_ghz_ / vectors(kInL1) / kPairs;
 }
 
 // Of a load among others whose maximum is stored: one simple function for each, which cores do as fast.
@@ -210,6 +194,22 @@ double Calibration::sum_cycles(int unroll) {
   const double of_one = fastest_us(sum_graph(), schedule, 1, {{"s0", kInL1}});
   const double of_two = fastest_us(sum_graph(), schedule, 1, {{"s0", 2 * kInL1}});
   return std::max(of_two - of_one, of_one / 10) * 1e3 * clock_ghz_ / vectors(kInL1);
+}
+
+// Of a cache: each thread reads bytes of its own many times, one line further each time, or starting threads
+// would take longer than they read.
+double Calibration::reread_gbs(int64_t bytes, int threads) {
+  const std::string tiles =
+      "tile_graph read_again {\n  symbol s0 in [1, inf]\n  symbol s1 in [64, inf] multiple_of 64\n  axes "
+      "own: "
+      "s0, again: 64, n: s1\n  buffers %x: f32[s0*s1 + 1024] in, %y: f32[s0, 64] out\n"
+      "  %0 = load %x[own*s1 + again*16 + n] : f32[own, again, n]\n"
+      "  %s = reduce.sum(%0) over n : f32[own, again]\n  store %s -> %y[own*64 + again]\n}\n";
+  const std::string schedule =
+      lanes("n") + ", unroll 4\ngrid own = 1, again = all\nwalk multi_pass\n" + kRest + "stores cached\n";
+  const double us =
+      fastest_us(tiles, schedule, threads, {{"s0", threads}, {"s1", bytes / 4 / threads / 64 * 64}});
+  return 64 * double(bytes) / us / 1e3;
 }
 
 double Calibration::read_gbs(int64_t bytes, int threads) {
@@ -284,7 +284,6 @@ void Calibration::measure_functions() {
     put(std::string("clk_per_vector.") + cost, std::max(0.5, map_cycles(function) - copy),
         "cycles per vector of f32");
   }
-  put("clk_per_vector.fma", std::max(0.25, fma_cycles()), "cycles per vector of f32");
   const std::string unit = "cycles per element of a vector, one by one";
   const int full = base_.vector_bytes / 4, half = full / 2;
   const double copied = element_cycles("n]", "n", full), copied_in_halves = element_cycles("n]", "n", half);
@@ -299,14 +298,26 @@ void Calibration::measure_functions() {
   put("rate.load", std::max(1 / sum_cycles(4), 1 / load_cycles()), "vectors per cycle");
 }
 
+void Calibration::measure_instructions() {
+  const std::map<std::string, double> rates = instruction_rates(here_, base_.vector_bytes);
+  for (const auto& [name, rate] : rates) {
+    const bool is_arithmetic = name == "fma" || name == "dot_bf16";  // has a price, as all arithmetic
+    const std::string products = name == "fma" ? "" : " that two products each are added to";
+    if (is_arithmetic) put("clk_per_vector." + name, 1 / rate, "cycles per vector of f32" + products);
+    if (!is_arithmetic) put("rate." + name, rate, "vectors per cycle");
+  }
+}
+
 void Calibration::measure_memory(int threads) {
   const std::string on = "." + std::to_string(threads), unit = "GB/s, all threads";
-  const int64_t l2 = base_.l2_bytes / 2 * threads, l3 = std::max(base_.l3_bytes / 3, l2);
-  // Written: what a copy takes beyond its reading, which is half of its bytes.
-  const double read = 1 / read_gbs(l2, threads), copied = 2 / copy_gbs(l2, false, threads);
-  put("bandwidth.L2.read" + on, 1 / read, unit);
-  put("bandwidth.L2.write" + on, 1 / std::max(copied - read, read / 2), unit);
-  put("bandwidth.L3.read" + on, read_gbs(l3, threads), unit);
+  const int64_t l2 = base_.l2_bytes / 2, l3 = std::max(base_.l3_bytes / 3, 2 * l2 * threads);
+  if (threads == 1) {  // every core has one: no more is measured
+    // Written: what a copy takes beyond its reading, which is half of its bytes.
+    const double read = 1 / read_gbs(l2, 1), copied = 2 / copy_gbs(l2, false, 1);
+    put("bandwidth.L2.read.1", 1 / read, unit);
+    put("bandwidth.L2.write.1", 1 / std::max(copied - read, read / 2), unit);
+  }
+  put("bandwidth.L3.read" + on, reread_gbs(l3, threads), unit);
   put("bandwidth.DRAM.read" + on, read_gbs(kMemoryBytes, threads), unit);
   put("bandwidth.DRAM.write" + on, write_gbs(kMemoryBytes, false, threads), unit);
   put("bandwidth.DRAM.write_streamed" + on, write_gbs(kMemoryBytes, true, threads), unit);
@@ -335,10 +346,12 @@ std::string Calibration::run() {
   base_.l3_bytes = std::max(cache_bytes(3, base_.l3_bytes), base_.l2_bytes);
   const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   jobs_ = cores;
-  clock_ghz_ = measure_clock(base_.clock_ghz);
+  const double additions = additions_per_ns();
+  clock_ghz_ = additions > 0 ? additions : base_.clock_ghz;
   const int64_t reported_l3 = base_.l3_bytes;
   base_.l3_bytes = usable_l3_bytes(reported_l3);
   measure_functions();
+  measure_instructions();
   for (int threads = 1; threads <= std::min(cores, 64); threads *= 2) {
     measure_memory(threads);
     if (threads <= 2) measure_rows(threads);
@@ -352,9 +365,8 @@ std::string Calibration::run() {
         key.starts_with("columns.") || key.starts_with("interleaved.") || key.starts_with("bandwidth.");
     if (!table && !rates_.contains(key)) rates_[key] = quantity(value, "as in that profile", taken);
   }
-  const Processor here = host_processor();
-  Json profile = {{"name", "host"}, {"kind", "cpu"}, {"instructions", base_.instructions}};
-  profile["measured_on"] = {{"vendor", here.vendor}, {"family", here.family}};
+  Json profile = {{"name", "host"}, {"kind", "cpu"}, {"instructions", usable_instructions(here_)}};
+  profile["measured_on"] = {{"vendor", here_.vendor}, {"family", here_.family}};
   profile["vector_bytes"] = quantity(base_.vector_bytes, "bytes", taken);
   profile["datapath_bytes"] = quantity(base_.datapath_bytes, "bytes", taken);
   profile["vector_registers"] = quantity(base_.vector_registers, "registers", taken);

@@ -4,8 +4,9 @@
 //   Target target = parse_target(*profile, "host");
 //
 // What is timed are kernels as we generate them: functions on data in L1, sums and copies of data in every
-// level of memory, rows walked side by side. What no kernel can tell (registers, launches of the framework's
-// threads) is taken from the embedded profile of this kind of processor; every number says which it is.
+// level of memory, rows walked side by side; and single instructions in registers (instruction_rates.h). What
+// these cannot tell (registers, launches of the framework's threads) is taken from the embedded profile of this
+// kind of processor; every number says which it is.
 // Unsupported: the compiler builds no kernels.
 #pragma once
 #include <string>

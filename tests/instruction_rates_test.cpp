@@ -1,0 +1,46 @@
+// Rates of single instructions: which there are. How fast they are is the processor's affair.
+#include "codegen/instruction_rates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tilefuse {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+std::vector<std::string> names(const std::map<std::string, double>& rates) {
+  std::vector<std::string> found;
+  for (const auto& [name, rate] : rates) {
+    EXPECT_GT(rate, 0) << name;
+    found.push_back(name);
+  }
+  return found;
+}
+
+bool has(const Processor& processor, const std::string& set) {
+  return testing::Value(processor.instructions, Contains(set));
+}
+
+TEST(InstructionRates, AreOfWhatTheProcessorHas) {
+  const Processor here = host_processor();
+  if (!has(here, "avx2")) GTEST_SKIP() << "a processor without AVX2";
+  Processor older = here;
+  older.instructions = {"avx2", "fma"};
+  EXPECT_THAT(names(instruction_rates(older, 32)), UnorderedElementsAre("fma", "permute", "store"));
+  EXPECT_THAT(names(instruction_rates(older, 64)), IsEmpty());
+  if (!has(here, "avx512bf16")) return;
+  for (int vector_bytes : {32, 64}) {
+    EXPECT_THAT(names(instruction_rates(here, vector_bytes)),
+                UnorderedElementsAre("fma", "permute", "store", "narrow_bf16", "dot_bf16"));
+  }
+}
+
+TEST(InstructionRates, OfOtherVectorsThereAreNone) {
+  EXPECT_THAT(names(instruction_rates(host_processor(), 16)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tilefuse
