@@ -288,11 +288,11 @@ TEST(Target, complaints_name_the_file_and_the_field) {
   EXPECT_EQ(complaint(misspelt),
             "mine.json: instructions[1] is no instruction set that is known: fmaa; did you mean fma?");
   try {
-    load_target("x86-zen5");
+    load_target("x86-zen44");
     FAIL() << "there is no such target";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(),
-                testing::StartsWith("target x86-zen5: neither a file nor one of x86-granite-rapids, "));
+                testing::StartsWith("target x86-zen44: neither a file nor one of x86-granite-rapids, "));
     EXPECT_THAT(error.what(), testing::EndsWith("; did you mean x86-zen4?"));
   }
   EXPECT_THROW(Target{}.rate("clk_per_vector.exp"), UserError);

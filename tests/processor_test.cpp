@@ -20,7 +20,8 @@ const std::vector<std::string> kAvx512 = {"avx2",    "fma",      "f16c",     "bm
 TEST(Processor, measured_rates_are_for_the_processors_they_were_measured_on) {
   const std::vector<std::string> zen4 = load_target("x86-zen4").instructions;
   EXPECT_EQ(target_name_for({"AuthenticAMD", 25, zen4}), "x86-zen4");
-  EXPECT_EQ(target_name_for({"AuthenticAMD", 26, zen4}), "x86-avx512");
+  EXPECT_EQ(target_name_for({"AuthenticAMD", 26, zen4}), "x86-zen5");
+  EXPECT_EQ(target_name_for({"AuthenticAMD", 27, zen4}), "x86-avx512");
   EXPECT_EQ(target_name_for({"GenuineIntel", 25, zen4}), "x86-avx512");
   EXPECT_EQ(target_name_for({"AuthenticAMD", 25, kAvx2}), "x86-avx2");  // Zen 3: the same family
   std::vector<std::string> sapphire_rapids = load_target("x86-granite-rapids").instructions;
