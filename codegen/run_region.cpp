@@ -11,8 +11,9 @@
 namespace tilefuse {
 namespace {
 
-// Waking a thread and waiting for it costs a few microseconds; a task has to be worth more.
-constexpr double kTaskMicroseconds = 8;
+// Waking a thread and waiting for it costs two or three microseconds (launch.threads); a task has to be worth
+// more.
+constexpr double kTaskMicroseconds = 4;
 constexpr int64_t kMaxGrain = int64_t{1} << 40;
 constexpr size_t kScratchAlign = 64, kScratchStep = 4096;
 
