@@ -167,7 +167,12 @@ def _calibrate(options: argparse.Namespace, console: Console) -> int:
     text = json.dumps(profile, indent=2)
     if options.output:
         pathlib.Path(options.output).write_text(text + "\n")
-        console.print(f"wrote {options.output}; use it with options={{'target': '{options.output}'}}", markup=False)
+        path = pathlib.Path(options.output).resolve()
+        console.print(
+            f"wrote {options.output}; use it with options={{'target': '{options.output}'}}, or in every program with "
+            f"TILEFUSE_TARGET={path}",
+            markup=False,
+        )
     else:
         print(text)
     return 0
