@@ -242,8 +242,8 @@ std::optional<CompiledGraph> load_compiled(const std::string& key, const Compile
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework) {
   const std::string target = options.target.empty() ? host_target_name() : options.target;
-  return to_text(hash_bytes(std::string(graph_json) + '\0' + cache_key_text(options) + '\0' + target + '\0' +
-                            framework.identity + '\0' + library_identity()));
+  return to_text(hash_bytes(std::string(graph_json) + '\0' + cache_key_text(options) + '\0' +
+                            target_identity(target) + '\0' + framework.identity + '\0' + library_identity()));
 }
 
 CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -97,6 +98,12 @@ Target parse_target(std::string_view json, const std::string& origin) {
 
 Target load_target(const std::string& name_or_path) {
   return parse_target(profile_text("target", embedded_profiles(), name_or_path), name_or_path);
+}
+
+std::string target_identity(const std::string& name_or_path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name_or_path, ignored)) return name_or_path;
+  return name_or_path + '\0' + profile_text("target", embedded_profiles(), name_or_path);
 }
 
 std::vector<std::string> target_names() { return names_of(embedded_profiles()); }

@@ -33,8 +33,10 @@ struct Target {
 
 Target parse_target(std::string_view json, const std::string& origin);  // UserError names origin and field
 Target load_target(const std::string& name_or_path);                    // an embedded name, or a file
-std::vector<std::string> target_names();                                // embedded ones
-std::string host_target_name();  // the best embedded match for this processor
+// The name, and of a file what it says: plans that were made with one profile are for no other.
+std::string target_identity(const std::string& name_or_path);
+std::vector<std::string> target_names();  // embedded ones
+std::string host_target_name();           // the best embedded match for this processor
 // What runs more of: by the width of vectors, then by what there is besides, then by name.
 bool is_richer(const Target& a, const Target& b);
 

@@ -227,6 +227,22 @@ TEST_F(Pipeline, a_second_compilation_of_a_capture_comes_from_the_cache) {
   EXPECT_FALSE(compile_captured(json, options_, kNoFramework)->cached);
 }
 
+TEST(PlanKey, changes_with_what_a_profile_says) {
+  const std::string path = testing::TempDir() + "tilefuse_profile.json";
+  const auto key = [](const std::string& target) {
+    CompileOptions options;
+    options.target = target;
+    return plan_key("{}", options, kNoFramework);
+  };
+  std::ofstream(path) << R"({"name": "host", "rates": {"rate.load": 1}})";
+  const std::string first = key(path);
+  EXPECT_EQ(key(path), first);
+  std::ofstream(path) << R"({"name": "host", "rates": {"rate.load": 2}})";
+  EXPECT_NE(key(path), first);
+  EXPECT_NE(key("x86-avx2"), key("x86-avx512"));
+  std::filesystem::remove(path);
+}
+
 TEST(CompileOptions, a_wrong_name_or_value_names_the_nearest) {
   const auto message = [](const std::string& json) -> std::string {
     try {
