@@ -66,6 +66,13 @@ ProductChoice product_choice(const std::string& name, const Json& value) {
   refuse(name, "'auto', 'library' or 'own'", value);
 }
 
+std::vector<std::string> texts(const std::string& name, const Json& value) {
+  if (!value.is_array()) refuse(name, "a list of strings", value);
+  std::vector<std::string> result;
+  for (const Json& item : value) result.push_back(text(name, item));
+  return result;
+}
+
 struct Row {
   std::string_view name;
   void (*read)(CompileOptions& options, const std::string& name, const Json& value);
@@ -85,6 +92,8 @@ const std::array kRows = {
     Row{"cache_dir", [](auto& o, const auto& n, const auto& v) { o.cache_dir = text(n, v); }},
     Row{"cxx", [](auto& o, const auto& n, const auto& v) { o.cxx = text(n, v); }},
     Row{"python", [](auto& o, const auto& n, const auto& v) { o.python = text(n, v); }},
+    Row{"nvrtc", [](auto& o, const auto& n, const auto& v) { o.nvrtc = texts(n, v); }},
+    Row{"gpu_on_host", [](auto& o, const auto& n, const auto& v) { o.gpu_on_host = text(n, v); }},
     Row{"products", [](auto& o, const auto& n, const auto& v) { o.products = product_choice(n, v); }},
     Row{"pins", [](auto& o, const auto& n, const auto& v) { o.pins = pins_of(n, v); }},
     Row{"dump", [](auto& o, const auto& n, const auto& v) { o.dump = parse_dump_stages(text(n, v), "option 'dump'"); }},
@@ -123,7 +132,8 @@ std::string cache_key_text(const CompileOptions& options) {
   Json key = {{"threads", options.threads},        {"target", options.target},
               {"eager", options.eager_numerics},   {"tune", options.tune},
               {"fuse_limit", options.fuse_limit},  {"cxx", options.cxx},
-              {"products", int(options.products)}, {"freeze", options.freeze}};
+              {"products", int(options.products)}, {"freeze", options.freeze},
+              {"gpu_on_host", options.gpu_on_host}};
   for (const auto& [region, pins] : options.pins) key["pins"][region] = pins.decisions;
   return key.dump();
 }

@@ -23,9 +23,11 @@ struct CompileOptions {
   int fuse_limit = -1;          // stop after so many merges; -1: no limit
   std::string cache_dir;        // empty: the user's
   int64_t cache_limit_mb = 2048;
-  std::string cxx;                               // empty: found
-  std::string search_path;                       // where
-  std::string python;                            // interpreter whose ziglang wheel may serve as the compiler
+  std::string cxx;                 // empty: found
+  std::string search_path;         // where
+  std::string python;              // interpreter whose ziglang wheel may serve as the compiler
+  std::vector<std::string> nvrtc;  // folders where NVIDIA's compiler may be
+  std::string gpu_on_host;  // a driver whose device memory is the host's: runs graphs on the CPU; for tests
   ProductChoice products = ProductChoice::Auto;  // "auto", "library", "own"
   std::map<std::string, Pins> pins;              // by region name
   SizeHints hints;                               // not an option of the caller's: the sizes of the capture

@@ -83,8 +83,10 @@ class CudaDriver::Current {
     int handle = 0;
     status_ = driver_.device(&handle, device);
     if (status_ == 0) status_ = driver_.retain_context(&context, handle);
-    if (status_ == 0) status_ = driver_.push_context(context);
+    enter(context);
   }
+  // One that is retained already.
+  Current(const Functions& driver, Context context) : driver_(driver) { enter(context); }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
   ~Current() {
@@ -92,9 +94,16 @@ class CudaDriver::Current {
     if (status_ == 0) driver_.pop_context(&context);
   }
   int status() const { return status_; }
+  Context context() const { return context_; }
 
  private:
+  void enter(Context context) {
+    if (status_ == 0) status_ = driver_.push_context(context);
+    context_ = context;
+  }
+
   const Functions& driver_;
+  Context context_ = nullptr;
   int status_ = 0;
 };
 
@@ -142,7 +151,8 @@ Result<CudaFunction> CudaDriver::load_function(int device, const std::string& im
   void* module = nullptr;
   if (const int status = functions_->load_module(&module, image.c_str()))
     return failed("load the kernel " + name + " on GPU " + std::to_string(device), status);
-  CudaFunction function{.device = device, .function = nullptr, .module = nullptr};
+  CudaFunction function{
+      .device = device, .context = current.context(), .function = nullptr, .module = nullptr};
   function.module = std::shared_ptr<void>(module, [functions = functions_, device](void* loaded) {
     const Current its_own(*functions, device);
     if (its_own.status() == 0) functions->unload_module(loaded);
@@ -153,16 +163,15 @@ Result<CudaFunction> CudaDriver::load_function(int device, const std::string& im
 }
 
 std::optional<Unsupported> CudaDriver::launch(const CudaFunction& function, const CudaGrid& grid,
-                                              const std::vector<uint64_t>& arguments) const {
+                                              std::vector<uint64_t> arguments) const {
   if (grid.blocks < 1 || grid.blocks > std::numeric_limits<int32_t>::max())
     return Unsupported{"cannot launch " + std::to_string(grid.blocks) +
                        " blocks: a grid has 1 to 2147483647"};
-  const Current current(*functions_, function.device);
+  const Current current(*functions_, function.context);
   if (current.status() != 0) return failed("use GPU " + std::to_string(function.device), current.status());
-  std::vector<uint64_t> values = arguments;
   std::vector<void*> places;
-  places.reserve(values.size());
-  for (uint64_t& value : values) places.push_back(&value);
+  places.reserve(arguments.size());
+  for (uint64_t& argument : arguments) places.push_back(&argument);
   const int status =
       functions_->launch(function.function, static_cast<unsigned>(grid.blocks), 1, 1,
                          static_cast<unsigned>(grid.threads), 1, 1, 0, grid.stream, places.data(), nullptr);

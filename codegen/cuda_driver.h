@@ -35,6 +35,7 @@ struct CudaGrid {
 // A function of a loaded module, which stays loaded while a copy of this lives.
 struct CudaFunction {
   int device = 0;
+  void* context = nullptr;  // the device's
   void* function = nullptr;
   std::shared_ptr<void> module;
 };
@@ -51,7 +52,7 @@ class CudaDriver {
   Result<CudaFunction> load_function(int device, const std::string& image, const std::string& name) const;
   // Every argument is 8 bytes: an address, or a size. nullopt: it is under way.
   std::optional<Unsupported> launch(const CudaFunction& function, const CudaGrid& grid,
-                                    const std::vector<uint64_t>& arguments) const;
+                                    std::vector<uint64_t> arguments) const;
 
   // ---- memory, for those who have no allocator of their own
   Result<uint64_t> allocate(int device, int64_t bytes) const;

@@ -38,6 +38,7 @@ std::string text_of(const Executable& executable, const Slot& slot) {
         return "alias %" + executable[home.base].spec.name + " + " + to_text(home.offset);
       });
   if (spec.strides != contiguous_strides(spec.sizes)) text += ", strides [" + joined(spec.strides) + "]";
+  if (!spec.elsewhere.empty()) text += ", on " + spec.elsewhere;
   return text;
 }
 
@@ -104,7 +105,9 @@ Expr storage_elements(const TensorSpec& spec) {
 }
 
 std::string to_text(const Executable& executable) {
-  std::string text = "executable " + executable.name + " {\n";
+  const Place& place = executable.place;
+  std::string text = "executable " + executable.name + (place.device == "cpu" ? "" : " on " + place.device) +
+                     (place.is_gpu() ? " for " + place.architecture : "") + " {\n";
   for (const Slot& slot : executable.slots) text += "  " + text_of(executable, slot) + "\n";
   text += "  arena " + to_text(executable.arena_bytes) + " bytes\n";
   for (const Instruction& instruction : executable.instructions) {

@@ -29,6 +29,7 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::F32;
   std::vector<Expr> sizes, strides;  // in elements
+  std::string elsewhere = {};        // its device, where that is not the executable's
 };
 Expr storage_elements(const TensorSpec& spec);  // from the first to the last element, both included
 
@@ -83,7 +84,15 @@ struct CompiledRegion {
   std::vector<TensorSpec> inputs, outputs;
   RegionProgram program;
   std::string refusal;   // not empty: no program; the framework's operators run `fallback` instead
-  std::string fallback;  // the region as a graph of its own, as text
+  std::string fallback;  // the region as a graph of its own, as text; on a GPU always, as a launch may fail
+};
+
+// Where an executable's tensors are, and what runs its regions.
+struct Place {
+  std::string device = "cpu";  // as the framework calls it: "cuda:0"
+  std::string architecture;    // of the GPU that kernels are made for, "sm_90a"; empty: a processor
+  bool is_gpu() const { return !architecture.empty(); }
+  bool operator==(const Place&) const = default;
 };
 
 struct ExecutableInput {
@@ -93,6 +102,7 @@ using ExecutableOutput = std::variant<SlotId, Expr, NoneArgument>;
 
 struct Executable {
   std::string name;
+  Place place;
   std::vector<ExecutableInput> inputs;
   std::vector<Slot> slots;
   std::vector<CompiledRegion> regions;

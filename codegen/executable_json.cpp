@@ -32,6 +32,8 @@ class Writer {
         {"name", executable.name},     {"inputs", inputs},   {"slots", slots},
         {"regions", regions},          {"outputs", outputs}, {"arena", expr(executable.arena_bytes)},
         {"instructions", instructions}};
+    if (const Place& place = executable.place; place != Place{})
+      result["place"] = {place.device, place.architecture};
     for (const auto& [name, range] : symbols_)
       result["symbols"][name] = {range.low, range.high, range.multiple_of};
     return result;
@@ -66,7 +68,11 @@ class Writer {
     for (SlotId id : slots) result.push_back(id.index);
     return result;
   }
-  Json spec(const TensorSpec& s) { return {s.name, info(s.dtype).name, exprs(s.sizes), exprs(s.strides)}; }
+  Json spec(const TensorSpec& s) {
+    Json result = {s.name, info(s.dtype).name, exprs(s.sizes), exprs(s.strides)};
+    if (!s.elsewhere.empty()) result.push_back(s.elsewhere);
+    return result;
+  }
   Json specs(const std::vector<TensorSpec>& list) {
     Json result = Json::array();
     for (const TensorSpec& s : list) result.push_back(spec(s));
@@ -81,6 +87,9 @@ class Writer {
         [&](const AliasHome& h) { return Json{"alias", h.base.index, expr(h.offset)}; });
   }
   Json launch(const Launch& l) { return {l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us}; }
+  Json gpu_step(const GpuStep& s) {
+    return {s.symbol, s.source, expr(s.blocks), s.threads, s.buffers, exprs(s.sizes)};
+  }
   Json write(const CompiledRegion& region) {
     const RegionProgram& program = region.program;
     Json launches = Json::array(), workspaces = Json::array(), packs = Json::array();
@@ -90,19 +99,21 @@ class Writer {
     }
     for (const Workspace& w : program.workspaces)
       workspaces.push_back({info(w.dtype).name, expr(w.elements)});
-    return {{"name", region.name},
-            {"hash", region.hash},
-            {"inputs", specs(region.inputs)},
-            {"program", program.name},
-            {"outputs", specs(region.outputs)},
-            {"source", program.source},
-            {"launches", launches},
-            {"workspaces", workspaces},
-            {"packs", packs},
-            {"sizes", exprs(program.sizes)},
-            {"checks", program.checks_indices},
-            {"refusal", region.refusal},
-            {"fallback", region.fallback}};
+    Json result = {{"name", region.name},
+                   {"hash", region.hash},
+                   {"inputs", specs(region.inputs)},
+                   {"program", program.name},
+                   {"outputs", specs(region.outputs)},
+                   {"source", program.source},
+                   {"launches", launches},
+                   {"workspaces", workspaces},
+                   {"packs", packs},
+                   {"sizes", exprs(program.sizes)},
+                   {"checks", program.checks_indices},
+                   {"refusal", region.refusal},
+                   {"fallback", region.fallback}};
+    for (const GpuStep& step : program.gpu) result["gpu"].push_back(gpu_step(step));
+    return result;
   }
   Json write(const Instruction& instruction) {
     return match(
@@ -165,6 +176,7 @@ class Reader {
       }
     }
     result.arena_bytes = expr(json_.at("arena"));
+    if (json_.contains("place")) result.place = {json_.at("place").at(0), json_.at("place").at(1)};
     return result;
   }
 
@@ -203,7 +215,8 @@ class Reader {
     return *found;
   }
   TensorSpec spec(const Json& json) const {
-    return {json.at(0), dtype(json.at(1)), exprs(json.at(2)), exprs(json.at(3))};
+    return {json.at(0), dtype(json.at(1)), exprs(json.at(2)), exprs(json.at(3)),
+            json.size() > 4 ? json.at(4).get<std::string>() : ""};
   }
   std::vector<TensorSpec> specs(const Json& json) const {
     std::vector<TensorSpec> result;
@@ -219,6 +232,11 @@ class Reader {
     return FrameworkHome{ids(json.at(1))};
   }
   Launch launch(const Json& l) const { return {l.at(0), expr(l.at(1)), expr(l.at(2)), l.at(3)}; }
+  GpuStep gpu_step(const Json& s) const {
+    GpuStep step{s.at(0), s.at(1), expr(s.at(2)), whole<int>(s.at(3)), {}, exprs(s.at(5))};
+    for (const Json& buffer : s.at(4)) step.buffers.push_back(whole<int>(buffer));
+    return step;
+  }
   CompiledRegion read_region(const Json& json) const {
     CompiledRegion region{
         json.at("name"),    json.at("hash"),    specs(json.at("inputs")), specs(json.at("outputs")), {},
@@ -228,6 +246,7 @@ class Reader {
     region.program.sizes = exprs(json.at("sizes"));
     region.program.checks_indices = json.at("checks");
     for (const Json& l : json.at("launches")) region.program.launches.push_back(launch(l));
+    for (const Json& s : json.value("gpu", Json::array())) region.program.gpu.push_back(gpu_step(s));
     for (const Json& p : json.value("packs", Json::array())) {
       region.program.packs.push_back({launch(p.at(0)), whole<int>(p.at(1)), whole<int>(p.at(2)),
                                       dtype(p.at(3)), whole<int64_t>(p.at(4)), p.at(5)});

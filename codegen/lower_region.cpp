@@ -86,15 +86,25 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
 
 }  // namespace
 
-LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
-                           const Target& target, const LoweringOptions& options, const Trace& trace,
-                           StageTimes& times) {
+std::string source_of(const RegionProgram& program) {
+  std::string source = program.source;
+  for (const GpuStep& step : program.gpu) source += step.source;
+  return source;
+}
+
+LoweredRegion named_region(const Graph& graph, const RegionNodes& region, const std::string& hash) {
   LoweredRegion lowered;
   lowered.compiled.name = region.name;
   lowered.compiled.hash = hash;
   lowered.compiled.inputs = specs_of(graph, region.inputs);
   lowered.compiled.outputs = specs_of(graph, region.outputs);
+  return lowered;
+}
 
+LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
+                           const Target& target, const LoweringOptions& options, const Trace& trace,
+                           StageTimes& times) {
+  LoweredRegion lowered = named_region(graph, region, hash);
   const Result<bool> ran = unless_faulty([&] {
     run_stages(lowered, graph, region, target, options, trace, times);
     return true;

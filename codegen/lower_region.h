@@ -42,6 +42,9 @@ struct LoweredRegion {
   bool is_fault = false;  // refused because something broke, not because of what it is
 };
 
+// What a region is before any stage: its name, its hash, its tensors.
+LoweredRegion named_region(const Graph& graph, const RegionNodes& region, const std::string& hash);
+
 LoweredRegion lower_region(const Graph& graph, const RegionNodes& region, const std::string& hash,
                            const Target& target, const LoweringOptions& options, const Trace& trace,
                            StageTimes& times);

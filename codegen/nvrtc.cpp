@@ -101,9 +101,12 @@ std::string Nvrtc::version() const {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& architecture) const {
-  const std::string runtime(cuda_runtime_text());
-  const std::array headers = {runtime.c_str()};
+std::string_view Nvrtc::runtime() { return cuda_runtime_text(); }
+
+Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& architecture,
+                                 const GpuCompileOptions& how) const {
+  const std::string header(runtime());
+  const std::array headers = {header.c_str()};
   const std::array names = {"tilefuse_cuda.h"};
   const Functions& nvrtc = *functions_;
   Program program = nullptr;
@@ -112,7 +115,8 @@ Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& a
     return Unsupported{std::string("cannot compile CUDA: ") + nvrtc.error_text(status)};
   }
   const std::string target = "--gpu-architecture=" + architecture;
-  const std::array options = {target.c_str(), "--std=c++17", "--ptxas-options=-v"};
+  const std::array options = {target.c_str(), "--std=c++17", "--ptxas-options=-v",
+                              how.eager_numerics ? "--fmad=false" : "--fmad=true"};
   const int status = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
   GpuBinary binary;
   binary.log = nvrtc.text(program, nvrtc.log_size, nvrtc.log);

@@ -8,6 +8,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
@@ -21,6 +22,10 @@ struct GpuResources {  // of one kernel, as the assembler reports them
   int stack_bytes = 0;   // local memory
   int shared_bytes = 0;  // declared in the kernel
   int barriers = 0;
+};
+
+struct GpuCompileOptions {
+  bool eager_numerics = false;  // a * b + c is rounded twice
 };
 
 struct GpuBinary {
@@ -39,7 +44,9 @@ class Nvrtc {
   std::string version() const;  // "13.2"
   // The source may include tilefuse_cuda.h. Unsupported: what the compiler says; so does a warning of the
   // assembler about performance, as it means that a kernel is not what it was meant to be.
-  Result<GpuBinary> compile(const std::string& source, const std::string& architecture) const;
+  Result<GpuBinary> compile(const std::string& source, const std::string& architecture,
+                            const GpuCompileOptions& options = {}) const;
+  static std::string_view runtime();  // tilefuse_cuda.h
 
  private:
   struct Functions;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "codegen/distinct_regions.h"
-#include "codegen/lower_region.h"
+#include "codegen/kernel_target.h"
 #include "codegen/operators_apart.h"
 #include "codegen/plan_cache.h"
 #include "codegen/report.h"
@@ -30,13 +30,10 @@ struct Planned {
   DistinctRegions distinct;
   std::vector<LoweredRegion> regions;  // by distinct region
   std::set<std::string> faults;        // what broke, in words
-  Target target;
+  KernelTarget target;
+  Place place;
   StageTimes times;
 };
-
-Target target_of(const CompileOptions& options) {
-  return load_target(options.target.empty() ? host_target_name() : options.target);
-}
 
 PartitionOptions partition_options(const CompileOptions& options) {
   PartitionOptions result;
@@ -83,17 +80,22 @@ void compare_with_operators(Planned& planned, const CompileOptions& options, Reg
   }
 }
 
-Planned plan_regions(const Graph& captured, const CompileOptions& options, const ChooseSchedule& choose,
-                     StageTimes times, const std::set<NodeId>& library_products) {
+Planned plan_regions(const Graph& captured, const KernelTarget& target, const CompileOptions& options,
+                     const ChooseSchedule& choose, StageTimes times,
+                     const std::set<NodeId>& library_products) {
   Planned planned;
-  planned.target = target_of(options);
+  planned.target = target;
+  planned.place = place_of(captured.device, target);
   planned.times = std::move(times);
   planned.graph = planned.times.measure("canonicalize", [&] {
     return options.freeze ? canonicalize(freeze(captured)) : canonicalize(captured);
   });
   PartitionOptions partitioning = partition_options(options);
-  RegionPrices prices(planned.target, options.threads, options.hints);
-  std::optional<Partition> known = take_in_products(planned, options, partitioning, prices, library_products);
+  RegionPrices prices = prices_for(planned.target, options);
+  std::optional<Partition> known;
+  if (!planned.place.is_gpu()) {  // there the library makes all products
+    known = take_in_products(planned, options, partitioning, prices, library_products);
+  }
   const Graph& graph = planned.graph;
   const Trace trace = Trace(options.dump, options.dump_dir).within(graph.name);
   trace.write(DumpStage::Graph, [&] { return to_text(graph); });
@@ -108,12 +110,23 @@ Planned plan_regions(const Graph& captured, const CompileOptions& options, const
     const Region& region = planned.partition.regions[size_t(planned.distinct.representative[r])];
     LoweringOptions lowering = lowering_options(options, region.name);
     lowering.choose = choose;
-    planned.regions.push_back(lower_region(graph, region, planned.distinct.hash[r], planned.target, lowering,
-                                           trace.within("region_" + std::to_string(r)), planned.times));
+    planned.regions.push_back(
+        lower_region(graph, region, placed_hash(planned.distinct.hash[r], planned.place), planned.target,
+                     lowering, trace.within("region_" + std::to_string(r)), planned.times));
   }
   planned.times.measure("explain", [&] { compare_with_operators(planned, options, prices); });
   for (const std::string& fault : prices.faults()) planned.faults.insert(not_weighed(fault));
   return planned;
+}
+
+// A region that was lowered and could not be built.
+void refuse(Planned& planned, size_t region, const std::string& reason) {
+  LoweredRegion& lowered = planned.regions[region];
+  const int representative = planned.distinct.representative[region];
+  lowered.is_fault = true;
+  lowered.compiled.refusal = reason;
+  lowered.compiled.fallback =
+      to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
 }
 
 // Compiles what was lowered; a region whose source does not build is refused from here on.
@@ -137,14 +150,28 @@ std::vector<std::optional<Module>> build_regions(Planned& planned, const Compile
       modules[region_of[i]] = *built[i];
       continue;
     }
-    LoweredRegion& lowered = planned.regions[region_of[i]];
-    const int representative = planned.distinct.representative[region_of[i]];
-    lowered.is_fault = true;
-    lowered.compiled.refusal = built[i].unsupported().reason;
-    lowered.compiled.fallback =
-        to_text(region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
+    refuse(planned, region_of[i], built[i].unsupported().reason);
   }
   return modules;
+}
+
+// The same for a GPU.
+std::vector<std::optional<GpuKernels>> build_gpu_regions(Planned& planned, const CompileOptions& options,
+                                                         const FoundGpu& gpu, KernelCache& cache) {
+  std::vector<std::optional<GpuKernels>> kernels(planned.regions.size());
+  planned.times.measure("build", [&] {
+    for (size_t r = 0; r < planned.regions.size(); ++r) {
+      const CompiledRegion& region = planned.regions[r].compiled;
+      if (!region.refusal.empty()) continue;
+      auto built = build_gpu(region.program, gpu, {options.eager_numerics}, cache);
+      if (!built) {
+        refuse(planned, r, built.unsupported().reason);
+      } else {
+        kernels[r] = *std::move(built);
+      }
+    }
+  });
+  return kernels;
 }
 
 std::string line_of_fault(const LoweredRegion& region) {
@@ -158,6 +185,7 @@ std::set<NodeId> refused_products(const Planned& planned) {
   for (size_t p = 0; p < planned.partition.regions.size(); ++p) {
     const LoweredRegion& region = planned.regions[size_t(planned.distinct.region_of[p])];
     if (region.compiled.refusal.empty()) continue;
+    if (planned.product_of.empty()) continue;
     for (const NodeId node : planned.partition.regions[p].nodes) {
       if (const auto& call = planned.product_of[node.index]) calls.insert(*call);
     }
@@ -167,12 +195,13 @@ std::set<NodeId> refused_products(const Planned& planned) {
 
 // Plans and builds; again, where regions with products are refused, without those products, and if that was
 // not enough with none.
-Planned plan_and_build(const Graph& graph, CompileOptions options, const ChooseSchedule& choose,
-                       StageTimes times, const std::function<void(Planned&)>& build) {
+Planned plan_and_build(const Graph& graph, const KernelTarget& target, CompileOptions options,
+                       const ChooseSchedule& choose, StageTimes times,
+                       const std::function<void(Planned&)>& build) {
   std::set<NodeId> library_products;
   std::set<std::string> faults;
   for (;;) {
-    Planned planned = plan_regions(graph, options, choose, std::move(times), library_products);
+    Planned planned = plan_regions(graph, target, options, choose, std::move(times), library_products);
     build(planned);
     const std::set<NodeId> refused = refused_products(planned);
     faults.merge(planned.faults);
@@ -195,13 +224,14 @@ Executable plan_executable(Planned& planned, const Framework& framework) {
   for (const LoweredRegion& lowered : planned.regions) regions.push_back(lowered.compiled);
   return planned.times.measure("plan", [&] {
     return plan(planned.graph, planned.partition, std::move(regions), planned.distinct.region_of,
-                framework.facts);
+                framework.facts, planned.place);
   });
 }
 
 std::string report_of(const Planned& planned, const Executable& executable, const CompileOptions& options) {
   return report_json({planned.graph, planned.partition, planned.distinct, planned.regions, executable,
-                      planned.times, planned.target.name, options.threads, options.hints, planned.faults});
+                      planned.times, name_of(planned.target), options.threads, options.hints,
+                      planned.faults});
 }
 
 // One line for each fault. In strict mode every refusal is an error.
@@ -217,19 +247,57 @@ std::vector<std::string> warnings_of(const Planned& planned, bool strict) {
   return {lines.begin(), lines.end()};
 }
 
-// A plan from the cache and its modules, if the cache still has, or the compiler still makes, all of them.
-std::optional<CompiledGraph> load_compiled(const std::string& key, const CompileOptions& options,
-                                           const Toolchain& toolchain, KernelCache& cache) {
-  auto cached = load_plan(cache, key);
-  if (!cached) return std::nullopt;
-  CompiledGraph compiled;
-  for (const CompiledRegion& region : cached->executable.regions) {
+// Each returns false where the cache has not, and the compiler does not make, all modules of a plan.
+bool load_modules(const Executable& executable, const CompileOptions& options, const Toolchain& toolchain,
+                  KernelCache& cache, CompiledGraph& compiled) {
+  for (const CompiledRegion& region : executable.regions) {
     compiled.modules.emplace_back();
-    if (!region.refusal.empty() && options.strict) return std::nullopt;  // what is wrong is found anew
     if (!region.refusal.empty()) continue;
     auto module = build(region.program.source, toolchain, {.eager_numerics = options.eager_numerics}, cache);
-    if (!module) return std::nullopt;
+    if (!module) return false;
     compiled.modules.back() = *std::move(module);
+  }
+  return true;
+}
+
+bool load_gpu_kernels(const Executable& executable, const CompileOptions& options, const FoundGpu& gpu,
+                      KernelCache& cache, CompiledGraph& compiled) {
+  if (gpu.target.architecture != executable.place.architecture) return false;
+  for (const CompiledRegion& region : executable.regions) {
+    compiled.gpu_kernels.emplace_back();
+    if (!region.refusal.empty()) continue;
+    auto kernels = build_gpu(region.program, gpu, {options.eager_numerics}, cache);
+    if (!kernels) return false;
+    compiled.gpu_kernels.back() = *std::move(kernels);
+  }
+  if (!gpu.note.empty()) compiled.notes.push_back(gpu.note);
+  return true;
+}
+
+void finish(Planned& planned, const CompileOptions& options, const Framework& framework,
+            CompiledGraph& compiled) {
+  compiled.executable = plan_executable(planned, framework);
+  compiled.report = report_of(planned, compiled.executable, options);
+  compiled.warnings = warnings_of(planned, options.strict);
+}
+
+// A plan from the cache and its modules.
+std::optional<CompiledGraph> load_compiled(const std::string& key, const CompileOptions& options,
+                                           const ToolchainRequest& tools, KernelCache& cache) {
+  auto cached = load_plan(cache, key);
+  if (!cached) return std::nullopt;
+  const auto& regions = cached->executable.regions;
+  const bool is_refused = std::any_of(regions.begin(), regions.end(),
+                                      [](const CompiledRegion& region) { return !region.refusal.empty(); });
+  if (is_refused && options.strict) return std::nullopt;  // what is wrong is found anew
+  CompiledGraph compiled;
+  if (const auto request = gpu_request(cached->executable.place.device, options)) {
+    const Result<FoundGpu> gpu = find_gpu(*request);
+    if (!gpu || !load_gpu_kernels(cached->executable, options, *gpu, cache, compiled)) return std::nullopt;
+  } else {
+    const auto toolchain = find_toolchain(tools, cache);
+    if (!toolchain || !load_modules(cached->executable, options, *toolchain, cache, compiled))
+      return std::nullopt;
   }
   compiled.key = key;
   compiled.executable = std::move(cached->executable);
@@ -255,12 +323,22 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
     choose = choose_by_timing(tune, toolchain, cache);
   }
   CompiledGraph compiled;
-  Planned planned = plan_and_build(graph, options, choose, std::move(times), [&](Planned& planned) {
+  const KernelTarget target = load_target(options.target.empty() ? host_target_name() : options.target);
+  Planned planned = plan_and_build(graph, target, options, choose, std::move(times), [&](Planned& planned) {
     compiled.modules = build_regions(planned, options, toolchain, cache, progress);
   });
-  compiled.executable = plan_executable(planned, framework);
-  compiled.report = report_of(planned, compiled.executable, options);
-  compiled.warnings = warnings_of(planned, options.strict);
+  finish(planned, options, framework, compiled);
+  return compiled;
+}
+
+CompiledGraph compile_gpu_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
+                                const FoundGpu& gpu, KernelCache& cache, StageTimes times) {
+  CompiledGraph compiled;
+  Planned planned = plan_and_build(graph, gpu.target, options, {}, std::move(times), [&](Planned& planned) {
+    compiled.gpu_kernels = build_gpu_regions(planned, options, gpu, cache);
+  });
+  finish(planned, options, framework, compiled);
+  if (!gpu.note.empty()) compiled.notes.push_back(gpu.note);
   return compiled;
 }
 
@@ -268,19 +346,26 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
                                        const Framework& framework, const BuildProgress& progress) {
   KernelCache cache(options.cache_dir.empty() ? default_cache_directory() : options.cache_dir,
                     options.cache_limit_mb << 20);
-  const auto toolchain = find_toolchain({options.cxx, options.search_path, options.python}, cache);
-  if (!toolchain) return toolchain.unsupported();
+  const ToolchainRequest tools{options.cxx, options.search_path, options.python};
   const std::string key = plan_key(graph_json, options, framework);
   if (options.dump.empty()) {
-    if (auto cached = load_compiled(key, options, *toolchain, cache)) return *std::move(cached);
+    if (auto cached = load_compiled(key, options, tools, cache)) return *std::move(cached);
   }
   Trace(options.dump, options.dump_dir).write(DumpStage::Capture, [&] { return std::string(graph_json); });
   StageTimes times;
   auto graph = times.measure("import", [&] { return import_graph(graph_json); });
   if (!graph) return graph.unsupported();
   options.hints = captured_size_hints(graph_json);
-  CompiledGraph compiled =
-      compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
+  CompiledGraph compiled;
+  if (const auto request = gpu_request(graph->device, options)) {
+    const Result<FoundGpu> gpu = find_gpu(*request);
+    if (!gpu) return gpu.unsupported();
+    compiled = compile_gpu_graph(*graph, options, framework, *gpu, cache, std::move(times));
+  } else {
+    const auto toolchain = find_toolchain(tools, cache);
+    if (!toolchain) return toolchain.unsupported();
+    compiled = compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
+  }
   compiled.key = key;
   compiled.cache_refusal = cache.refusal();
   if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);
@@ -288,7 +373,8 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
 }
 
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework) {
-  Planned planned = plan_and_build(graph, options, {}, {}, [](Planned&) {});
+  const KernelTarget target = target_to_plan_for(graph.device, options);
+  Planned planned = plan_and_build(graph, target, options, {}, {}, [](Planned&) {});
   PlannedGraph result;
   result.executable = plan_executable(planned, framework);
   result.report = report_of(planned, result.executable, options);
@@ -298,7 +384,7 @@ PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const
         region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
   }
   result.regions = std::move(planned.regions);
-  result.target = std::move(planned.target);
+  if (auto* processor = std::get_if<Target>(&planned.target)) result.target = std::move(*processor);
   return result;
 }
 

@@ -11,6 +11,7 @@
 
 #include "codegen/compile_options.h"
 #include "codegen/executable.h"
+#include "codegen/gpu_module.h"
 #include "codegen/lower_region.h"
 #include "codegen/module.h"
 #include "codegen/plan.h"
@@ -26,11 +27,14 @@ struct Framework {
 struct CompiledGraph {
   std::string key;  // 32 hexadecimal digits of what was captured, the options and the versions
   Executable executable;
-  std::vector<std::optional<Module>> modules;  // by region of the executable; absent where it is refused
-  std::string report;                          // JSON
-  std::vector<std::string> warnings;           // what runs with the framework because something broke
-  std::string cache_refusal;  // why the next process will compile this anew; empty: it will not
-  bool cached = false;        // the plan came from the cache
+  // By region of the executable, absent where it is refused: for a processor, or for a GPU.
+  std::vector<std::optional<Module>> modules;
+  std::vector<std::optional<GpuKernels>> gpu_kernels;
+  std::string report;                 // JSON
+  std::vector<std::string> warnings;  // what runs with the framework because something broke
+  std::vector<std::string> notes;     // what else the user should know, once
+  std::string cache_refusal;          // why the next process will compile this anew; empty: it will not
+  bool cached = false;                // the plan came from the cache
 };
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework);
@@ -43,6 +47,10 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
                             const Toolchain& toolchain, KernelCache& cache,
                             const BuildProgress& progress = {}, StageTimes times = {});
 
+// The same for a GPU.
+CompiledGraph compile_gpu_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
+                                const FoundGpu& gpu, KernelCache& cache, StageTimes times = {});
+
 // Stages up to source, planned as if everything had been built.
 struct PlannedGraph {
   Executable executable;
@@ -52,6 +60,7 @@ struct PlannedGraph {
   std::vector<std::string> warnings;   // what is not as it should be because something broke
   Target target;
 };
+// A graph on a GPU is planned for the profile of one that the options name, or for the newest.
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework);
 // The same regions for another target, pins and all; what it does not allow is refused there.
 std::vector<LoweredRegion> lower_for(const Target& target, const PlannedGraph& planned,

@@ -29,7 +29,7 @@ bool same_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& a, con
 class Planner {
  public:
   Planner(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
-          const std::vector<int>& region_of, const CallFactsOf& facts)
+          const std::vector<int>& region_of, const CallFactsOf& facts, const Place& place)
       : graph_(graph),
         partition_(partition),
         region_of_(region_of),
@@ -37,6 +37,7 @@ class Planner {
         in_memory_(values_in_memory(graph, partition)),
         slot_of_(graph.values.size()) {
     plan_.name = graph.name;
+    plan_.place = place;
     plan_.regions = std::move(regions);
   }
 
@@ -56,6 +57,7 @@ class Planner {
   bool is_rooted_in(SlotId id, const std::set<int>& positions) const;
   void find_lifetimes();
   void keep_returned();
+  void give_blocks();
   void place_arena();
   bool is_passing(const InputHome& home, int last) const;
   void reuse_inputs();
@@ -139,7 +141,7 @@ void Planner::emit_call(const Node& node) {
   const Call& call = std::get<Call>(node.op);
   const CallFacts facts = facts_(call);
   CallOperator instruction{.call = call, .operands = {}, .results = {}, .writes_results = false};
-  instruction.writes_results = facts.writes_results && !facts.results_may_alias;
+  instruction.writes_results = facts.writes_results && !facts.results_may_alias && !plan_.place.is_gpu();
   for (ValueId operand : node.operands) instruction.operands.push_back(slot(operand));
   for (ValueId result : node.results) {
     FrameworkHome made{facts.results_may_alias ? instruction.operands : std::vector<SlotId>()};
@@ -244,6 +246,12 @@ void Planner::keep_returned() {
   }
 }
 
+void Planner::give_blocks() {
+  for (Slot& slot : plan_.slots) {
+    if (std::holds_alternative<ArenaHome>(slot.home)) slot.home = BlockHome{};
+  }
+}
+
 void Planner::place_arena() {
   std::vector<ArenaRequest> requests;
   std::vector<Slot*> slots;
@@ -314,6 +322,7 @@ Executable Planner::run() {
   emit_write_backs();
   find_lifetimes();
   keep_returned();
+  if (plan_.place.is_gpu()) give_blocks();
   place_arena();
   reuse_inputs();
   insert_frees();
@@ -324,12 +333,13 @@ Executable Planner::run() {
 
 TensorSpec spec_of(const Graph& graph, ValueId value) {
   const Value& v = graph[value];
-  return {v.name, v.type.dtype, v.type.shape, v.strides.value_or(contiguous_strides(v.type.shape))};
+  return {v.name, v.type.dtype, v.type.shape, v.strides.value_or(contiguous_strides(v.type.shape)),
+          v.elsewhere};
 }
 
 Executable plan(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
-                const std::vector<int>& region_of, const CallFactsOf& facts) {
-  return Planner(graph, partition, std::move(regions), region_of, facts).run();
+                const std::vector<int>& region_of, const CallFactsOf& facts, const Place& place) {
+  return Planner(graph, partition, std::move(regions), region_of, facts, place).run();
 }
 
 }  // namespace tilefuse

@@ -21,9 +21,12 @@ struct CallFacts {
 };
 using CallFactsOf = std::function<CallFacts(const Call&)>;
 
+// On a GPU there is no arena: what an arena saves there, the framework's own allocator does, and every tensor
+// has memory of its own.
+//
 // regions: the distinct programs; region_of[i]: which of them region i of the partition runs.
 Executable plan(const Graph& graph, const Partition& partition, std::vector<CompiledRegion> regions,
-                const std::vector<int>& region_of, const CallFactsOf& facts);
+                const std::vector<int>& region_of, const CallFactsOf& facts, const Place& place = {});
 
 // The input and output tensors of a region, as its buffers see them.
 TensorSpec spec_of(const Graph& graph, ValueId value);

@@ -30,9 +30,10 @@ std::vector<Expr> unbound_sizes(const CompiledRegion& region) {
 
 }  // namespace
 
-Executable region_executable(const CompiledRegion& region) {
+Executable region_executable(const CompiledRegion& region, const Place& place) {
   Executable executable;
   executable.name = region.name;
+  executable.place = place;
   executable.regions = {region};
   LaunchRegion launch;
   const auto add = [&](TensorSpec spec, Home home) {
@@ -52,8 +53,9 @@ Executable region_executable(const CompiledRegion& region) {
   for (const Workspace& workspace : region.program.workspaces) {
     const TensorSpec spec{"workspace", workspace.dtype, {workspace.elements}, {Expr(1)}};
     requests.push_back({workspace.elements * int64_t(size_in_bytes(workspace.dtype)), 0, 0});
-    launch.workspaces.push_back(add(spec, ArenaHome{}));
+    launch.workspaces.push_back(add(spec, place.is_gpu() ? Home(BlockHome{}) : Home(ArenaHome{})));
   }
+  if (place.is_gpu()) requests.clear();
   const ArenaPlan arena = plan_arena(requests);
   for (size_t w = 0; w < requests.size(); ++w) {
     executable.slots[launch.workspaces[w].index].home = ArenaHome{arena.offsets[w]};

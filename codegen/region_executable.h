@@ -4,5 +4,5 @@
 #include "codegen/executable.h"
 
 namespace tilefuse {
-Executable region_executable(const CompiledRegion& region);
+Executable region_executable(const CompiledRegion& region, const Place& place = {});
 }

@@ -38,14 +38,27 @@ struct Pack {
   std::string layout;  // what is made of the input's memory: equal texts, equal packs
 };
 
+// One kernel of a region that runs on a GPU. Its arguments are the addresses of `buffers`, then `sizes`.
+struct GpuStep {
+  std::string symbol, source;
+  Expr blocks;      // of the grid; none: there is nothing to do
+  int threads = 0;  // of a block
+  std::vector<int> buffers;
+  std::vector<Expr> sizes;
+};
+
 struct RegionProgram {
   std::string name;
-  std::string source;
+  std::string source;            // empty on a GPU, where each step has its own
   std::vector<Launch> launches;  // one after the other
   std::vector<Workspace> workspaces;
   std::vector<Expr> sizes;      // symbols, in the order of the kernels' `sizes`
   bool checks_indices = false;  // a launch may set the error flag
   std::vector<Pack> packs;
+  std::vector<GpuStep> gpu = {};  // in place of launches, on a GPU
 };
+
+// All of its source, as it is shown.
+std::string source_of(const RegionProgram& program);
 
 }  // namespace tilefuse

@@ -67,7 +67,7 @@ Json region_json(const ReportFacts& facts, size_t index) {
           {"apart_us", lowered.apart_us},
           {"bytes", bytes},
           {"bytes_saved", std::max(0.0, lowered.apart_bytes - bytes)},
-          {"source", compiled.program.source},
+          {"source", source_of(compiled.program)},
           {"refusal", compiled.refusal.empty() ? Json() : Json(compiled.refusal)}};
 }
 

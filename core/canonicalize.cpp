@@ -66,6 +66,7 @@ class Rewriter {
   explicit Rewriter(const Graph& graph)
       : graph_(graph), observed_(observed_values(graph)), renamed_(graph.values.size()) {
     result_.name = graph.name;
+    result_.device = graph.device;
     result_.inputs = graph.inputs;
   }
 
@@ -148,7 +149,8 @@ class Rewriter {
     for (const ValueId old : node.results) {
       const ValueId fresh{static_cast<uint32_t>(result_.values.size())};
       const Value& value = graph_[old];
-      result_.values.push_back({value.name, value.type, id, value.strides, value.is_constant});
+      result_.values.push_back(
+          {value.name, value.type, id, value.strides, value.is_constant, value.elsewhere});
       renamed_[old.index] = fresh;
       results.push_back(fresh);
     }
@@ -191,6 +193,7 @@ Graph without_dead_nodes(const Graph& graph) {
   std::vector<ValueId> renamed(graph.values.size());
   Graph result;
   result.name = graph.name;
+  result.device = graph.device;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!live[i]) continue;
     Node node = graph.nodes[i];

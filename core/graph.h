@@ -9,6 +9,8 @@
 //     return %y
 //   }
 //
+// On a GPU it is `graph softmax on "cuda:0"(...)`, and `%step: i64[] on "cpu"` a value that is elsewhere.
+//
 // Invariants (verify checks them): nodes are in topological order; operands of a Map all have the shape of
 // its result (broadcasts are explicit Views); a Reduce drops its dims (keepdim is a View); bf16/f16 stay the
 // *declared* dtype of values, while arithmetic happens in info(dtype).compute.
@@ -128,6 +130,9 @@ struct Value {
   std::optional<std::vector<Expr>> strides;
   // An input that holds the same elements at every call (see constants.h).
   bool is_constant = false;
+  // The device that has it, where that is not the graph's: "cpu", "cuda:1". Only inputs and results of Calls
+  // are elsewhere, and only Calls and outputs read them.
+  std::string elsewhere = {};
 };
 
 // What the graph returns at one position: a tensor, a size, or None.
@@ -141,6 +146,7 @@ struct GraphInput {
 
 struct Graph {
   std::string name;
+  std::string device = "cpu";  // of its values, as the framework calls it: "cuda:0"
   std::vector<Node> nodes;
   std::vector<Value> values;
   std::vector<GraphInput> inputs;  // by position
@@ -177,6 +183,8 @@ class GraphBuilder {
   void set_source(std::string source, std::string origin);  // of the nodes added from now on
   void set_strides(ValueId value, std::vector<Expr> strides);
   void set_constant(ValueId value);
+  void set_device(std::string device) { graph_.device = std::move(device); }
+  void set_elsewhere(ValueId value, std::string device);  // nothing where it is the graph's
   void rename(ValueId value, const std::string& name);
   const Graph& graph() const { return graph_; }
   Graph finish();  // verified

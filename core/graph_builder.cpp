@@ -159,6 +159,11 @@ void GraphBuilder::set_source(std::string source, std::string origin) {
 
 void GraphBuilder::set_constant(ValueId value) { graph_.values[value.index].is_constant = true; }
 
+void GraphBuilder::set_elsewhere(ValueId value, std::string device) {
+  if (device == graph_.device) device.clear();
+  graph_.values[value.index].elsewhere = std::move(device);
+}
+
 void GraphBuilder::set_strides(ValueId value, std::vector<Expr> strides) {
   graph_.values[value.index].strides = std::move(strides);
 }

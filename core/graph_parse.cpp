@@ -29,6 +29,7 @@ class GraphParser {
   struct Typed {
     TensorType type;
     std::optional<std::vector<Expr>> strides;
+    std::string elsewhere;
   };
 
   void read_symbols(std::string_view text);
@@ -64,6 +65,7 @@ void GraphParser::read_symbols(std::string_view text) {
 Graph GraphParser::parse() {
   cursor_.expect("graph");
   builder_ = GraphBuilder(cursor_.identifier());
+  if (cursor_.accept("on")) builder_.set_device(cursor_.string_literal());
   cursor_.list("(", ")", [&] { read_input(); });
   cursor_.expect("{");
   while (!cursor_.accept("}")) read_statement();
@@ -109,6 +111,7 @@ GraphParser::Typed GraphParser::typed() {
   });
   result.type.shape = exprs_.list();
   if (cursor_.accept("strides")) result.strides = exprs_.list();
+  if (cursor_.accept("on")) result.elsewhere = cursor_.string_literal();
   return result;
 }
 
@@ -119,6 +122,7 @@ void GraphParser::read_input() {
   Typed input = typed();
   const bool is_parameter = cursor_.accept("param");
   values_[name] = builder_.input(name, std::move(input.type), is_parameter, std::move(input.strides));
+  if (!input.elsewhere.empty()) builder_.set_elsewhere(values_[name], std::move(input.elsewhere));
   if (cursor_.accept("const")) builder_.set_constant(values_[name]);
 }
 
@@ -210,6 +214,7 @@ void GraphParser::add_node(Op op, NodeText node) {
   for (size_t i = 0; i < results.size(); ++i) {
     values_[node.results[i]] = results[i];
     if (types[i].strides) builder_.set_strides(results[i], *types[i].strides);
+    if (!types[i].elsewhere.empty()) builder_.set_elsewhere(results[i], std::move(types[i].elsewhere));
   }
 }
 

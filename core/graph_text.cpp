@@ -42,6 +42,10 @@ std::string strides_text(const Value& value) {
   return " strides " + expr_list(*value.strides);
 }
 
+std::string place_text(const Value& value) {
+  return value.elsewhere.empty() ? "" : " on " + quoted(value.elsewhere);
+}
+
 // ---------------------------------------------------------------- call arguments
 std::string double_text(double value) {
   std::string text = to_text(Scalar(value));
@@ -121,7 +125,7 @@ std::string results_text(const Graph& graph, const Node& node) {
 std::string types_text(const Graph& graph, const Node& node) {
   return joined(node.results, [&](ValueId id) {
     if (id.index >= graph.values.size()) return std::string("?");
-    return to_text(graph[id].type) + strides_text(graph[id]);
+    return to_text(graph[id].type) + strides_text(graph[id]) + place_text(graph[id]);
   });
 }
 
@@ -170,7 +174,7 @@ std::string input_text(const Graph& graph, const GraphInput& input) {
   const ValueId id = *input.tensor;
   if (id.index >= graph.values.size()) return value_name(graph, id);
   const Value& value = graph[id];
-  std::string text = "%" + value.name + ": " + to_text(value.type) + strides_text(value);
+  std::string text = "%" + value.name + ": " + to_text(value.type) + strides_text(value) + place_text(value);
   if (value.producer.index < graph.nodes.size()) {
     const auto* op = std::get_if<Input>(&graph[value.producer].op);
     if (op != nullptr && op->is_parameter) text += " param";
@@ -184,14 +188,16 @@ void add_header(const Graph& graph, std::vector<GraphLine>& lines) {
     if (!input.tensor || input.tensor->index >= graph.values.size()) return std::nullopt;
     return graph[*input.tensor].producer;
   };
+  const std::string opening =
+      "graph " + graph.name + (graph.device == "cpu" ? "" : " on " + quoted(graph.device)) + "(";
   const std::string one_line =
-      "graph " + graph.name + "(" +
-      joined(graph.inputs, [&](const GraphInput& input) { return input_text(graph, input); }) + ") {";
+      opening + joined(graph.inputs, [&](const GraphInput& input) { return input_text(graph, input); }) +
+      ") {";
   if (one_line.size() <= kMaxHeaderColumn) {
     lines.push_back({one_line, std::nullopt});
     return;
   }
-  lines.push_back({"graph " + graph.name + "(", std::nullopt});
+  lines.push_back({opening, std::nullopt});
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const bool is_last = i + 1 == graph.inputs.size();
     lines.push_back(

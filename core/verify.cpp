@@ -159,6 +159,13 @@ void Verifier::check_node(NodeId id) {
     is_sound = false;
   }
   if (!is_sound) return;
+  const bool is_placed = is_call || std::holds_alternative<Input>(node.op);
+  for (const std::vector<ValueId>* values : {&node.operands, &node.results}) {
+    for (const ValueId value : *values) {
+      if (is_placed || graph_[value].elsewhere.empty()) continue;
+      fail(named(value) + " is on " + graph_[value].elsewhere + ", which only a Call may see");
+    }
+  }
   for (std::string& message : op_findings(graph_, node)) fail(std::move(message));
 }
 

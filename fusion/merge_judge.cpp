@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "fusion/contraction.h"
 #include "fusion/rate_tables.h"
 #include "fusion/structure.h"
 
@@ -54,7 +53,7 @@ MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
   const auto tiles = prices_.tiles(graph_, groups_.region(first, second), {options_.eager_numerics});
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
   if (auto why = no_nest(*tiles, first, second)) return NotSchedulable{*std::move(why)};
-  const bool is_solved = has_contraction(*tiles);
+  const bool is_solved = prices_.wants_solver(*tiles);
   const double first_us = is_solved ? apart_.solved_cost(first) : apart_.cost(first);
   const double second_us = is_solved ? apart_.solved_cost(second) : apart_.cost(second);
   const double apart_us = first_us + second_us;

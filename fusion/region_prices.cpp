@@ -4,6 +4,7 @@
 
 #include "core/structural_hash.h"
 #include "fusion/contraction.h"
+#include "fusion/gpu_plan.h"
 
 namespace tilefuse {
 namespace {
@@ -41,6 +42,9 @@ Result<Solution> solve_freely(const TileGraph& graph, const Target& target, cons
 RegionPrices::RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages)
     : target_(&target), threads_(threads), hints_(std::move(hints)), stages_(std::move(stages)) {}
 
+RegionPrices::RegionPrices(const GpuTarget& target, SizeHints hints)
+    : gpu_(&target), hints_(std::move(hints)) {}
+
 Result<TileGraph> RegionPrices::tiles(const Graph& graph, const RegionNodes& region,
                                       const TileOptions& options) {
   if (has_symbols(graph, region)) return stages_.lower(graph, region, options);
@@ -54,6 +58,10 @@ Result<TileGraph> RegionPrices::tiles(const Graph& graph, const RegionNodes& reg
 }
 
 RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us) const {
+  if (gpu_ != nullptr) {
+    const Result<GpuPlan> plan = plan_gpu(graph, *gpu_, {}, hints_);
+    return {plan ? Result<double>(plan->cost_us) : Result<double>(plan.unsupported())};
+  }
   SolveOptions options;
   options.threads = threads_;
   options.candidates = 1;
@@ -77,7 +85,18 @@ const Result<double>& RegionPrices::solved(const TileGraph& graph, double worth_
   return solved_.insert_or_assign(std::move(key), std::move(found)).first->second.price;
 }
 
+double RegionPrices::estimated(const TileGraph& graph) {
+  if (gpu_ == nullptr) return stages_.estimate(graph, *target_, threads_, hints_);
+  const Result<double>& planned = solved(graph);
+  return planned ? *planned : 0;
+}
+
+bool RegionPrices::wants_solver(const TileGraph& graph) const {
+  return gpu_ == nullptr && has_contraction(graph);
+}
+
 Result<double> RegionPrices::of(const TileGraph& graph, double worth_us) {
+  if (gpu_ != nullptr) return solved(graph);
   return has_contraction(graph) ? solved(graph, worth_us) : Result<double>(estimated(graph));
 }
 

@@ -1,9 +1,10 @@
 // Prices of regions in microseconds: an estimate in closed form, or what the solver says, which is
 // remembered.
 //
-// Partition asks for estimates; where a contraction is in play it asks the solver, because what a fusion does
-// to the block of results in registers has no closed form. A bug of ours met on the way costs the one region
-// that is looked at, and is kept in words.
+// On a processor partition asks for estimates; where a contraction is in play it asks the solver, because
+// what a fusion does to the block of results in registers has no closed form. On a GPU it asks for plans
+// (gpu_plan.h): whether a kernel computes a region, and how blocks fill the device, is known to them alone. A
+// bug of ours met on the way costs the one region that is looked at, and is kept in words.
 #pragma once
 #include <functional>
 #include <limits>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 
 #include "core/faults.h"
+#include "fusion/gpu_target.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/solve.h"
 
@@ -36,6 +38,7 @@ inline constexpr double kAnyPrice = std::numeric_limits<double>::infinity();
 class RegionPrices {
  public:
   RegionPrices(const Target& target, int threads, SizeHints hints, PriceStages stages = {});
+  RegionPrices(const GpuTarget& target, SizeHints hints);
 
   // What `look` finds out about one region or fusion; Unsupported, with a bug's words, where it met one.
   template <class Look>
@@ -48,13 +51,15 @@ class RegionPrices {
                                 const TileOptions& options) const {
     return stages_.lower(graph, region, options);
   }
-  double estimated(const TileGraph& graph) const {
-    return stages_.estimate(graph, *target_, threads_, hints_);
-  }
+  // 0: on a GPU nothing but the framework computes it.
+  double estimated(const TileGraph& graph);
   // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
   // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.
   const Result<double>& solved(const TileGraph& graph, double worth_us = kAnyPrice);
-  // Solved where the graph has a contraction (and a schedule), estimated elsewhere.
+  // Whether only the solver can tell: the graph has a contraction, and is for a processor.
+  bool wants_solver(const TileGraph& graph) const;
+  // Solved where that is wanted (and there is a schedule), estimated elsewhere. Unsupported: there is no
+  // kernel.
   Result<double> of(const TileGraph& graph, double worth_us = kAnyPrice);
 
   // What broke while regions were looked at, in words.
@@ -71,8 +76,9 @@ class RegionPrices {
   };
   Known price(const TileGraph& graph, double worth_us) const;
 
-  const Target* target_;
-  int threads_;
+  const Target* target_ = nullptr;  // one of the two
+  const GpuTarget* gpu_ = nullptr;
+  int threads_ = 1;
   SizeHints hints_;
   PriceStages stages_;
   std::set<std::string> faults_;

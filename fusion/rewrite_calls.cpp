@@ -25,6 +25,7 @@ class CallRewriter {
       : graph_(graph), chosen_(chosen), apart_(apart), builder_(graph.name), copy_of_(graph.values.size()) {}
 
   RewrittenGraph run() {
+    builder_.set_device(graph_.device);
     copy_inputs();
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
       if (std::holds_alternative<Input>(graph_.nodes[i].op)) continue;
@@ -57,6 +58,7 @@ class CallRewriter {
       copy_of_[*input.tensor] =
           builder_.input(value.name, value.type, std::get<Input>(node.op).is_parameter, value.strides);
       if (value.is_constant) builder_.set_constant(copy_of_[*input.tensor]);
+      if (!value.elsewhere.empty()) builder_.set_elsewhere(copy_of_[*input.tensor], value.elsewhere);
       note_origin(value.producer);
     }
   }
@@ -74,6 +76,7 @@ class CallRewriter {
       const Value& value = graph_[node.results[i]];
       builder_.rename(copies[i], value.name);
       if (value.strides) builder_.set_strides(copies[i], *value.strides);
+      if (!value.elsewhere.empty()) builder_.set_elsewhere(copies[i], value.elsewhere);
       copy_of_[node.results[i]] = copies[i];
     }
   }

@@ -28,6 +28,15 @@ constexpr size_t kHashDigits = 16;
 
 enum class Wanted : uint8_t { EmbeddedCode, CompiledCode, Sources };
 
+// Files hold nothing else.
+bool is_for_processors(const Executable& executable) {
+  const CompiledRegion& region = executable.regions[0];
+  const auto is_here = [](const TensorSpec& spec) { return spec.elsewhere.empty(); };
+  return executable.place == Place{} && region.program.gpu.empty() &&
+         std::all_of(region.inputs.begin(), region.inputs.end(), is_here) &&
+         std::all_of(region.outputs.begin(), region.outputs.end(), is_here);
+}
+
 class Loader {
  public:
   Loader(const ExtraFiles& files, std::string origin, Wanted wanted, const CompileOptions& options)
@@ -113,6 +122,7 @@ class Loader {
     try {
       const Executable executable = parse_executable(file(program));
       if (executable.regions.size() != 1) fail(program, "does not describe one region");
+      if (!is_for_processors(executable)) fail(program, "describes what runs on a GPU");
       region.compiled = executable.regions[0];
     } catch (const InternalError& error) {
       fail(program, error.what());

@@ -483,6 +483,12 @@ TEST_F(ObjectLie, launches_that_were_changed_are_errors) {
     const std::string error = error_with("/program.json", changed.dump());
     EXPECT_TRUE(key == "symbols" || error.find(file) != std::string::npos) << key << ": " << error;
   }
+  Json on_gpu = whole;
+  on_gpu["place"] = {"cuda:0", "sm_80"};
+  EXPECT_THAT(error_with("/program.json", on_gpu.dump()), HasSubstr("describes what runs on a GPU"));
+  on_gpu = whole;
+  on_gpu["regions"][0]["inputs"][0].push_back("no such device");
+  EXPECT_THAT(error_with("/program.json", on_gpu.dump()), HasSubstr("describes what runs on a GPU"));
   Json other = whole;
   other["regions"][0]["launches"][0][0] = "no_such_kernel";
   EXPECT_THAT(error_with("/program.json", other.dump()), HasSubstr("lacks the kernel no_such_kernel"));

@@ -8,6 +8,7 @@
 #include "core/graph_text.h"
 #include "core/import/arguments.h"
 #include "core/import/document.h"
+#include "core/import/elsewhere.h"
 #include "core/import/field.h"
 #include "core/import/inline_graphs.h"
 #include "core/import/operator_table.h"
@@ -85,7 +86,8 @@ class Importer {
         builder_(graph_name(graph_module_)),
         reader_(metadata_, values_),
         signature_(graph_module_),
-        shared_(builder_, values_) {}
+        shared_(builder_, values_),
+        elsewhere_(builder_, device_of_graph(graph_)) {}
 
   Graph run() {
     find_mutated_inputs();
@@ -138,6 +140,7 @@ class Importer {
         const TensorRecord record = metadata_.tensor(name.text(), name);
         const bool is_parameter = signature_.is_state(record.name) && !mutated_.contains(record.name);
         values_[record.name] = builder_.input(record.name, record.type, is_parameter, record.strides);
+        elsewhere_.place(values_[record.name], record);
         input_positions_[record.name] = static_cast<int>(i);
       } else if (tag == "as_sym_int" || tag == "as_int") {
         builder_.size_input(std::get<Expr>(reader_.argument(inputs.at(i)).value));
@@ -160,7 +163,7 @@ class Importer {
         require_type_of(mutation->second, *value, outputs.at(i));
         write_back(mutation->second, *value);
       } else if (value != nullptr) {
-        builder_.output(*value);
+        builder_.output(elsewhere_.as_it_was(*value));
       } else if (const auto* size = std::get_if<Expr>(&output.value)) {
         builder_.output(*size);
       } else if (is_literal(outputs.at(i).tagged().first)) {
@@ -247,20 +250,26 @@ class Importer {
 
   void compute(const Field& node, const std::string& name, const std::string& overload,
                const std::vector<Argument>& arguments, const std::vector<ResultRecord>& results) {
-    if (const auto outputs = expand_operator(node, overload, arguments, results)) {
-      return record(name, *outputs, results);
+    const bool may_expand = elsewhere_.may_expand(arguments, results);
+    const auto outputs =
+        may_expand ? expand_operator(node, overload, arguments, results) : std::optional<Outputs>();
+    if (outputs) {
+      record(name, *outputs, results);
+      return elsewhere_.note_number(overload, arguments, results, *outputs);
     }
     if (writes_in_place(overload)) {
       refuse("cannot take a graph with " + overload +
              ": it writes into its operand; functionalise the graph first");
     }
-    const std::vector<ValueId> values = add_call(builder_, overload, arguments, results);
-    Outputs outputs;
+    const std::vector<ValueId> values =
+        add_call(builder_, overload, elsewhere_.as_they_were(arguments), results);
+    Outputs made;
     size_t next = 0;
     for (const ResultRecord& result : results) {
-      outputs.push_back(result ? std::optional(Tensor(builder_, values[next++])) : std::nullopt);
+      if (result) elsewhere_.place(values[next], *result);
+      made.push_back(result ? std::optional(Tensor(builder_, values[next++])) : std::nullopt);
     }
-    record(name, outputs, results);
+    record(name, made, results);
   }
 
   // nullopt: no row, or the row's builder does not take this form.
@@ -379,6 +388,7 @@ class Importer {
   }
 
   void write(const std::string& target, ValueId value) {
+    elsewhere_.refuse_write(target, values_.at(target), value);
     const TensorType type = builder_.graph()[values_.at(target)].type;
     if (is_opaque(type.dtype)) {
       refuse("cannot take a graph that writes into '" + target + "': its " + info(type.dtype).name +
@@ -438,6 +448,7 @@ class Importer {
   ArgumentReader reader_;
   Signature signature_;
   StorageViews shared_;
+  Elsewhere elsewhere_;
   std::set<std::string> mutated_;
   std::map<std::string, int> input_positions_;
   std::map<int, ValueId> mutations_;  // by input position: the last write wins

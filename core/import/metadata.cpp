@@ -100,6 +100,8 @@ std::map<std::string, SymbolRange> read_ranges(const std::optional<Field>& const
   return ranges;
 }
 
+constexpr std::string_view kGpuKind = "cuda";
+
 }  // namespace
 
 std::string_view dtype_name(const Field& number) { return name_of(number, kDTypeNames, "dtype"); }
@@ -134,6 +136,13 @@ int64_t schema_number(DType dtype) {
   return schema_number("dtype", row->name);
 }
 
+std::string device_name(const Field& device) {
+  const std::string& kind = device["type"].text();
+  if (kind != kGpuKind) return kind;
+  const auto index = device.find("index");
+  return kind + ":" + std::to_string(index ? index->integer() : 0);
+}
+
 Metadata::Metadata(const Field& graph, const std::optional<Field>& range_constraints)
     : tensor_values_(graph["tensor_values"]),
       sym_int_values_(graph.find("sym_int_values")),
@@ -149,10 +158,10 @@ TensorRecord Metadata::tensor(const std::string& name, const Field& asked_by) {
     refuse("cannot take a graph with the " + std::string(layout) + " tensor '" + name +
            "': only strided ones");
   }
-  const std::string& device = record["device"]["type"].text();
-  if (device != "cpu") {
-    refuse("cannot take a graph with the tensor '" + name + "' on " + device +
-           ": kernels are made for the CPU");
+  const std::string& kind = record["device"]["type"].text();
+  if (kind != "cpu" && kind != kGpuKind) {
+    refuse("cannot take a graph with the tensor '" + name + "' on " + kind +
+           ": kernels are made for processors and NVIDIA's GPUs");
   }
   const std::string_view dtype = dtype_name(record["dtype"]);
   const std::optional<DType> known = dtype_of(dtype);
@@ -160,7 +169,8 @@ TensorRecord Metadata::tensor(const std::string& name, const Field& asked_by) {
     refuse("cannot take a graph with the tensor '" + name + "' of dtype " + std::string(dtype) +
            ": it is not an element type of the tensor graph");
   }
-  TensorRecord result{name, {*known, sizes(record["sizes"])}, sizes(record["strides"])};
+  TensorRecord result{
+      name, {*known, sizes(record["sizes"])}, sizes(record["strides"]), device_name(record["device"])};
   if (result.strides.size() != result.type.shape.size()) {
     record.fail("has " + std::to_string(result.type.shape.size()) + " sizes but " +
                 std::to_string(result.strides.size()) + " strides");

@@ -15,6 +15,7 @@ struct TensorRecord {
   std::string name;
   TensorType type;
   std::vector<Expr> strides;
+  std::string device = "cpu";  // "cuda:0"
 };
 
 // A result that nothing reads has a name made up by the writer: "max_pool2d_with_indices_unused_1".
@@ -28,6 +29,9 @@ std::optional<DType> dtype_of(std::string_view framework_name);  // nullopt: not
 // And back: the number of a "dtype", "layout" or "memory_format" of that name, of an element type.
 int64_t schema_number(std::string_view kind, std::string_view framework_name);
 int64_t schema_number(DType dtype);
+
+// "cpu", "cuda:0" of a device record; without a number it is the first one.
+std::string device_name(const Field& device);
 
 // Reads `range_constraints` and the value tables of one captured graph.
 class Metadata {

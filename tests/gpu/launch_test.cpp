@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "codegen/gpu_executable.h"
+#include "codegen/lower_gpu_region.h"
+#include "codegen/run_gpu_region.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/fake_cuda.h"
 #include "tests/kernel_fixture.h"
@@ -55,6 +56,25 @@ constexpr const char* kMean = R"(tile_graph mean {
 }
 )";
 
+// A region's kernels on the model of a GPU, and the sizes of a launch.
+struct Loaded {
+  RegionProgram program;
+  SizeProgram sizes;
+  LoadedGpuRegion region;
+  std::vector<int> workspace_bytes;  // registers
+
+  std::vector<int64_t> registers(const SymbolValues& symbols) const {
+    std::vector<int64_t> values = sizes.constants();
+    for (size_t s = 0; s < sizes.symbols().size(); ++s) values[s] = symbols.at(sizes.symbols()[s]);
+    sizes.run(values);
+    return values;
+  }
+  std::optional<Unsupported> run(const std::vector<uint64_t>& buffers, const SymbolValues& symbols,
+                                 void* stream = nullptr) const {
+    return run_gpu_region(region, registers(symbols).data(), buffers, stream);
+  }
+};
+
 class Launch : public testing::Test {
  protected:
   void SetUp() override {
@@ -72,8 +92,22 @@ class Launch : public testing::Test {
     }
   }
 
-  Result<GpuExecutable> made(const std::string& text, const std::string& pins = "") const {
-    return GpuExecutable::make(parse_tile_graph(text), {*nvrtc(), *driver_, 0}, pins_of(pins));
+  Result<Loaded> made(const std::string& text, const std::string& pins = "") const {
+    const TileGraph graph = parse_tile_graph(text);
+    const Result<GpuTarget> target = gpu_target_for(*driver_->device(0));
+    if (!target) return target.unsupported();
+    const Result<GpuPlan> plan = plan_gpu(graph, *target, pins_of(pins));
+    if (!plan) return plan.unsupported();
+    Loaded loaded{*gpu_program(graph, *plan), SizeProgram({"s0"}), {*driver_, {}}, {}};
+    KernelCache no_cache("", 0);
+    const auto kernels = build_gpu(loaded.program, {*nvrtc(), *driver_, 0, *target, ""}, {}, no_cache);
+    if (!kernels) return kernels.unsupported();
+    loaded.region = load_gpu_region(loaded.program, loaded.sizes, *kernels);
+    for (const Workspace& workspace : loaded.program.workspaces) {
+      const int64_t bytes = size_in_bytes(workspace.dtype);
+      loaded.workspace_bytes.push_back(loaded.sizes.add(workspace.elements * bytes));
+    }
+    return loaded;
   }
 
   uint64_t allocated(int64_t bytes) {
@@ -82,25 +116,23 @@ class Launch : public testing::Test {
   }
 
   // All in one: random f32 inputs in buffer 0, the result of buffer 1 compared with the interpreter's.
-  std::optional<Unsupported> run(const GpuExecutable& executable, const std::string& text,
-                                 const SymbolValues& symbols, void* stream = nullptr) {
+  std::optional<Unsupported> run(const Loaded& loaded, const std::string& text, const SymbolValues& symbols,
+                                 void* stream = nullptr) {
     const TileGraph graph = parse_tile_graph(text);
     const std::vector<Tensor> inputs = random_buffers(graph, 7, symbols);
     const Tensor expected = evaluate(graph, inputs, {symbols, {.rounds_floats = false}}).front();
     std::vector<float> x;
     for (int64_t i = 0; i < element_count(inputs[0].shape()); ++i) x.push_back(float(inputs[0].float_at(i)));
     std::vector<float> y(static_cast<size_t>(element_count(expected.shape())));
-    GpuArguments arguments;
-    arguments.sizes.insert(symbols.begin(), symbols.end());
-    arguments.buffers = {allocated(int64_t(x.size() * 4)), allocated(int64_t(y.size() * 4))};
-    arguments.workspace = allocated(std::max<int64_t>(1, executable.workspace_bytes(arguments.sizes)));
-    arguments.stream = stream;
-    if (auto refusal = driver_->to_device(0, arguments.buffers[0], x.data(), int64_t(x.size() * 4)))
-      return refusal;
-    if (auto refusal = executable.run(arguments)) return refusal;
+    std::vector<uint64_t> buffers = {allocated(int64_t(x.size() * 4)), allocated(int64_t(y.size() * 4))};
+    SymbolValues all = {{"s0", 1}};
+    for (const auto& [name, value] : symbols) all[name] = value;
+    const std::vector<int64_t> registers = loaded.registers(all);
+    for (const int bytes : loaded.workspace_bytes) buffers.push_back(allocated(registers[size_t(bytes)]));
+    if (auto refusal = driver_->to_device(0, buffers[0], x.data(), int64_t(x.size() * 4))) return refusal;
+    if (auto refusal = loaded.run(buffers, all, stream)) return refusal;
     if (auto refusal = driver_->wait(0)) return refusal;
-    if (auto refusal = driver_->to_host(0, y.data(), arguments.buffers[1], int64_t(y.size() * 4)))
-      return refusal;
+    if (auto refusal = driver_->to_host(0, y.data(), buffers[1], int64_t(y.size() * 4))) return refusal;
     Tensor found(DType::F32, expected.shape());
     for (size_t i = 0; i < y.size(); ++i) found.set_float(int64_t(i), double(y[i]));
     EXPECT_EQ(first_difference(found, expected, tolerance_of(graph)), "");
@@ -113,9 +145,9 @@ class Launch : public testing::Test {
 };
 
 TEST_F(Launch, runs_a_kernel_at_several_sizes) {
-  const Result<GpuExecutable> softmax = made(kSoftmax);
+  const Result<Loaded> softmax = made(kSoftmax);
   ASSERT_TRUE(softmax) << softmax.unsupported().reason;
-  EXPECT_EQ(softmax->workspace_bytes({{"s0", 9}}), 0);
+  EXPECT_TRUE(softmax->program.workspaces.empty());
   for (const int64_t rows : {1, 9, 4}) {
     const auto refusal = run(*softmax, kSoftmax, {{"s0", rows}}, &fake_);
     EXPECT_FALSE(refusal) << refusal->reason << fake_.calls();
@@ -124,9 +156,10 @@ TEST_F(Launch, runs_a_kernel_at_several_sizes) {
 }
 
 TEST_F(Launch, hands_partial_results_on_in_the_workspace) {
-  const Result<GpuExecutable> mean = made(kMean, "parts=8");
+  const Result<Loaded> mean = made(kMean, "parts=8");
   ASSERT_TRUE(mean) << mean.unsupported().reason;
-  EXPECT_EQ(mean->workspace_bytes({}), 8 * 4);
+  ASSERT_EQ(mean->workspace_bytes.size(), 1U);
+  EXPECT_EQ(mean->registers({{"s0", 1}})[size_t(mean->workspace_bytes[0])], 8 * 4);
   const auto refusal = run(*mean, kMean, {});
   EXPECT_FALSE(refusal) << refusal->reason << fake_.calls();
   const std::string calls = fake_.calls();
@@ -134,17 +167,17 @@ TEST_F(Launch, hands_partial_results_on_in_the_workspace) {
 }
 
 TEST_F(Launch, goes_to_the_stream_that_is_given) {
-  const Result<GpuExecutable> softmax = made(kSoftmax);
+  const Result<Loaded> softmax = made(kSoftmax);
   ASSERT_TRUE(softmax);
   EXPECT_FALSE(run(*softmax, kSoftmax, {{"s0", 3}}, &fake_));
   EXPECT_THAT(fake_.calls(), HasSubstr(", on a stream"));
 }
 
 TEST_F(Launch, leaves_out_what_has_no_elements) {
-  const Result<GpuExecutable> softmax = made(kSoftmax);
+  const Result<Loaded> softmax = made(kSoftmax);
   ASSERT_TRUE(softmax);
   fake_.calls();
-  EXPECT_FALSE(softmax->run({.buffers = {256, 512}, .sizes = {{"s0", 0}}}));
+  EXPECT_FALSE(softmax->run({256, 512}, {{"s0", 0}}));
   EXPECT_EQ(fake_.calls(), "");
 }
 
@@ -154,9 +187,9 @@ TEST_F(Launch, unloads_what_is_gone) {
 }
 
 TEST_F(Launch, refuses_memory_that_is_not_aligned) {
-  const Result<GpuExecutable> softmax = made(kSoftmax);
+  const Result<Loaded> softmax = made(kSoftmax);
   ASSERT_TRUE(softmax);
-  const auto refusal = softmax->run({.buffers = {256, 520}, .sizes = {{"s0", 3}}});
+  const auto refusal = softmax->run({256, 520}, {{"s0", 3}});
   ASSERT_TRUE(refusal);
   EXPECT_THAT(refusal->reason, HasSubstr("multiple of 16 bytes"));
 }
@@ -164,12 +197,12 @@ TEST_F(Launch, refuses_memory_that_is_not_aligned) {
 // ---------------------------------------------------------------- bad input
 TEST_F(Launch, says_what_the_driver_says) {
   fake_.fail("cuModuleGetFunction", 500);
-  const Result<GpuExecutable> refused = made(kSoftmax);
+  const Result<Loaded> refused = made(kSoftmax);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.unsupported().reason,
               StartsWith("cannot load the kernel softmax_kernel on GPU 0: CUDA_ERROR"));
 
-  const Result<GpuExecutable> softmax = made(kSoftmax);
+  const Result<Loaded> softmax = made(kSoftmax);
   ASSERT_TRUE(softmax);
   fake_.fail("cuLaunchKernel", 2);
   const auto no_memory = run(*softmax, kSoftmax, {{"s0", 3}});

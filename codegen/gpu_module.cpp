@@ -1,0 +1,114 @@
+#include "codegen/gpu_module.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tilefuse {
+namespace {
+
+// "sm_90a" -> 90
+int capability_of(const std::string& architecture) {
+  int number = 0;
+  const size_t digits = architecture.find_first_of("0123456789");
+  std::from_chars(architecture.data() + digits, architecture.data() + architecture.size(), number);
+  return number;
+}
+
+struct Image {
+  std::string cubin, ptx;
+};
+
+// "<bytes of the PTX>\n<PTX><cubin>"
+std::string packed(const Image& image) {
+  return std::to_string(image.ptx.size()) + "\n" + image.ptx + image.cubin;
+}
+
+std::optional<Image> unpacked(const std::string& bytes) {
+  const size_t line = bytes.find('\n');
+  size_t size = 0;
+  const auto [end, error] = std::from_chars(bytes.data(), bytes.data() + std::min(line, bytes.size()), size);
+  const bool is_whole = line != std::string::npos && error == std::errc{} && end == bytes.data() + line &&
+                        size <= bytes.size() - line - 1;
+  if (!is_whole) return std::nullopt;
+  return Image{bytes.substr(line + 1 + size), bytes.substr(line + 1, size)};
+}
+
+std::string key_of(const std::string& source, const FoundGpu& gpu, const GpuCompileOptions& options) {
+  return "cuda\n" + gpu.nvrtc.version() + "\n" + gpu.target.architecture + "\n" +
+         (options.eager_numerics ? "eager" : "fast") + "\n" + std::string(Nvrtc::runtime()) + "\n" + source;
+}
+
+Result<Image> image_of(const std::string& source, const FoundGpu& gpu, const GpuCompileOptions& options,
+                       KernelCache& cache) {
+  const std::string key = key_of(source, gpu, options);
+  if (const auto bytes = cache.load(key)) {
+    if (auto image = unpacked(*bytes)) return *std::move(image);
+  }
+  Result<GpuBinary> binary = gpu.nvrtc.compile(source, gpu.target.architecture, options);
+  if (!binary) return binary.unsupported();
+  Image image{std::move(binary->cubin), std::move(binary->ptx)};
+  cache.store(key, packed(image));
+  return image;
+}
+
+// The machine code, or, where the driver does not know it, PTX, which the driver compiles itself.
+Result<CudaFunction> loaded(const Image& image, const FoundGpu& gpu, const std::string& symbol) {
+  Result<CudaFunction> function = gpu.driver.load_function(gpu.device, image.cubin, symbol);
+  if (function) return function;
+  Result<CudaFunction> compiled = gpu.driver.load_function(gpu.device, image.ptx, symbol);
+  return compiled ? compiled : function;
+}
+
+}  // namespace
+
+Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
+  const int wanted = device.major * 10 + device.minor;
+  std::optional<GpuTarget> best;
+  std::string known;
+  for (const std::string& name : gpu_target_names()) {
+    GpuTarget target = load_gpu_target(name);
+    known += (known.empty() ? "" : ", ") + target.architecture;
+    const int capability = capability_of(target.architecture);
+    const bool is_better = !best || capability > capability_of(best->architecture);
+    if (capability <= wanted && is_better) best = std::move(target);
+  }
+  if (!best) {
+    return Unsupported{"cannot make kernels for " + device.name + " (sm_" + std::to_string(wanted) +
+                       "): the oldest profiles are for " + known};
+  }
+  if (capability_of(best->architecture) != wanted) best->architecture = "sm_" + std::to_string(wanted);
+  if (device.multiprocessors > 0) best->multiprocessors = device.multiprocessors;
+  return *std::move(best);
+}
+
+Result<FoundGpu> find_gpu(const GpuRequest& request) {
+  Result<CudaDriver> driver = CudaDriver::load(request.driver);
+  if (!driver) return driver.unsupported();
+  const Result<CudaDevice> device = driver->device(request.device);
+  if (!device) return device.unsupported();
+  Result<GpuTarget> target = gpu_target_for(*device);
+  if (!target) return target.unsupported();
+  Result<Nvrtc> nvrtc = Nvrtc::load(request.nvrtc_folders);
+  if (!nvrtc) return nvrtc.unsupported();
+  std::string note;
+  if (load_gpu_target(target->name).architecture != target->architecture) {
+    note = "there is no profile of " + device->name + " (" + target->architecture +
+           "): its kernels are planned with the numbers of " + target->name;
+  }
+  return FoundGpu{*std::move(nvrtc), *std::move(driver), request.device, *std::move(target), std::move(note)};
+}
+
+Result<GpuKernels> build_gpu(const RegionProgram& program, const FoundGpu& gpu,
+                             const GpuCompileOptions& options, KernelCache& cache) {
+  GpuKernels kernels{gpu.driver, {}};
+  for (const GpuStep& step : program.gpu) {
+    const Result<Image> image = image_of(step.source, gpu, options, cache);
+    if (!image) return image.unsupported();
+    Result<CudaFunction> function = loaded(*image, gpu, step.symbol);
+    if (!function) return function.unsupported();
+    kernels.functions.push_back(*std::move(function));
+  }
+  return kernels;
+}
+
+}  // namespace tilefuse
