@@ -1,5 +1,7 @@
 #include "torch_ext/aten_fallback.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -28,8 +30,8 @@ c10::Scalar number(const Scalar& value) {
 class Interpreter {
  public:
   Interpreter(const Graph& graph, const std::vector<Tensor>& inputs,
-              const std::map<std::string, int64_t>& symbols)
-      : graph_(graph), inputs_(inputs), symbols_(symbols), values_(graph.values.size()) {}
+              const std::map<std::string, int64_t>& symbols, c10::Device device)
+      : graph_(graph), inputs_(inputs), symbols_(symbols), device_(device), values_(graph.values.size()) {}
 
   std::vector<Tensor> run() {
     for (const Node& node : graph_.nodes) {
@@ -61,8 +63,8 @@ class Interpreter {
     for (const Expr& expr : exprs) result.push_back(size(expr));
     return result;
   }
-  static Tensor full(const std::vector<int64_t>& shape, const c10::Scalar& value, DType dtype) {
-    return boxed("aten::full", "", {int_list(shape), value, dtype_value(dtype)});
+  Tensor full(const std::vector<int64_t>& shape, const c10::Scalar& value, DType dtype) const {
+    return boxed("aten::full", "", {int_list(shape), value, dtype_value(dtype), IValue(), device_});
   }
   static Tensor add(const Tensor& a, const Tensor& b) { return boxed("aten::add", "Tensor", {a, b}); }
   static Tensor times(const Tensor& a, int64_t b) { return boxed("aten::mul", "Scalar", {a, b}); }
@@ -72,11 +74,12 @@ class Interpreter {
   static Tensor at_least(const Tensor& a, int64_t b) { return boxed("aten::ge", "Scalar", {a, b}); }
 
   // 0, 1, 2, ... along one dimension of `shape`, the others 1.
-  static Tensor coordinate(const std::vector<int64_t>& shape, size_t dim) {
+  Tensor coordinate(const std::vector<int64_t>& shape, size_t dim) const {
     std::vector<int64_t> thin(shape.size(), 1);
     thin[dim] = shape[dim];
     return boxed("aten::reshape", "",
-                 {boxed("aten::arange", "", {shape[dim], dtype_value(DType::I64)}), int_list(thin)});
+                 {boxed("aten::arange", "", {shape[dim], dtype_value(DType::I64), IValue(), device_}),
+                  int_list(thin)});
   }
 
   // ------------------------------------------------------------ coordinates as tensors
@@ -112,8 +115,8 @@ class Interpreter {
     return {};
   }
   // data[coordinates], with coordinates as tensors that broadcast to `shape`.
-  static Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates,
-                     const std::vector<int64_t>& shape) {
+  Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates,
+              const std::vector<int64_t>& shape) const {
     Tensor place = full(shape, 0, DType::I64);
     int64_t stride = 1;
     for (size_t d = coordinates.size(); d-- > 0; stride *= data.size(int64_t(d))) {
@@ -239,15 +242,24 @@ class Interpreter {
     }
     return take(data, coordinates, shape);
   }
-  static Tensor checked(const Tensor& index, int64_t extent, bool wrap) {
+  Tensor checked(const Tensor& index, int64_t extent, bool wrap) const {
     const Tensor below = boxed("aten::lt", "Scalar", {index, int64_t{0}});
     const Tensor wrapped = wrap ? where(below, boxed("aten::add", "Scalar", {index, extent}), index) : index;
     const Tensor outside =
         boxed("aten::bitwise_or", "Tensor",
               {boxed("aten::lt", "Scalar", {wrapped, int64_t{0}}), at_least(wrapped, extent)});
-    TORCH_CHECK_INDEX(!*boxed("aten::any", "", {outside}).const_data_ptr<bool>(),
-                      "index out of range in self");
+    const Tensor any = boxed("aten::any", "", {outside});
+    if (device_.is_cpu()) {
+      TORCH_CHECK_INDEX(!*any.const_data_ptr<bool>(), "index out of range in self");
+    } else {
+      assert_on_device(boxed("aten::logical_not", "", {any}), "index out of range in self");
+    }
     return wrapped;
+  }
+  // Fails there, later: without waiting, so that a stream may be captured.
+  static void assert_on_device(const Tensor& holds, const char* message) {
+    torch::jit::Stack stack = {holds, std::string(message)};
+    c10::Dispatcher::singleton().findSchemaOrThrow("aten::_assert_async", "msg").callBoxed(stack);
   }
   Tensor evaluate_node(const Call& call, const Node&, ValueId) const {
     throw_internal_error("node", "the operator " + call.op + " inside a region", __FILE__, __LINE__);
@@ -256,14 +268,16 @@ class Interpreter {
   const Graph& graph_;
   const std::vector<Tensor>& inputs_;
   const std::map<std::string, int64_t>& symbols_;
+  c10::Device device_;
   std::vector<Tensor> values_;
 };
 
 }  // namespace
 
 std::vector<at::Tensor> AtenFallback::run(const std::vector<at::Tensor>& inputs,
-                                          const std::map<std::string, int64_t>& symbols) const {
-  return Interpreter(graph_, inputs, symbols).run();
+                                          const std::map<std::string, int64_t>& symbols,
+                                          c10::Device device) const {
+  return Interpreter(graph_, inputs, symbols, device).run();
 }
 
 }  // namespace tilefuse

@@ -17,9 +17,10 @@ class AtenFallback {
  public:
   explicit AtenFallback(Graph graph) : graph_(std::move(graph)) {}
 
-  // inputs by position. Returns the outputs, of any strides.
+  // inputs by position, all on `device`. Returns the outputs, of any strides. An index out of range is an
+  // IndexError on the CPU; elsewhere it is the device's own assertion, as nobody waits for the device.
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs,
-                              const std::map<std::string, int64_t>& symbols) const;
+                              const std::map<std::string, int64_t>& symbols, c10::Device device) const;
 
  private:
   Graph graph_;

@@ -68,20 +68,30 @@ Json input_kinds(const Executable& executable) {
   return kinds;
 }
 
+// An operator that exists stays as it is.
+template <class Code>
+void register_new(const std::string& name, Executable executable, const Code& code) {
+  if (!is_registered(name))
+    register_executable(name, std::make_shared<GraphRunner>(std::move(executable), code));
+}
+
 Json register_compiled(CompiledGraph graph) {
   Json regions = Json::array();
   RegionSymbols symbols;
+  const Place place = graph.executable.place;
   // Operators live forever, and so do the modules whose kernels they call.
   static auto* modules = new std::vector<std::optional<Module>>;
   for (size_t r = 0; r < graph.executable.regions.size(); ++r) {
     const CompiledRegion& region = graph.executable.regions[r];
-    symbols.push_back(symbols_of(graph.modules[r]));
-    modules->push_back(graph.modules[r]);
     const std::string name = operator_name(region);
     regions.push_back(name);
-    if (is_registered(name)) continue;
-    register_executable(
-        name, std::make_shared<GraphRunner>(region_executable(region), RegionSymbols{symbols.back()}));
+    if (place.is_gpu()) {
+      register_new(name, region_executable(region, place), RegionKernels{graph.gpu_kernels[r]});
+      continue;
+    }
+    symbols.push_back(symbols_of(graph.modules[r]));
+    modules->push_back(graph.modules[r]);
+    register_new(name, region_executable(region), RegionSymbols{symbols.back()});
   }
   const std::string name = "graph_" + graph.key.substr(0, kNameDigits);
   Json inputs = input_kinds(graph.executable), outputs = output_kinds(graph.executable);
@@ -89,7 +99,11 @@ Json register_compiled(CompiledGraph graph) {
   const bool packs = std::any_of(graph.executable.regions.begin(), graph.executable.regions.end(),
                                  [](const CompiledRegion& region) { return !region.program.packs.empty(); });
   const Json held = frees_inputs(graph.executable) ? Json(held_name(name)) : Json();
-  register_executable(name, std::make_shared<GraphRunner>(std::move(graph.executable), symbols));
+  if (place.is_gpu()) {
+    register_new(name, std::move(graph.executable), graph.gpu_kernels);
+  } else {
+    register_new(name, std::move(graph.executable), symbols);
+  }
   compiled().reports.push_back(std::move(graph.report));
   return {{"op", name},
           {"fallback_reason", nullptr},
@@ -101,13 +115,19 @@ Json register_compiled(CompiledGraph graph) {
           {"report_id", compiled().reports.size() - 1},
           {"regions", std::move(regions)},
           {"warnings", std::move(graph.warnings)},
+          {"notes", std::move(graph.notes)},
           {"cached", graph.cached}};
 }
 
 Json fallback(const std::string& reason, bool strict) {
   if (strict) throw UserError("a graph cannot be compiled: " + reason);
-  return {{"op", nullptr},        {"fallback_reason", reason}, {"outputs", Json::array()},
-          {"report_id", nullptr}, {"regions", Json::array()},  {"warnings", Json::array()},
+  return {{"op", nullptr},
+          {"fallback_reason", reason},
+          {"outputs", Json::array()},
+          {"report_id", nullptr},
+          {"regions", Json::array()},
+          {"warnings", Json::array()},
+          {"notes", Json::array()},
           {"cached", false}};
 }
 

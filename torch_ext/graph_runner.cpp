@@ -2,12 +2,15 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
 
 #include "core/match.h"
 #include "core/result.h"
+#include "fusion/gpu_target.h"
+#include "torch_ext/gpu_stream.h"
 #include "torch_ext/pool.h"
 #include "torch_ext/tensors.h"
 
@@ -28,12 +31,28 @@ SizeProgram sizes_bound_by(const std::vector<SymbolBinding>& bindings) {
 }  // namespace
 
 // ---------------------------------------------------------------- loading
-GraphRunner::GraphRunner(Executable executable, const RegionSymbols& symbols)
+GraphRunner::GraphRunner(Executable executable)
     : executable_(std::move(executable)),
+      device_(executable_.place.device),
+      is_on_gpu_(executable_.place.is_gpu()),
       bindings_(bind_symbols(executable_)),
       sizes_(sizes_bound_by(bindings_)) {
   load_slots();
+}
+
+GraphRunner::GraphRunner(Executable executable, const RegionSymbols& symbols)
+    : GraphRunner(std::move(executable)) {
   load_regions(symbols);
+  load_rest();
+}
+
+GraphRunner::GraphRunner(Executable executable, const RegionKernels& kernels)
+    : GraphRunner(std::move(executable)) {
+  load_gpu_regions(kernels);
+  load_rest();
+}
+
+void GraphRunner::load_rest() {
   load_calls();
   load_packs();
   for (const ExecutableOutput& output : executable_.outputs) {
@@ -47,6 +66,7 @@ void GraphRunner::load_slots() {
   for (const Slot& slot : executable_.slots) {
     LoadedSlot& loaded = slots_.emplace_back();
     loaded.type = to_scalar_type(slot.spec.dtype);
+    loaded.device = slot.spec.elsewhere.empty() ? device_ : c10::Device(slot.spec.elsewhere);
     loaded.item_bytes = size_in_bytes(slot.spec.dtype);
     loaded.rank = slot.spec.sizes.size();
     loaded.sizes = sizes_.add_list(slot.spec.sizes);
@@ -84,6 +104,16 @@ void GraphRunner::load_regions(const RegionSymbols& symbols) {
     } else {
       program.fallback = std::make_unique<AtenFallback>(parse_graph(region.fallback));
     }
+  }
+}
+
+void GraphRunner::load_gpu_regions(const RegionKernels& kernels) {
+  for (size_t r = 0; r < executable_.regions.size(); ++r) {
+    const CompiledRegion& region = executable_.regions[r];
+    LoadedProgram& program = programs_.emplace_back();
+    program.fallback = std::make_unique<AtenFallback>(parse_graph(region.fallback));
+    program.has_failed = std::make_unique<std::atomic_flag>();
+    if (region.refusal.empty()) program.gpu = load_gpu_region(region.program, sizes_, *kernels[r]);
   }
 }
 
@@ -128,6 +158,7 @@ class GraphCall {
       : graph_(graph), stack_(stack), slots_(graph.slots_.size()) {}
 
   void run() {
+    if (graph_.is_on_gpu_) stream_ = current_stream(graph_.device_);
     read_sizes();
     for (size_t i = 0; i < graph_.executable_.inputs.size(); ++i) read_input(i);
     take_arena();
@@ -192,13 +223,13 @@ class GraphCall {
     const LoadedSlot& slot = graph_.slots_[id->index];
     const at::Tensor& given = argument(position).toTensor();
     TORCH_CHECK(
-        given.device().is_cpu() && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
-        "tilefuse: input ", position, " must be a strided CPU tensor of ", slot.type, ", got ",
-        given.toString());
+        given.device() == slot.device && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
+        "tilefuse: input ", position, " must be a strided ", device_name(slot), " tensor of ", slot.type,
+        ", got ", given.toString(), slot.device.is_cpu() ? "" : " on " + given.device().str());
     TORCH_CHECK(given.sizes() == sizes(slot), "tilefuse: input ", position, " must have the sizes ",
                 sizes(slot), ", got ", given.sizes());
     State& state = slots_[id->index];
-    state.tensor = with_layout(given, sizes(slot), strides(slot));
+    state.tensor = laid_out(given, slot);
     state.data = static_cast<char*>(const_cast<void*>(state.tensor.const_data_ptr()));
   }
 
@@ -208,10 +239,27 @@ class GraphCall {
     arena_data_ = static_cast<char*>(arena_.mutable_data());
   }
 
+  static std::string device_name(const LoadedSlot& slot) {
+    return slot.device.is_cpu() ? "CPU" : slot.device.str();
+  }
+
+  at::Tensor fresh(const LoadedSlot& slot) const {
+    if (graph_.is_on_gpu_) return framework_tensor(sizes(slot), strides(slot), slot.type, slot.device);
+    return pooled_tensor(sizes(slot), strides(slot), slot.type);
+  }
+
+  at::Tensor laid_out(const at::Tensor& given, const LoadedSlot& slot) const {
+    if (!graph_.is_on_gpu_) return with_layout(given, sizes(slot), strides(slot));
+    if (has_layout(given, sizes(slot), strides(slot)) && is_aligned(given)) return given;
+    at::Tensor copy = fresh(slot);
+    copy_into(copy, given);
+    return copy;
+  }
+
   at::Tensor& allocate(SlotId id) {
     const LoadedSlot& slot = graph_.slots_[id.index];
     State& state = slots_[id.index];
-    state.tensor = pooled_tensor(sizes(slot), strides(slot), slot.type);
+    state.tensor = fresh(slot);
     state.data = static_cast<char*>(state.tensor.mutable_data_ptr());
     return state.tensor;
   }
@@ -222,7 +270,7 @@ class GraphCall {
                 graph_.executable_[id].spec.name, " was captured as ", slot.type, sizes(slot), " and is ",
                 made.toString(), made.sizes());
     State& state = slots_[id.index];
-    state.tensor = with_layout(made, sizes(slot), strides(slot));
+    state.tensor = laid_out(made, slot);
     // An operator that hands an operand back without saying so: the arena's bytes will be used again.
     if (arena_ && state.tensor.storage().unsafeGetStorageImpl() == arena_.unsafeGetStorageImpl()) {
       const at::Tensor shared = state.tensor;
@@ -276,7 +324,7 @@ class GraphCall {
   void run_launch(const LaunchRegion& launch, const std::vector<std::unique_ptr<OperandPacks>>& packs) {
     const auto& program = graph_.programs_[size_t(launch.region)];
     if (program.fallback) {
-      run_fallback(launch, *program.fallback);
+      if (!program.gpu || !run_gpu(launch, program)) run_fallback(launch, *program.fallback);
       return;
     }
     c10::SmallVector<const void*, 16> buffers;
@@ -293,13 +341,38 @@ class GraphCall {
     unkept_packs_.clear();
   }
 
+  // What kernels read begins at a multiple of kGpuAlignment: a view that does not is copied.
+  uint64_t readable(SlotId id, c10::SmallVectorImpl<at::Tensor>& copies) {
+    const auto address = reinterpret_cast<uint64_t>(data(id));
+    if (address % kGpuAlignment == 0) return address;
+    const at::Tensor& given = tensor(id);
+    copies.push_back(fresh(graph_.slots_[id.index]));
+    copy_into(copies.back(), given);
+    return reinterpret_cast<uint64_t>(copies.back().const_data_ptr());
+  }
+
+  // False: nothing that was launched may be relied on. The reason is told once.
+  bool run_gpu(const LaunchRegion& launch, const GraphRunner::LoadedProgram& program) {
+    c10::SmallVector<uint64_t, 16> buffers;
+    c10::SmallVector<at::Tensor, 2> copies;  // freed for what is enqueued behind this, as all on one stream
+    for (const SlotId id : launch.inputs) buffers.push_back(readable(id, copies));
+    for (const auto* written : {&launch.outputs, &launch.workspaces}) {
+      for (const SlotId id : *written) buffers.push_back(reinterpret_cast<uint64_t>(writable(id)));
+    }
+    const auto refusal = run_gpu_region(*program.gpu, registers_, {buffers.data(), buffers.size()}, stream_);
+    if (refusal && !program.has_failed->test_and_set()) {
+      TORCH_WARN("tilefuse: a region runs with PyTorch's operators: ", refusal->reason);
+    }
+    return !refusal;
+  }
+
   void run_fallback(const LaunchRegion& launch, const AtenFallback& fallback) {
     std::vector<at::Tensor> inputs;
     inputs.reserve(launch.inputs.size());
     for (const SlotId id : launch.inputs) inputs.push_back(tensor(id));
     std::map<std::string, int64_t> symbols;
     for (size_t s = 0; s < graph_.bindings_.size(); ++s) symbols[graph_.bindings_[s].symbol] = registers_[s];
-    const std::vector<at::Tensor> made = fallback.run(inputs, symbols);
+    const std::vector<at::Tensor> made = fallback.run(inputs, symbols, graph_.device_);
     for (size_t i = 0; i < made.size(); ++i) adopt(launch.outputs[i], made[i]);
   }
 
@@ -344,6 +417,7 @@ class GraphCall {
   const GraphRunner& graph_;
   torch::jit::Stack& stack_;
   const int64_t* registers_ = nullptr;
+  void* stream_ = nullptr;  // of the GPU
   c10::SmallVector<int64_t, 64> evaluated_;
   c10::SmallVector<State, 24> slots_;
   c10::Storage arena_;
@@ -354,6 +428,7 @@ class GraphCall {
 
 void GraphRunner::run(torch::jit::Stack& stack) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::OptionalDeviceGuard on_device(device_.is_cpu() ? std::nullopt : std::optional(device_));
   GraphCall(*this, stack).run();
 }
 

@@ -14,6 +14,7 @@
 //         "report_id": 3,                for report()
 //         "regions": ["layer_norm_gelu_91c0...", ...],  torch.ops.tilefuse.<name>, one per distinct region
 //         "warnings": ["..."],           for the user, at most one of each text per process
+//         "notes": ["..."],              the same, where nothing is wrong
 //         "cached": false,               true: the plan came from the cache
 //         "milliseconds": 412.0          spent in here
 //       }

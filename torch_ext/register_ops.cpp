@@ -4,10 +4,12 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -117,6 +119,21 @@ void unpack_lists(const Executable& executable, Stack& stack) {
   }
 }
 
+c10::DispatchKey key_of(c10::Device device) {
+  return c10::computeDispatchKey(std::nullopt, std::nullopt, device);
+}
+
+// The devices of what a graph is called with: that of the graph, and of numbers in tensors of their own.
+std::set<c10::DispatchKey> keys_of(const GraphRunner& runner) {
+  std::set<c10::DispatchKey> keys = {key_of(runner.device())};
+  for (const ExecutableInput& input : runner.executable().inputs) {
+    const auto* id = std::get_if<SlotId>(&input.value);
+    const std::string device = id == nullptr ? "" : runner.executable()[*id].spec.elsewhere;
+    if (!device.empty()) keys.insert(key_of(c10::Device(device)));
+  }
+  return keys;
+}
+
 struct RunKernel final : c10::OperatorKernel {
   explicit RunKernel(Runner runner) : runner(std::move(runner)) {}
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
@@ -150,12 +167,12 @@ struct HeldKernel final : c10::OperatorKernel {
 
 // In front of RunKernel: straight to it where nothing else stands between.
 struct AutogradKernel final : c10::OperatorKernel {
-  explicit AutogradKernel(Runner runner) : runner(std::move(runner)) {}
+  explicit AutogradKernel(Runner given) : runner(std::move(given)), key(key_of(runner->device())) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
     TORCH_CHECK(!wants_gradient(op, *stack), op.operator_name().name,
                 " has no gradient: call it under torch.no_grad(), or compile the model it came from");
     const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
-    if (below.highestPriorityTypeId() == c10::DispatchKey::CPU) {
+    if (below.highestPriorityTypeId() == key) {
       unpack_lists(runner->executable(), *stack);
       runner->run(*stack);
       return;
@@ -176,6 +193,7 @@ struct AutogradKernel final : c10::OperatorKernel {
     return false;
   }
   Runner runner;
+  c10::DispatchKey key;
 };
 
 struct MetaKernel final : c10::OperatorKernel {
@@ -255,7 +273,7 @@ void register_executable(const std::string& name, const Runner& runner) {
   const auto implement = [&](c10::DispatchKey key, torch::CppFunction function) {
     library->impl(name.c_str(), torch::dispatch(key, std::move(function)));
   };
-  implement(c10::DispatchKey::CPU, boxed_kernel<RunKernel>(runner));
+  for (const c10::DispatchKey key : keys_of(*runner)) implement(key, boxed_kernel<RunKernel>(runner));
   implement(c10::DispatchKey::Meta, boxed_kernel<MetaKernel>(runner));
   implement(c10::DispatchKey::Autograd, boxed_kernel<AutogradKernel>(runner));
   // Without a tensor among the arguments nothing else says where it runs.

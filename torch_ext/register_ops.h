@@ -1,9 +1,9 @@
 // Gives an executable a name in the dispatcher: tilefuse::<name>(Tensor a0, SymInt a1, ...) -> (Tensor, ...).
 //
-// The name is forever: an operator is never unregistered, and one that exists stays as it is. CPU tensors run
-// it, fake ones get the sizes and strides that it would return, symbols included, and a call that wants a
-// gradient is an error that says so. tilefuse::<name>_held(int held, SymInt[] sizes) runs it on tensors that
-// were handed over (held_inputs.h).
+// The name is forever: an operator is never unregistered, and one that exists stays as it is. Tensors on its
+// device run it, fake ones get the sizes and strides that it would return, symbols included, and a call that
+// wants a gradient is an error that says so. tilefuse::<name>_held(int held, SymInt[] sizes) runs it on
+// tensors that were handed over (held_inputs.h).
 #pragma once
 #include <memory>
 #include <string>

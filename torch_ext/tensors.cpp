@@ -2,6 +2,8 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/SymIntArrayRef.h>
+#include <c10/core/TensorOptions.h>
 
 #include <array>
 #include <memory>
@@ -36,8 +38,9 @@ constexpr std::array<std::pair<DType, c10::ScalarType>, 21> kTypes = {{
     {DType::F8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
 }};
 
-bool is_aligned(const at::Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
+c10::DispatchKeySet dense_keys(const c10::Storage& storage) {
+  if (storage.device_type() == c10::DeviceType::CPU) return c10::DispatchKeySet(c10::DispatchKey::CPU);
+  return c10::DispatchKeySet(c10::computeDispatchKey(std::nullopt, std::nullopt, storage.device()));
 }
 
 }  // namespace
@@ -51,6 +54,17 @@ std::optional<DType> to_dtype(c10::ScalarType type) {
   return std::nullopt;
 }
 
+at::Tensor framework_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type,
+                            c10::Device device) {
+  static const auto empty =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("aten::empty_strided", "")
+          .typed<at::Tensor(c10::SymIntArrayRef, c10::SymIntArrayRef, std::optional<c10::ScalarType>,
+                            std::optional<c10::Layout>, std::optional<c10::Device>, std::optional<bool>)>();
+  return empty.call(c10::fromIntArrayRefSlow(sizes), c10::fromIntArrayRefSlow(strides), type, std::nullopt,
+                    device, std::nullopt);
+}
+
 at::Tensor pooled_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type) {
   return at::Tensor(at::detail::empty_strided_generic(sizes, strides, pool_allocator(),
                                                       c10::DispatchKeySet(c10::DispatchKey::CPU), type));
@@ -62,8 +76,8 @@ c10::Storage pooled_storage(size_t bytes) {
 
 at::Tensor tensor_over(const c10::Storage& storage, at::IntArrayRef sizes, at::IntArrayRef strides,
                        int64_t offset, c10::ScalarType type) {
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
+  auto impl = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage), dense_keys(storage),
+                                                   c10::scalarTypeToTypeMeta(type));
   impl->set_sizes_and_strides(sizes, strides, offset);
   return at::Tensor(std::move(impl));
 }
@@ -78,6 +92,10 @@ at::Tensor tensor_within(const c10::Storage& storage, int64_t first_byte, at::In
       c10::DeviceType::CPU);
   return tensor_over({c10::Storage::use_byte_size_t(), bytes, std::move(part), nullptr, false}, sizes,
                      strides, 0, type);
+}
+
+bool is_aligned(const at::Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % tensor.element_size() == 0;
 }
 
 bool has_layout(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {

@@ -11,6 +11,9 @@ namespace tilefuse {
 c10::ScalarType to_scalar_type(DType dtype);
 std::optional<DType> to_dtype(c10::ScalarType type);
 
+// From the framework's allocator for that device.
+at::Tensor framework_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type,
+                            c10::Device device);
 // From the pool.
 at::Tensor pooled_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type);
 // A view of a storage that lives as long as the tensor; offset in elements.
@@ -24,6 +27,7 @@ c10::Storage pooled_storage(size_t bytes);
 
 // `source`, or its copy with these strides where it has others or its data is not aligned to its elements.
 at::Tensor with_layout(const at::Tensor& source, at::IntArrayRef sizes, at::IntArrayRef strides);
+bool is_aligned(const at::Tensor& tensor);  // to its elements
 bool has_layout(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 // Copies with broadcasting and casting, below autograd.
 void copy_into(const at::Tensor& target, const at::Tensor& source);

@@ -2,8 +2,9 @@
 // from PTX: machine code is refused, as by a driver that does not know it. A launch runs it in the model of a
 // GPU with all its checks, and every call is written down.
 //
-// An argument that is the address of an allocation is a buffer. The kernel stores to an output or it does
-// not: that is found in its PTX, by following addresses from parameters to stores.
+// An argument that is the address of an allocation is a buffer, and so is a null one in front of such: memory
+// of a tensor without elements. The kernel stores to an output or it does not: that is found in its PTX, by
+// following addresses from parameters to stores.
 #include "tests/gpu/fake_cuda.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -29,6 +31,7 @@ struct FakeModule {
 struct FakeDriver {
   std::string calls, told;
   std::map<std::string, int> failures;
+  std::mutex mutex;  // of the allocations: the framework's threads make tensors
   std::map<uint64_t, size_t> allocations;
   int devices = 1, major = 8, minor = 0;
   int contexts = 0;  // pushed
@@ -77,28 +80,30 @@ std::set<size_t> stored_parameters(const PtxProgram& program) {
   return stored;
 }
 
+// Bytes from an address to the end of its allocation; 0: it is in none.
+size_t bytes_behind(uint64_t address) {
+  const std::lock_guard lock(driver().mutex);
+  const auto after = driver().allocations.upper_bound(address);
+  if (after == driver().allocations.begin()) return 0;
+  const auto& [first, bytes] = *std::prev(after);
+  return address - first < bytes ? first + bytes - address : 0;
+}
+
 int launch(const FakeModule& module, const GpuGrid& grid, void** arguments) {
-  std::vector<GpuBuffer> buffers;
-  std::vector<uint64_t> addresses;
-  std::vector<int64_t> sizes;
-  for (size_t i = 0; i < module.program.parameter_offsets.size(); ++i) {
-    uint64_t value = 0;
-    std::memcpy(&value, arguments[i], sizeof value);
-    auto found = driver().allocations.upper_bound(value);
-    const bool is_buffer =
-        found != driver().allocations.begin() && value - std::prev(found)->first < std::prev(found)->second;
-    if (!is_buffer) {
-      sizes.push_back(static_cast<int64_t>(value));
-      continue;
-    }
-    --found;
-    GpuBuffer buffer;
-    buffer.bytes.resize(found->first + found->second - value);
-    std::memcpy(buffer.bytes.data(), reinterpret_cast<const void*>(value), buffer.bytes.size());
-    buffer.is_output = module.outputs.contains(i);
-    buffers.push_back(std::move(buffer));
-    addresses.push_back(value);
+  std::vector<uint64_t> values(module.program.parameter_offsets.size());
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], arguments[i], sizeof values[i]);
+  size_t buffer_count = values.size();
+  while (buffer_count > 0 && bytes_behind(values[buffer_count - 1]) == 0) --buffer_count;
+
+  std::vector<GpuBuffer> buffers(buffer_count);
+  for (size_t i = 0; i < buffer_count; ++i) {
+    buffers[i].bytes.resize(bytes_behind(values[i]));
+    buffers[i].is_output = module.outputs.contains(i);
+    if (!buffers[i].bytes.empty())
+      std::memcpy(buffers[i].bytes.data(), reinterpret_cast<const void*>(values[i]), buffers[i].bytes.size());
   }
+  const std::vector<uint64_t> addresses(values.begin(), values.begin() + std::ptrdiff_t(buffer_count));
+  const std::vector<int64_t> sizes(values.begin() + std::ptrdiff_t(buffer_count), values.end());
   const GpuRun run = run_ptx(module.program, grid, std::move(buffers), sizes);
   for (size_t b = 0; b < addresses.size(); ++b) {
     if (!run.buffers[b].is_output) continue;
@@ -129,6 +134,15 @@ void fake_cuda_capability(int major, int minor) {
   driver().minor = minor;
 }
 void fake_cuda_devices(int count) { driver().devices = count; }
+
+void fake_cuda_memory_made(void* memory, size_t bytes) {
+  const std::lock_guard lock(driver().mutex);
+  driver().allocations[reinterpret_cast<uint64_t>(memory)] = bytes;
+}
+void fake_cuda_memory_gone(void* memory, size_t) {
+  const std::lock_guard lock(driver().mutex);
+  driver().allocations.erase(reinterpret_cast<uint64_t>(memory));
+}
 
 int cuInit(unsigned) { return called("cuInit"); }
 int cuGetErrorName(int status, const char** name) {

@@ -1,6 +1,7 @@
 // What the tests ask of the library that stands in for NVIDIA's driver (fake_cuda.cpp). They find these
 // functions with dlsym, as the library under test finds the driver's.
 #pragma once
+#include <cstddef>
 
 extern "C" {
 // The calls since it was last asked, a line each.
@@ -9,4 +10,7 @@ const char* fake_cuda_calls();
 void fake_cuda_fail(const char* call, int status);
 void fake_cuda_capability(int major, int minor);
 void fake_cuda_devices(int count);
+// Memory of somebody else's that kernels may be given, as if it had been allocated here.
+void fake_cuda_memory_made(void* memory, size_t bytes);
+void fake_cuda_memory_gone(void* memory, size_t bytes);
 }

@@ -110,6 +110,8 @@ def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options)
     answer = _answer(captured.json, settings)
     if answer["warnings"]:  # what broke once breaks for every graph; tilefuse.explain lists it all
         warn_once(f"tilefuse: {'; '.join(answer['warnings'])}", about="faults")
+    for note in answer["notes"]:
+        warn_once(f"tilefuse: {note}")
     _doubt_pins(settings, [name.rpartition("_")[0] for name in answer["regions"]])
     milliseconds = (time.perf_counter() - started) * 1e3
     for graphs in _collectors:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import torch
 
 from tilefuse.errors import UserError
 
@@ -50,10 +54,20 @@ OPTIONS: Mapping[str, _Option] = {
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
     "cxx": _Option(str, "", "the C++ compiler; default: TILEFUSE_CXX, c++, g++, clang++, the ziglang wheel"),
+    "gpu_on_host": _Option(str, "", "for tests: a driver library whose device memory is the host's; it runs graphs of CPU tensors"),
     "dump": _Option(str, "", "stages to write out, as TILEFUSE_DUMP: 'schedule,source' or 'all'"),
     "dump_dir": _Option(str, "", "where to; default: TILEFUSE_DUMP_DIR or ./tilefuse_dump"),
     "pins": _Option(dict, {}, "decisions by region: {'layer_norm': {'lanes': '8', 'walk': 'resident'}}"),
 }
+
+@functools.cache
+def nvrtc_folders() -> list[str]:
+    """Where torch's wheels put NVIDIA's compiler, for a torch that was built for CUDA."""
+    if torch.version.cuda is None:
+        return []
+    wheels = pathlib.Path(torch.__file__).parent.parent / "nvidia"
+    return sorted({str(library.parent) for library in wheels.glob("*/lib/libnvrtc.so.*")})
+
 
 _MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
@@ -109,6 +123,7 @@ class Options:
         values = {k: v for k, v in self.values.items() if v != OPTIONS[k].default}
         values["threads"] = self.values.get("threads") or threads
         values["python"] = sys.executable or ""  # its ziglang wheel may have to be the compiler
+        values["nvrtc"] = nvrtc_folders()
         return json.dumps(values, sort_keys=True)
 
     def cache_tag(self) -> str:

@@ -1,0 +1,72 @@
+"""A GPU for machines without one: kernels run in the model of tests/gpu, on tensors of the CPU.
+
+All that differs from CUDA tensors is the device's name and the driver's library. Loading it replaces torch's CPU
+allocator for the rest of the process, so that the model knows the bounds of every tensor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import glob
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from engine import compiled
+from tilefuse.backend import compile_graph
+from tilefuse.options import Options, nvrtc_folders
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def _built(library: str) -> str | None:
+    found = sorted(glob.glob(str(ROOT / "build" / "*" / "tests" / "gpu" / library)))
+    return found[-1] if found else None
+
+
+@functools.cache
+def driver_library() -> str:
+    """The path of what stands in for the driver, loaded. Skips where it was not built or there is no NVRTC."""
+    driver, memory = _built("libfake_cuda.so"), _built("libhost_memory.so")
+    if driver is None or memory is None:
+        pytest.skip("SKIPPED, no graph on a GPU is tested: the C++ tests were not built")
+    if not nvrtc_folders():
+        pytest.skip("SKIPPED, no graph on a GPU is tested: torch brings no NVRTC")
+    ctypes.CDLL(driver, mode=ctypes.RTLD_GLOBAL)
+    torch.ops.load_library(memory)
+    return driver
+
+
+class Driver:
+    """What the driver was called for, and what it is told to refuse."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(driver_library())
+        self._library.fake_cuda_calls.restype = ctypes.c_char_p
+        self.calls()
+
+    def calls(self) -> list[str]:
+        """Since it was last asked, a line each."""
+        return self._library.fake_cuda_calls().decode().splitlines()
+
+    def launches(self) -> int:
+        return sum(line.startswith("cuLaunchKernel") for line in self.calls())
+
+    def fail(self, call: str, status: int) -> None:
+        self._library.fake_cuda_fail(call.encode(), status)
+
+    def capability(self, major: int, minor: int) -> None:
+        self._library.fake_cuda_capability(major, minor)
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"gpu_on_host": driver_library(), **more}
+
+
+def on_gpu(function: Callable[..., Any], **more: Any) -> Callable[..., Any]:
+    """The function in graphs of AOTAutograd, each on the model of a GPU."""
+    settings = Options.parse(options=options(**more))
+    return compiled(function, lambda role: lambda module, inputs: compile_graph(module, role, settings))

@@ -1,0 +1,11 @@
+// The stream that the framework's work on a device goes to now, by the framework's own registry of devices:
+// nothing of a device's libraries is linked.
+#pragma once
+#include <c10/core/Device.h>
+
+namespace tilefuse {
+
+// As the device's driver takes it. Null for host memory, where tests run what stands in for a GPU.
+void* current_stream(c10::Device device);
+
+}  // namespace tilefuse
