@@ -27,6 +27,11 @@ Result<GpuPlan> solve_nests(std::vector<TileGraph> graphs, const GpuTarget& targ
 
 Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
                          const SizeHints& hints) {
+  for (const Axis& axis : graph.axes) {
+    if (!axis.extent.is_constant(0)) continue;
+    return Unsupported{"cannot compute " + graph.name + " in a GPU kernel: its axis " + axis.name +
+                       " has no elements"};
+  }
   const TileGraph whole = merge_reduced_axes(graph);
   Pins others = pins;
   const auto pinned = others.decisions.extract("parts");

@@ -88,7 +88,7 @@ const Result<double>& RegionPrices::solved(const TileGraph& graph, double worth_
 double RegionPrices::estimated(const TileGraph& graph) {
   if (gpu_ == nullptr) return stages_.estimate(graph, *target_, threads_, hints_);
   const Result<double>& planned = solved(graph);
-  return planned ? *planned : 0;
+  return planned ? *planned : gpu_->launch_us;
 }
 
 bool RegionPrices::wants_solver(const TileGraph& graph) const {

@@ -51,7 +51,7 @@ class RegionPrices {
                                 const TileOptions& options) const {
     return stages_.lower(graph, region, options);
   }
-  // 0: on a GPU nothing but the framework computes it.
+  // Of what no kernel of a GPU computes: a launch of the framework's.
   double estimated(const TileGraph& graph);
   // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
   // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.

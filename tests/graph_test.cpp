@@ -118,6 +118,18 @@ graph all(
   expect_round_trip(graph);
 }
 
+TEST(Graph, devices_survive_the_text_form) {
+  const Graph graph = parse_graph(R"(graph steps on "cuda:1"(%x: f32[4], %n: i64[] on "cpu") {
+    %y = call(%x, %n) {op = "aten.mul.Tensor", self = %x, other = %n} : f32[4]
+    %k = call(%n) {op = "aten.add.Scalar", self = %n, other = 1}       : i64[] on "cpu"
+    %z = exp(%y)                                               : f32[4]
+    return %z, %k
+  })");
+  EXPECT_EQ(graph.device, "cuda:1");
+  EXPECT_EQ(graph[std::get<ValueId>(graph.outputs[1])].elsewhere, "cpu");
+  expect_round_trip(graph);
+}
+
 TEST(Graph, strides_that_are_contiguous_need_no_text) {
   GraphBuilder b("g");
   b.output(b.input("x", {DType::F32, {4, 8}}, false, contiguous_strides({4, 8})));
@@ -184,6 +196,15 @@ TEST(Verify, survives_ids_that_point_nowhere) {
   Graph graph = softmax_graph();
   graph.nodes[3].operands[0] = ValueId{99};
   EXPECT_THAT(verify_message(graph), HasSubstr("operand 99 does not exist"));
+}
+
+TEST(Verify, refuses_to_compute_with_what_is_elsewhere) {
+  const std::string text = R"(graph steps on "cuda:0"(%n: f32[4] on "cpu") {
+    %y = exp(%n) : f32[4]
+    return %y
+  })";
+  EXPECT_THAT([&] { parse_graph(text); },
+              testing::ThrowsMessage<UserError>(HasSubstr("%n is on cpu, which only a Call may see")));
 }
 
 TEST(Verify, refuses_two_ranges_of_one_symbol) {

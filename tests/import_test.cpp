@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -93,6 +94,29 @@ TEST(ImportGraph, a_transformer_block_leaves_only_products_and_attention_as_call
   const std::set<std::string> expected = {"aten::_scaled_dot_product_flash_attention_for_cpu", "aten::addmm"};
   EXPECT_EQ(calls_of(graph), expected);
   EXPECT_EQ(count_of(graph, ReduceKind::Sum), 4U);  // mean and variance of two norms
+}
+
+// ---------------------------------------------------------------- devices
+std::string on(const std::string& json, const std::string& device) {
+  static const std::regex kDevice(R"re("device": \{"type": "cpu", "index": null\})re");
+  return std::regex_replace(json, kDevice, device);
+}
+
+TEST(ImportGraph, a_graph_is_on_the_device_of_its_tensors) {
+  const std::string json = captured("half_softmax");
+  const auto graph = import_graph(on(json, R"("device": {"type": "cuda", "index": 1})"));
+  ASSERT_TRUE(graph) << graph.unsupported().reason;
+  EXPECT_EQ(graph->device, "cuda:1");
+  EXPECT_EQ(graph->nodes.size(), import_graph(json)->nodes.size());
+  EXPECT_TRUE(std::all_of(graph->values.begin(), graph->values.end(),
+                          [](const Value& value) { return value.elsewhere.empty(); }));
+}
+
+TEST(ImportGraph, a_device_of_another_kind_is_refused_by_name) {
+  const auto graph = import_graph(on(captured("half_softmax"), R"("device": {"type": "xpu", "index": 0})"));
+  ASSERT_FALSE(graph);
+  EXPECT_NE(graph.unsupported().reason.find("on xpu: kernels are made for processors and NVIDIA's GPUs"),
+            std::string::npos);
 }
 
 TEST(ImportGraph, symbolic_sizes_keep_their_recorded_range) {

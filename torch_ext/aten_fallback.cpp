@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -150,6 +151,19 @@ class Interpreter {
     if (row->rounding_mode != nullptr) arguments.emplace_back(std::string(row->rounding_mode));
     return cast(boxed(row->op, row->overload, std::move(arguments)), held(result));
   }
+  // Which the framework's operators refuse: what any element is beyond.
+  Tensor extreme_of_nothing(std::vector<int64_t> shape, ReduceKind kind, DType dtype) const {
+    shape.pop_back();
+    const bool is_largest = kind == ReduceKind::Max;
+    if (is_float(dtype)) {
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      return full(shape, is_largest ? -kInfinity : kInfinity, dtype);
+    }
+    const int bits = info(dtype).is_signed ? size_in_bytes(dtype) * 8 - 1 : size_in_bytes(dtype) * 8;
+    const int64_t high = dtype == DType::Bool ? 1 : int64_t((uint64_t{1} << bits) - 1);
+    const int64_t low = info(dtype).is_signed ? -high - 1 : 0;
+    return full(shape, is_largest ? low : high, dtype);
+  }
   Tensor evaluate_node(const Reduce& reduce, const Node& node, ValueId result) const {
     // The reduced dimensions, made one at the end: argmax counts over all of them.
     const Tensor& data = operand(node, 0);
@@ -174,9 +188,9 @@ class Interpreter {
       case ReduceKind::Prod:
         return cast(over_last("aten::prod", "dim_int"), held(result));
       case ReduceKind::Max:
-        return over_dims("aten::amax");
       case ReduceKind::Min:
-        return over_dims("aten::amin");
+        if (kept.back() == 0) return extreme_of_nothing(kept, reduce.kind, held(result));
+        return over_dims(reduce.kind == ReduceKind::Max ? "aten::amax" : "aten::amin");
       case ReduceKind::Any:
         return cast(over_last("aten::any", "dim"), held(result));
       case ReduceKind::All:

@@ -11,6 +11,7 @@ enum : int { kLanes = TILEFUSE_LANES };  // no variable: those would be there in
 static_assert(kLanes == 1 || kLanes == 2 || kLanes == 4 || kLanes == 8);
 
 #define kInfinity __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)  // as other compilers have it
 
 // Storage of the 16-bit floats; arithmetic happens in float.
 struct bf16 {

@@ -1,7 +1,7 @@
 // Host memory that stands for a GPU's, for the framework: every tensor of the CPU is told to the library that
 // stands in for the driver (fake_cuda.cpp), which so knows the bounds of what kernels are given.
 //
-// Loaded by tests with torch.ops.load_library, behind fake_cuda: it finds that library's functions by name.
+// Loaded by tests behind fake_cuda: it finds that library's functions by name.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
@@ -45,11 +45,14 @@ class HostMemory final : public c10::Allocator {
   }
 };
 
-[[maybe_unused]] const bool is_installed = [] {
-  static auto* memory = new HostMemory;  // tensors may outlive static destruction
-  c10::SetCPUAllocator(memory, /*priority=*/200);
-  return true;
-}();
-
 }  // namespace
 }  // namespace tilefuse
+
+extern "C" {
+// From now on, or no longer. A tensor goes as it was made.
+__attribute__((visibility("default"))) void host_memory_use(int is_used) {
+  static c10::Allocator* before = c10::GetCPUAllocator();
+  static auto* memory = new tilefuse::HostMemory;  // tensors may outlive static destruction
+  c10::SetCPUAllocator(is_used != 0 ? memory : before, /*priority=*/200);
+}
+}

@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "codegen/lower_gpu_region.h"
 #include "codegen/run_gpu_region.h"
+#include "codegen/temporary_folder.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/fake_cuda.h"
 #include "tests/kernel_fixture.h"
@@ -231,6 +235,36 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
 
 TEST_F(Launch, refuses_a_device_that_is_not_there) {
   EXPECT_EQ(driver_->device(3).unsupported().reason, "cannot use GPU 3: there are 1");
+}
+
+// In a process of its own: a library that was loaded once is found by its name.
+TEST(FindGpu, says_that_there_is_no_compiler) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto look = [] {
+    const Result<FoundGpu> gpu = find_gpu({0, TILEFUSE_FAKE_CUDA, {"/no_such_folder"}});
+    std::fputs(gpu ? "there is one beside the system's libraries" : gpu.unsupported().reason.c_str(), stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(look(), testing::ExitedWithCode(0),
+              "there is no NVRTC; tried /no_such_folder/libnvrtc.so.13|there is one beside");
+}
+
+// ---------------------------------------------------------------- machine code from the cache
+TEST_F(Launch, compiles_once_for_all_processes) {
+  const TemporaryFolder folder;
+  KernelCache cache(folder.file("cache"), 1 << 20);
+  const FoundGpu gpu{*nvrtc(), *driver_, 0, *gpu_target_for(*driver_->device(0)), ""};
+  const TileGraph graph = parse_tile_graph(kSoftmax);
+  const RegionProgram program = *gpu_program(graph, *plan_gpu(graph, gpu.target));
+  ASSERT_TRUE(build_gpu(program, gpu, {}, cache));
+  EXPECT_EQ(cache.stats().entries, 1);
+  ASSERT_TRUE(build_gpu(program, gpu, {}, cache));
+  EXPECT_EQ(cache.stats().entries, 1);
+  FoundGpu other = gpu;
+  other.target.architecture = "sm_90a";
+  ASSERT_TRUE(build_gpu(program, other, {}, cache));
+  ASSERT_TRUE(build_gpu(program, gpu, {.eager_numerics = true}, cache));
+  EXPECT_EQ(cache.stats().entries, 3);
 }
 
 TEST(CudaDriver, says_why_there_is_no_gpu) {

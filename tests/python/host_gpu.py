@@ -1,16 +1,17 @@
 """A GPU for machines without one: kernels run in the model of tests/gpu, on tensors of the CPU.
 
-All that differs from CUDA tensors is the device's name and the driver's library. Loading it replaces torch's CPU
-allocator for the rest of the process, so that the model knows the bounds of every tensor.
+All that differs from CUDA tensors is the device's name and the driver's library. While a test runs, torch's tensors on
+the CPU come from an allocator that tells the model their bounds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import glob
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +29,12 @@ def _built(library: str) -> str | None:
 
 
 @functools.cache
+def _memory_library() -> ctypes.CDLL:
+    driver_library()
+    return ctypes.CDLL(str(_built("libhost_memory.so")))
+
+
+@functools.cache
 def driver_library() -> str:
     """The path of what stands in for the driver, loaded. Skips where it was not built or there is no NVRTC."""
     driver, memory = _built("libfake_cuda.so"), _built("libhost_memory.so")
@@ -36,7 +43,6 @@ def driver_library() -> str:
     if not nvrtc_folders():
         pytest.skip("SKIPPED, no graph on a GPU is tested: torch brings no NVRTC")
     ctypes.CDLL(driver, mode=ctypes.RTLD_GLOBAL)
-    torch.ops.load_library(memory)
     return driver
 
 
@@ -47,6 +53,15 @@ class Driver:
         self._library = ctypes.CDLL(driver_library())
         self._library.fake_cuda_calls.restype = ctypes.c_char_p
         self.calls()
+
+    @contextlib.contextmanager
+    def memory(self) -> Iterator[Driver]:
+        """Tensors of the CPU are device memory inside."""
+        _memory_library().host_memory_use(1)
+        try:
+            yield self
+        finally:
+            _memory_library().host_memory_use(0)
 
     def calls(self) -> list[str]:
         """Since it was last asked, a line each."""

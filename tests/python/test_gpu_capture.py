@@ -1,0 +1,127 @@
+"""Graphs of CUDA tensors without a GPU: fake ones are captured, planned and explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from engine import compiled
+from tilefuse.capture import capture
+from tilefuse.library import operators
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+TARGET = {"target": "cuda-sm90a"}
+
+
+@pytest.fixture(autouse=True)
+def built_for_cuda():
+    if torch.version.cuda is None:
+        pytest.skip("SKIPPED, no CUDA graph is planned: this torch was not built for CUDA")
+
+
+def _captured(function: Callable[..., Any], *shapes: Any) -> str:
+    """The graph of a function of CUDA tensors, as it is captured. A shape of () is a number on the CPU."""
+    graphs: list[str] = []
+
+    def keep(role: str) -> Callable[..., Any]:
+        def compile(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            graphs.append(capture(module, name=role).json)
+            return module.forward
+
+        return compile
+
+    with FakeTensorMode(), torch.no_grad():
+        inputs = [torch.empty(shape, device="cuda" if shape else "cpu") for shape in shapes]
+        compiled(function, keep)(*inputs)
+    return graphs[0]
+
+
+def _planned(graph: str, **options: Any) -> dict[str, Any]:
+    return json.loads(operators().explain_only(graph, json.dumps({**TARGET, **options})))
+
+
+def test_a_graph_is_planned_for_its_gpu():
+    report = _planned(_captured(lambda x: torch.softmax(F.gelu(x), -1), (512, 1024)))
+    assert report["target"] == "cuda-sm90a"
+    assert [region["name"] for region in report["regions"]] == ["gelu_softmax"]
+    region = report["regions"][0]
+    assert "__global__" in region["source"] and "schedule gelu_softmax for cuda-sm90a" in region["schedule"]
+    assert "executable inference on cuda:0 for sm_90a" in report["executable"]
+
+
+def test_products_stay_with_the_library():
+    report = _planned(_captured(lambda x, w, b: F.gelu(F.linear(x, w, b)), (64, 128), (256, 128), (256,)))
+    assert "call aten::addmm" in report["executable"]
+    assert {edge["reason"] for edge in report["unfused_edges"]} == {"OpaqueProducer"}
+
+
+def test_factories_are_made_on_their_device():
+    report = _planned(_captured(lambda x: x + torch.arange(64, device=x.device), (32, 64)))
+    assert len(report["regions"]) == 1 and "call" not in report["executable"]
+
+
+def test_factories_on_the_cpu_run_with_torch():
+    report = _planned(_captured(lambda x: (x * 2, torch.arange(64) + 1), (32, 64)))
+    assert "call aten::arange" in report["executable"] and ", on cpu" in report["executable"]
+    assert len(report["regions"]) == 1
+
+
+def test_numbers_from_the_cpu_are_constants_of_kernels():
+    report = _planned(_captured(lambda x: x * torch.full((), 0.5), (32, 64)))
+    assert len(report["regions"]) == 1 and "call" not in report["executable"]
+
+
+def test_a_number_that_is_returned_is_on_the_cpu():
+    def both(x):
+        half = torch.full((), 0.5)
+        return x * half, half
+
+    executable = _planned(_captured(both, (32, 64)))["executable"]
+    assert "call aten::full() -> %full" in executable and ", on cpu" in executable
+
+
+def test_numbers_given_on_the_cpu_are_read_by_torch():
+    report = _planned(_captured(lambda x, by: (x * by).exp().sum(), (32, 64), ()))
+    assert "call aten::mul.Tensor" in report["executable"]
+    assert [region["name"] for region in report["regions"]] == ["exp_sum"]
+
+
+def test_what_a_gpu_does_not_compute_says_so():
+    report = _planned(_captured(lambda x: x.cumsum(1).exp(), (32, 64)))
+    refusals = [region["refusal"] for region in report["regions"] if region["refusal"]]
+    assert refusals == ["cannot compute %cumsum in a GPU kernel: it is a scan"]
+    assert {edge["reason"] for edge in report["unfused_edges"]} == {"NotSchedulable"}
+
+
+def test_merges_that_cost_time_are_refused():
+    """The mean of everything is one block's work where it is fused into what reads it."""
+    report = _planned(_captured(lambda x: x - x.mean(), (4096, 4096)))
+    assert len(report["regions"]) == 2
+    assert [edge["reason"] for edge in report["unfused_edges"]] == ["NoGain"]
+
+
+def test_a_cpu_and_a_cuda_tensor_are_torchs_own_error():
+    with pytest.raises(Exception, match="device"):
+        _captured(lambda x: x + torch.ones(64), (32, 64))
+
+
+def test_no_driver_is_a_reason():
+    graph = _captured(lambda x: x * 2 + 1, (32, 64))
+    if torch.cuda.is_available():
+        pytest.skip("SKIPPED: there is a driver")
+    answer = json.loads(operators().compile(graph, "{}"))
+    assert answer["op"] is None and "there is no NVIDIA driver" in answer["fallback_reason"]
+
+
+def test_writes_between_devices_stay_with_torch():
+    def write(x, y):
+        y.copy_(x.sum())
+        return x + y
+
+    graph = _captured(write, (32, 64), ())
+    answer = json.loads(operators().compile(graph, "{}"))
+    assert answer["op"] is None

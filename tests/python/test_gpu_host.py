@@ -1,0 +1,283 @@
+"""Graphs on a GPU end to end, by the model of one (host_gpu.py): the results are eager's, and kernels made them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import host_gpu
+import pytest
+import torch
+import torch.nn.functional as F
+from tilefuse import Report, errors
+from tilefuse.backend import collect_graphs
+from tilefuse.errors import TileFuseWarning, UserError
+
+
+@pytest.fixture
+def driver() -> Iterator[host_gpu.Driver]:
+    found = host_gpu.Driver()
+    found.capability(8, 0)
+    with found.memory():
+        yield found
+
+
+def _all(values: Any) -> list[torch.Tensor]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _same(got: Any, want: Any, **tolerance: float) -> None:
+    for have, expected in zip(_all(got), _all(want), strict=True):
+        torch.testing.assert_close(have, expected, **tolerance)
+        assert have.stride() == expected.stride()
+
+
+def _residual_norm(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    total = x + y
+    return F.rms_norm(total, (total.shape[-1],), w), total
+
+
+def _attention_mask(x: torch.Tensor) -> torch.Tensor:
+    keep = torch.ones(x.shape[-1], x.shape[-1], dtype=torch.bool, device=x.device).tril()
+    return torch.softmax(x.masked_fill(~keep, float("-inf")), -1)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "softmax": (lambda x: torch.softmax(x, -1), ((6, 40),)),
+    "log_softmax": (lambda x: torch.log_softmax(x, 1), ((5, 33),)),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (48,), w, b), ((7, 48), (48,), (48,))),
+    "gelu_chain": (lambda x, y: F.gelu(x * 2 + y, approximate="tanh").sigmoid(), ((3, 65), (3, 65))),
+    "residual_norm": (_residual_norm, ((5, 64), (5, 64), (64,))),
+    "reductions": (lambda x: (x.sum(), x.mean(0), x.amax(1), (x > 0).any(1)), ((9, 21),)),
+    "long_sum": (lambda x: x.sum(), ((9000,),)),
+    "transposed": (lambda x: (x.t() + 1).contiguous(), ((18, 35),)),
+    "channels": (lambda x: (x * 2).mean((0, 2, 3)), ((2, 3, 5, 7),)),
+    "embedding": (lambda w, i: F.embedding(i, w) * 3, ((11, 16), ("index", (4, 5), 11))),
+    "gather": (lambda x, i: x.gather(1, i).exp(), ((6, 9), ("index", (6, 4), 9))),
+    "concat": (lambda x, y: torch.cat([x, y * 2], 1), ((4, 8), (4, 12))),
+    "masked": (_attention_mask, ((2, 12, 12),)),
+    "arange": (lambda x: x + torch.arange(x.shape[1], device=x.device), ((3, 17),)),
+    "full": (lambda x: torch.where(x > 0, x, torch.full_like(x, 3)), ((3, 17),)),
+    "product": (lambda x, w: F.relu(x @ w + 1), ((6, 24), (24, 8))),
+    "linear": (lambda x, w, b: F.gelu(F.linear(x, w, b)), ((6, 24), (8, 24), (8,))),
+    "half": (lambda x: torch.softmax(x, -1) * 2, (("half", (4, 40)),)),
+    "bf16": (lambda x, y: F.silu(x) * y, (("bfloat16", (4, 40)), ("bfloat16", (4, 40)))),
+    "nan": (lambda x: torch.where(x > 0, x, float("nan")).nan_to_num(2.0) + x.clamp(max=float("inf")), ((3, 17),)),
+    "nothing": (lambda x: (x + 1, x.sum(1)), ((0, 5),)),
+    "sum_of_nothing": (lambda x: x.sum(1) + 1, ((4, 0),)),
+    "scalars": (lambda x: (x.sum() * 2 + 1).exp(), ((3,),)),
+}
+
+
+WITHOUT_ELEMENTS = ("nothing", "sum_of_nothing")
+
+
+def _made(spec: Any) -> torch.Tensor:
+    if spec[0] == "index":
+        return torch.randint(0, spec[2], spec[1])
+    if isinstance(spec[0], str):
+        return torch.randn(spec[1]).to(getattr(torch, spec[0]))
+    return torch.randn(spec)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_eager(driver, name):
+    function, specs = CASES[name]
+    inputs = [_made(spec) for spec in specs]
+    low = any(value.dtype in (torch.half, torch.bfloat16) for value in inputs)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        got = host_gpu.on_gpu(function)(*inputs)
+    assert driver.launches() > 0 or name in WITHOUT_ELEMENTS
+    _same(got, function(*inputs), **({"rtol": 2e-2, "atol": 2e-2} if low else {"rtol": 1e-5, "atol": 1e-5}))
+
+
+# What no kernel computes runs with ATen, and the report says why.
+REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
+    "scan": (lambda x: x.cumsum(1) * 2, ((3, 9),), "it is a scan"),
+    "f64": (lambda x: x * 2 + 1, (("double", (3, 9)),), "it is f64"),
+    "extreme": (lambda x: x.argmax(1), ((3, 9),), "it is the position of an extreme"),
+    "two_axes": (lambda x: (x.sum(0), x.sum(1)), ((3, 9),), ""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_kernel_computes_runs_with_atens_operators(driver, name):
+    function, specs, reason = REFUSED[name]
+    inputs = [_made(spec) for spec in specs]
+    with torch.no_grad(), collect_graphs() as graphs:
+        _same(host_gpu.on_gpu(function)(*inputs), function(*inputs))
+    assert reason in str(Report(graphs))
+
+
+def test_a_training_step(driver):
+    def loss(x, w, b, target):
+        hidden = F.layer_norm(F.gelu(F.linear(x, w, b)), (16,))
+        return F.cross_entropy(hidden, target)
+
+    x, target = torch.randn(6, 24), torch.randint(0, 16, (6,))
+    ours = [torch.randn(16, 24, requires_grad=True), torch.randn(16, requires_grad=True)]
+    theirs = [value.detach().clone().requires_grad_() for value in ours]
+    got, want = host_gpu.on_gpu(loss)(x, *ours, target), loss(x, *theirs, target)
+    _same(got, want)
+    got.backward()
+    assert driver.launches() > 2
+    want.backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_dynamic_sizes_are_compiled_once(driver):
+    function = lambda x: torch.softmax(x, -1) * x.shape[0]  # noqa: E731
+    with torch.no_grad(), collect_graphs() as graphs:
+        compiled = torch.compile(function, backend="tilefuse", dynamic=True, options=host_gpu.options())
+        for rows, columns in [(3, 20), (7, 33), (2, 5)]:
+            x = torch.randn(rows, columns)
+            _same(compiled(x), function(x))
+    assert len(graphs) == 1
+    assert driver.launches() == 3
+
+
+def test_inputs_are_written_in_place(driver):
+    def step(x, y):
+        x.add_(y).mul_(2)
+        return x.sum(1)
+
+    x, y = torch.randn(4, 10), torch.randn(4, 10)
+    other = x.clone()
+    with torch.no_grad():
+        _same(torch.compile(step, backend="tilefuse", options=host_gpu.options())(x, y), step(other, y))
+    _same(x, other)
+    assert driver.launches() > 0
+
+
+def test_inputs_of_other_strides_and_at_odd_places(driver):
+    function = lambda x: F.relu(x) + 1  # noqa: E731
+    base = torch.randn(4, 11)
+    with torch.no_grad():
+        compiled = host_gpu.on_gpu(function)
+        for x in (base[:, :8], torch.randn(100)[1:33].view(4, 8), torch.randn(8, 4).t(), torch.randn(8).expand(4, 8)):
+            torch.testing.assert_close(compiled(x), function(x))
+    assert driver.launches() == 4
+
+
+def test_calls_between_regions_and_views_of_results(driver):
+    def block(x, w):
+        query, key = (x.exp() @ w).chunk(2, -1)
+        return torch.softmax(query * 2 @ key.t(), -1), key
+
+    inputs = torch.randn(5, 12), torch.randn(12, 14)
+    with torch.no_grad():
+        got, want = host_gpu.on_gpu(block)(*inputs), block(*inputs)
+    for have, expected in zip(got, want, strict=True):
+        torch.testing.assert_close(have, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_regions_are_operators_of_their_own(driver):
+    with torch.no_grad(), collect_graphs() as graphs:
+        x = torch.randn(4, 9)
+        host_gpu.on_gpu(lambda x: torch.softmax(x + 3, -1))(x)
+    region = getattr(torch.ops.tilefuse, graphs[0].answer["regions"][0])
+    torch.testing.assert_close(region(x), torch.softmax(x + 3, -1))
+
+
+# ---------------------------------------------------------------- caches
+def test_a_second_compilation_takes_machine_code_from_the_cache(driver, tmp_path):
+    function = lambda x: torch.tanh(x) * 5  # noqa: E731
+    x = torch.randn(40)
+
+    def times() -> dict[str, float]:
+        with torch.no_grad(), collect_graphs() as graphs:
+            # Other pins, another plan: what is found again is machine code.
+            pins = {"nothing": {"rows": str(len(seen))}}
+            _same(host_gpu.on_gpu(function, cache_dir=str(tmp_path), pins=pins)(x), function(x))
+        report = Report(graphs).json()["graphs"][0]
+        return {stage["name"]: stage["milliseconds"] for stage in report["stages"]}
+
+    seen: list[float] = []
+    seen.append(times()["build"])
+    seen.append(times()["build"])
+    assert seen[1] < seen[0] / 2
+
+
+# ---------------------------------------------------------------- bad input
+@pytest.fixture
+def warned(monkeypatch) -> Callable[..., str]:
+    """Compiles, compares with eager, and returns the only warning."""
+    return lambda *arguments, **options: _warned(monkeypatch, *arguments, **options)
+
+
+def _warned(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], *inputs: Any, **options: Any) -> str:
+    monkeypatch.setattr(errors, "_warned", set())
+    with torch.no_grad(), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        _same(host_gpu.on_gpu(function, **options)(*inputs), function(*inputs), rtol=1e-5, atol=1e-5)
+    texts = [str(warning.message) for warning in said if "tilefuse" in str(warning.message)]
+    assert len(texts) == 1, texts
+    return texts[0]
+
+
+def _tanh(x: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x) * 3
+
+
+def test_no_driver(driver, warned):
+    text = warned(_tanh, torch.randn(20), gpu_on_host="libno_such_driver.so")
+    assert text.endswith("cannot use a GPU: there is no NVIDIA driver; tried libno_such_driver.so")
+
+
+def test_a_driver_that_is_too_old(driver, warned):
+    assert "libm.so.6 has no cuInit; the driver is too old" in warned(_tanh, torch.randn(20), gpu_on_host="libm.so.6")
+
+
+def test_a_driver_that_does_not_start(driver, warned):
+    driver.fail("cuInit", 100)
+    assert "the driver does not start" in warned(_tanh, torch.randn(21))
+
+
+def test_a_gpu_that_is_too_old(driver, warned):
+    driver.capability(7, 5)
+    assert "cannot make kernels for Model of a GPU (sm_75)" in warned(_tanh, torch.randn(22))
+
+
+def test_a_gpu_without_a_profile_takes_the_nearest_one(driver, warned):
+    driver.capability(8, 9)
+    text = warned(_tanh, torch.randn(23))
+    assert "no profile of Model of a GPU (sm_89): its kernels are planned with the numbers of cuda-sm80" in text
+    assert driver.launches() == 1
+
+
+def test_a_kernel_that_the_driver_does_not_load(driver, warned):
+    driver.fail("cuModuleGetFunction", 500)
+    text = warned(lambda x: torch.sigmoid(x) - 2, torch.randn(25))
+    assert "a region runs with the framework's operators: cannot load the kernel" in text
+
+
+def test_a_launch_that_finds_no_memory(driver, warned):
+    driver.fail("cuLaunchKernel", 2)
+    text = warned(_tanh, torch.randn(26))
+    assert "cannot launch a kernel: CUDA_ERROR_OUT_OF_MEMORY" in text
+
+
+def test_the_next_launch_is_not_spoiled(driver):
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, compiled = torch.randn(27), host_gpu.on_gpu(_tanh)
+        driver.fail("cuLaunchKernel", 701)  # more than the device has
+        for _ in range(2):
+            _same(compiled(x), _tanh(x), rtol=1e-5, atol=1e-5)
+    assert driver.launches() == 2
+
+
+def test_strict_mode_raises(driver):
+    with torch.no_grad(), pytest.raises(UserError, match="cannot be compiled.*no NVIDIA driver"):
+        host_gpu.on_gpu(_tanh, strict=True, gpu_on_host="libno_such_driver.so")(torch.randn(5))
+
+
+def test_tensors_of_other_devices_and_types_are_refused(driver):
+    with torch.no_grad(), collect_graphs() as graphs:
+        host_gpu.on_gpu(_tanh)(torch.randn(28))
+    graph = getattr(torch.ops.tilefuse, graphs[0].answer["op"])
+    with torch.no_grad(), pytest.raises(RuntimeError, match="must be a strided CPU tensor of Float"):
+        graph(torch.randn(28).double())
