@@ -33,6 +33,8 @@ struct Layout {
   }
 };
 
+}  // namespace
+
 std::vector<GpuBuffer> buffers_of(const TileGraph& graph, const std::vector<Tensor>& inputs,
                                   const SymbolValues& symbols) {
   std::vector<GpuBuffer> buffers;
@@ -62,8 +64,6 @@ Tensor tensor_of(const Buffer& buffer, const GpuBuffer& written, const SymbolVal
   });
   return tensor;
 }
-
-}  // namespace
 
 const Result<Nvrtc>& nvrtc() {
   static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});

@@ -27,6 +27,11 @@ struct CudaKernel {
 CudaKernel compile_cuda(const Nvrtc& nvrtc, const TileGraph& graph, const GpuSchedule& schedule,
                         const GpuTarget& target);
 
+// The inputs of a tile graph as they lie in memory, and place for its outputs; by BufferId. And back.
+std::vector<GpuBuffer> buffers_of(const TileGraph& graph, const std::vector<Tensor>& inputs,
+                                  const SymbolValues& symbols);
+Tensor tensor_of(const Buffer& buffer, const GpuBuffer& written, const SymbolValues& symbols);
+
 struct CudaRun {
   std::vector<Tensor> outputs;
   GpuRun run;  // its buffers by BufferId

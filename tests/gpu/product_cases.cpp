@@ -1,0 +1,133 @@
+#include "tests/gpu/product_cases.h"
+
+#include <bit>
+#include <ostream>
+
+namespace tilefuse {
+namespace {
+
+int number(int64_t i) { return static_cast<int>((i * 7 + i / 5 + i / 37) % 9) - 4; }
+
+}  // namespace
+
+int Matrix::at(int row, int k) const { return number(place(row, k)); }
+
+int64_t Matrix::place(int row, int k) const {
+  return is_along_k ? int64_t{row} * pitch + k : int64_t{k} * pitch + row;
+}
+
+GpuBuffer Matrix::buffer(const std::string& dtype) const {
+  const PtxOperation narrow = *find_operation(dtype == "f16" ? "cvt.rn.f16.f32" : "cvt.rn.bf16.f32");
+  GpuBuffer made;
+  for (int64_t i = 0; i <= place(rows - 1, depth - 1); ++i) {
+    const uint64_t value = std::bit_cast<uint32_t>(static_cast<float>(number(i)));
+    const uint64_t bits = dtype == "float" ? value : narrow.compute(&value);
+    for (int byte = 0; byte < (dtype == "float" ? 4 : 2); ++byte)
+      made.bytes.push_back(static_cast<unsigned char>(bits >> (8 * byte)));
+  }
+  return made;
+}
+
+std::vector<GpuBuffer> MatrixProduct::buffers() const {
+  std::vector<GpuBuffer> made = {a().buffer(a_dtype), b().buffer(dtype), {}};
+  made[2].bytes.resize(static_cast<size_t>(m) * static_cast<size_t>(n) * 4);
+  made[2].is_output = true;
+  return made;
+}
+
+void PrintTo(const MatrixProduct& product, std::ostream* out) { *out << product.name; }
+
+std::string source_of(const MatrixProduct& p) {
+  const auto numbers = [](const std::vector<int>& values) {
+    std::string text;
+    for (const int value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+    return text;
+  };
+  const auto operand = [&](const char* name, bool is_along_k, const std::string& first) {
+    return "operand<" + numbers({is_along_k, p.is_wide}) + ">(" + name + " + " + first +
+           (is_along_k ? std::string(" * ") + name + "_pitch" : "") + ", " + name + "_pitch, ";
+  };
+  return R"(#define TILEFUSE_LANES 2
+#include "tilefuse_cuda.h"
+namespace tile {
+extern "C" __global__ void __launch_bounds__()" +
+         std::to_string(p.threads()) + ", 1) product(const " + p.a_dtype + "* __restrict__ a, const " +
+         p.dtype +
+         "* __restrict__ b, float* __restrict__ c, int64_t m, int64_t n, int64_t k, int64_t a_pitch,\n"
+         "    int64_t b_pitch) {\n  const int64_t across = (n + " +
+         numbers({p.block_n - 1}) + ") / " + numbers({p.block_n}) +
+         ";\n  const int64_t first_m = block_number<int64_t>() / across * " + numbers({p.block_m}) +
+         ", first_n = block_number<int64_t>() % across * " + numbers({p.block_n}) + ";\n  float sums[" +
+         numbers({p.warp_m * p.warp_n / 32}) + "];\n  multiply_tiles<" + p.dtype + ", " +
+         numbers({p.block_m, p.block_n, p.step, p.warp_m, p.warp_n, p.stages}) + ">(sums, " +
+         operand("a", p.a_along_k, "first_m") + "m - first_m), " + operand("b", p.b_along_k, "first_n") +
+         "n - first_n), k);\n  const int64_t row = first_m + row_of_sums<" +
+         numbers({p.warp_m, p.block_n / p.warp_n}) + ">(), column = first_n + column_of_sums<" +
+         numbers({p.warp_n, p.block_n / p.warp_n}) +
+         ">();\n  constexpr int kI = " + numbers({p.warp_m / 16}) + ", kJ = " + numbers({p.warp_n / 8}) + R"(;
+#pragma unroll
+  for (int at = 0; at < kI * kJ * 4; ++at) {
+    const int64_t own_row = row + at / 4 / kJ * 16 + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
+    if (own_row < m && own < n) c[own_row * n + own] = sums[at];
+  }
+}
+}  // namespace tile
+)";
+}
+
+std::vector<MatrixProduct> product_cases() {
+  return {MatrixProduct{.name = "whole_tiles", .m = 64, .n = 128, .k = 64},
+          MatrixProduct{.name = "halves", .dtype = "f16", .m = 64, .n = 64, .k = 96, .stages = 3},
+          MatrixProduct{.name = "ragged", .m = 72, .n = 40, .k = 56},
+          MatrixProduct{.name = "first_along_rows", .m = 72, .n = 40, .k = 56, .a_along_k = false},
+          MatrixProduct{.name = "second_along_rows",
+                        .m = 72,
+                        .n = 40,
+                        .k = 50,
+                        .a_along_k = true,
+                        .b_along_k = false,
+                        .gap = 6},
+          MatrixProduct{
+              .name = "both_along_rows", .m = 72, .n = 40, .k = 37, .a_along_k = false, .b_along_k = false},
+          MatrixProduct{.name = "not_aligned", .m = 37, .n = 29, .k = 19, .is_wide = false},
+          MatrixProduct{.name = "not_aligned_along_rows",
+                        .m = 37,
+                        .n = 29,
+                        .k = 19,
+                        .a_along_k = false,
+                        .b_along_k = false,
+                        .is_wide = false},
+          MatrixProduct{
+              .name = "narrowed_on_the_way", .m = 64, .n = 64, .k = 48, .is_wide = false, .a_dtype = "float"},
+          MatrixProduct{.name = "small_tiles",
+                        .m = 48,
+                        .n = 48,
+                        .k = 48,
+                        .block_m = 32,
+                        .block_n = 32,
+                        .step = 16,
+                        .warp_m = 16,
+                        .warp_n = 16,
+                        .stages = 4},
+          MatrixProduct{.name = "large_tiles",
+                        .m = 128,
+                        .n = 136,
+                        .k = 64,
+                        .a_along_k = true,
+                        .b_along_k = false,
+                        .block_m = 128,
+                        .block_n = 128,
+                        .step = 32,
+                        .warp_m = 64,
+                        .warp_n = 32,
+                        .stages = 3},
+          MatrixProduct{.name = "long_steps",
+                        .m = 64,
+                        .n = 64,
+                        .k = 200,
+                        .a_along_k = false,
+                        .b_along_k = true,
+                        .step = 64}};
+}
+
+}  // namespace tilefuse
