@@ -7,7 +7,7 @@ STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 
-.PHONY: help demo demo-offline test test-full fuzz fuzz-fixed fuzz-build bench bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-full fuzz fuzz-fixed fuzz-build bench bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -40,6 +40,14 @@ bench-offline: build
 ## make bench-solver  regret of the chosen schedules against a measured sweep
 bench-solver: build
 	$(PYTHON) benchmarks/solver/run.py
+
+## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, bench-memory or all of them (the default):
+##                    tests on CUDA tensors, kernels beside their model, speed beside eager and Inductor and a copy
+PART ?= all
+gpu:
+	python3 tools/gpu.py --check
+	$(MAKE) build
+	$(PYTHON) tools/gpu.py --part $(PART)
 
 ## make build         the C++ libraries, the tests, and the Python package installed in .venv
 build: $(STAMPS)/installed
