@@ -329,6 +329,39 @@ TEST(Plan, json_keeps_everything) {
   EXPECT_THROW(parse_executable("{}"), InternalError);
 }
 
+// ---------------------------------------------------------------- on a GPU
+TEST(Plan, tensors_on_a_gpu_have_memory_of_their_own) {
+  const Graph graph = parse_graph(R"(graph g on "cuda:1"(%x: f32[s0, 8], %n: f32[] on "cpu") {
+    symbol s0 in [2, 99]
+    %e = exp(%x)                                                : f32[s0, 8]
+    %c = call(%e, %n) {op = "aten.foo.bar", self = %e, by = %n} : f32[s0, 8]
+    %k = call(%n) {op = "aten.foo.bar", self = %n}              : f32[] on "cpu"
+    %y = neg(%c)                                                : f32[s0, 8]
+    return %y, %k
+  })");
+  Case given(graph);
+  for (CompiledRegion& region : given.regions) {
+    region.program.gpu = {{"k", "source", Expr::symbol("s0") * 2, 128, {0, 2, 1}, {Expr::symbol("s0")}}};
+    region.program.workspaces = {{DType::F32, Expr(64)}};
+  }
+  CallFacts writes;
+  writes.writes_results = true;  // which is of no use where there is no arena
+  const Executable executable = plan(graph, given.partition, given.regions, given.region_of,
+                                     [&](const Call&) { return writes; }, {"cuda:1", "sm_80"});
+  const std::string text = to_text(executable);
+  EXPECT_THAT(text, HasSubstr("executable g on cuda:1 for sm_80 {"));
+  EXPECT_THAT(text, HasSubstr("%e: f32[s0, 8] = block"));
+  EXPECT_THAT(text, HasSubstr("%workspace: f32[64] = block"));
+  EXPECT_THAT(text, HasSubstr("%c: f32[s0, 8] = framework"));
+  EXPECT_THAT(text, HasSubstr("%k: f32[] = framework, on cpu"));
+  EXPECT_THAT(text, HasSubstr("arena 0 bytes"));
+  EXPECT_THAT(text, HasSubstr("free %e"));
+  const Executable read = parse_executable(to_json(executable));
+  EXPECT_EQ(to_json(read), to_json(executable));
+  EXPECT_EQ(read.place, executable.place);
+  EXPECT_EQ(read.regions[0].program.gpu[0].buffers, (std::vector<int>{0, 2, 1}));
+}
+
 // ---------------------------------------------------------------- regions over raw pointers
 void add_one(const void* const* buffers, const int64_t* sizes, int64_t first, int64_t last, void* scratch) {
   const auto* x = static_cast<const float*>(buffers[0]);
