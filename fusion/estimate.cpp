@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/match.h"
+#include "fusion/contraction.h"
 #include "fusion/element_cost.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
@@ -47,11 +48,13 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
 double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
   PortCycles cycles;
   const int lanes = target.vector_bytes / 4;
+  const bool contracts = has_contraction(graph);  // then lanes go along an axis of the results
   for (const TileValue& value : graph.values) {
     double elements = elements_of(value.axes, extent);
     if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
       const bool contiguous = !reduce->axes.empty() && reduce->axes.back().index + 1 == graph.axes.size();
-      if (contiguous) cycles.whole += kExposedLatency * elements * target.rate("latency.reduce");
+      if (contiguous && !contracts)
+        cycles.whole += kExposedLatency * elements * target.rate("latency.reduce");
       elements *= elements_of(reduce->axes, extent);
     }
     const auto* scan = std::get_if<TileScan>(&value.op);

@@ -10,6 +10,7 @@
 #include "codegen/report.h"
 #include "core/import/size_hints.h"
 #include "core/reference.h"
+#include "fusion/target.h"
 #include "tests/host_run.h"
 #include "tests/print_to.h"
 #include "tests/random_graph.h"
@@ -172,17 +173,20 @@ TEST_F(Pipeline, a_product_that_breaks_leaves_the_other_its_region) {
   toolchain_.command.front() = wrapper;
   toolchain_.identity = "picky";
   options_.products = ProductChoice::Own;
-  const CompiledGraph compiled = compile(graph);
-  const std::string text = to_text(compiled.executable);
-  EXPECT_EQ(text.find("aten::mm"), text.rfind("aten::mm")) << text;
-  EXPECT_NE(text.find("aten::mm"), std::string::npos) << text;
-  ASSERT_EQ(compiled.executable.regions.size(), 2U) << text;
-  for (const CompiledRegion& region : compiled.executable.regions) {
-    const bool has_tanh = region.fallback.find("tanh(") != std::string::npos;
-    EXPECT_EQ(has_tanh, !region.refusal.empty()) << text;
+  for (const std::string& target : target_names()) {
+    options_.target = target;
+    const CompiledGraph compiled = compile(graph);
+    const std::string text = target + "\n" + to_text(compiled.executable);
+    EXPECT_EQ(text.find("aten::mm"), text.rfind("aten::mm")) << text;
+    EXPECT_NE(text.find("aten::mm"), std::string::npos) << text;
+    ASSERT_EQ(compiled.executable.regions.size(), 2U) << text;
+    for (const CompiledRegion& region : compiled.executable.regions) {
+      const bool has_tanh = region.fallback.find("tanh(") != std::string::npos;
+      EXPECT_EQ(has_tanh, !region.refusal.empty()) << text;
+    }
+    EXPECT_EQ(compiled.warnings.size(), 1U);
+    EXPECT_THAT(compiled.report, HasSubstr("\"faults\":[\"a region runs with the framework's operators"));
   }
-  EXPECT_EQ(compiled.warnings.size(), 1U);
-  EXPECT_THAT(compiled.report, HasSubstr("\"faults\":[\"a region runs with the framework's operators"));
 }
 
 TEST(Report, says_what_broke_while_fusions_were_weighed) {
