@@ -7,6 +7,7 @@
 #include "core/import/decomposition.h"
 #include "fusion/addends.h"
 #include "fusion/contraction.h"
+#include "fusion/group_prices.h"
 #include "fusion/library_product.h"
 #include "fusion/region_graph.h"
 #include "fusion/rewrite_calls.h"
@@ -17,6 +18,11 @@ namespace {
 
 // Predictions are this good: a kernel of our own must be better by more.
 constexpr double kMarginShare = 0.05;
+// Where a region moves so much less through memory than the library does, it need not be faster to be chosen:
+// within the margin, what holds less is the better choice.
+constexpr double kMuchLess = 0.5;
+// A rough search's price that is further above the library's will not come below it.
+constexpr double kWorthSearching = 1.25;
 // Alone so much slower than the library that no fusion around it makes up for it.
 constexpr double kHopeless = 2.0;
 
@@ -54,11 +60,20 @@ class CallDecomposer {
   bool weighs_products() const { return choice_ == ProductChoice::Auto && !chosen_.empty(); }
   RewrittenGraph rewrite();
   bool weigh(const RewrittenGraph& rewritten);
+  struct Weights {
+    double own_us = 0, own_bytes = 0;
+    double library_us = 0, library_bytes = 0;
+    double bar_us = 0;  // what own has to stay below
+  };
+  Weights weights_of(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions,
+                     const RegionNodes& apart, const std::vector<NodeId>& calls);
   bool give_back(const RewrittenGraph& rewritten);
   std::vector<std::vector<const Region*>> joined(const RewrittenGraph& rewritten,
                                                  const Partition& parts) const;
   RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions) const;
-  double price(const Graph& graph, const RegionNodes& region);
+  double price(const Graph& graph, const RegionNodes& region, bool searches = false);
+  double bytes_of(const Graph& graph, const RegionNodes& region) const;
+  double bytes_of(NodeId call) const;
 
   const Graph& graph_;
   ProductChoice choice_;
@@ -122,15 +137,30 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
 
 // Infinite where there is no tile graph: the framework's elementwise operators would make every term of a
 // product.
-double CallDecomposer::price(const Graph& graph, const RegionNodes& region) {
+double CallDecomposer::price(const Graph& graph, const RegionNodes& region, bool searches) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const auto price = prices_.unless_broken([&] {
     const auto tiles = prices_.tiles(graph, region, {options_.eager_numerics});
     if (!tiles) return kNone;
-    const Result<double>& solved = prices_.solved(*tiles);
+    const Result<double>& solved = searches ? prices_.searched(*tiles) : prices_.solved(*tiles);
     return solved ? *solved : prices_.estimated(*tiles);
   });
   return price ? *price : kNone;
+}
+
+// Of what is read and written.
+double CallDecomposer::bytes_of(const Graph& graph, const RegionNodes& region) const {
+  double bytes = 0;
+  for (const ValueId input : region.inputs) bytes += hinted_bytes(graph[input], prices_.hints());
+  for (const ValueId output : region.outputs) bytes += hinted_bytes(graph[output], prices_.hints());
+  return bytes;
+}
+
+double CallDecomposer::bytes_of(NodeId call) const {
+  double bytes = 0;
+  for (const ValueId operand : graph_[call].operands) bytes += hinted_bytes(graph_[operand], prices_.hints());
+  for (const ValueId result : graph_[call].results) bytes += hinted_bytes(graph_[result], prices_.hints());
+  return bytes;
 }
 
 // Regions joined by values that only the decompositions have: to be weighed together. Ordered by first
@@ -205,6 +235,36 @@ bool CallDecomposer::weigh(const RewrittenGraph& rewritten) {
   return gave_back || !stored.empty();
 }
 
+// What the regions cost, and what the Calls and the regions around them would.
+CallDecomposer::Weights CallDecomposer::weights_of(const RewrittenGraph& rewritten,
+                                                   const std::vector<const Region*>& regions,
+                                                   const RegionNodes& apart,
+                                                   const std::vector<NodeId>& calls) {
+  Weights weights;
+  for (const Region* region : regions) {
+    weights.own_us += price(rewritten.graph, *region);
+    weights.own_bytes += bytes_of(rewritten.graph, *region);
+  }
+  for (const NodeId call : calls) {
+    weights.library_us += verdicts_.at(call).library_us;
+    weights.library_bytes += bytes_of(call);
+  }
+  const Graph around = region_graph(graph_, apart);
+  for (const Region& part : partition(around, options_, prices_).regions) {
+    weights.library_us += price(around, part);
+    weights.library_bytes += bytes_of(around, part);
+  }
+  const bool holds_less = weights.own_bytes <= kMuchLess * weights.library_bytes;
+  weights.bar_us = (holds_less ? 1 + kMarginShare : 1 - kMarginShare) * weights.library_us;
+  if (weights.own_us >= weights.bar_us && weights.own_us < kWorthSearching * weights.bar_us) {
+    weights.own_us = 0;
+    for (const Region* region : regions) {
+      weights.own_us += price(rewritten.graph, *region, /*searches=*/true);
+    }
+  }
+  return weights;
+}
+
 // Calls go back to the library where their regions cost more than the library and what lies around it. True:
 // some went, so that the others may lie in other regions now.
 bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
@@ -216,14 +276,10 @@ bool CallDecomposer::give_back(const RewrittenGraph& rewritten) {
     std::copy_if(apart.nodes.begin(), apart.nodes.end(), std::back_inserter(calls),
                  [&](NodeId node) { return verdicts_.contains(node) && chosen_.contains(node); });
     if (calls.empty()) continue;
-    double own = 0, library = 0;
-    for (const Region* region : regions) own += price(rewritten.graph, *region);
-    for (NodeId call : calls) library += verdicts_.at(call).library_us;
-    const Graph around = region_graph(graph_, apart);
-    for (const Region& part : partition(around, options_, prices_).regions) library += price(around, part);
-    if (own < (1 - kMarginShare) * library) continue;
+    const Weights weights = weights_of(rewritten, regions, apart, calls);
+    if (weights.own_us < weights.bar_us) continue;
     for (NodeId call : calls) {
-      verdicts_.at(call) = {verdicts_.at(call).op, library, own};
+      verdicts_.at(call) = {verdicts_.at(call).op, weights.library_us, weights.own_us};
       chosen_.erase(call);
     }
   }

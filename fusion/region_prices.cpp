@@ -57,7 +57,7 @@ Result<TileGraph> RegionPrices::tiles(const Graph& graph, const RegionNodes& reg
   return lowered;
 }
 
-RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us) const {
+RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us, bool rough) const {
   if (gpu_ != nullptr) {
     const Result<GpuPlan> plan = plan_gpu(graph, *gpu_, {}, hints_);
     return {plan ? Result<double>(plan->cost_us) : Result<double>(plan.unsupported())};
@@ -66,7 +66,7 @@ RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us)
   options.threads = threads_;
   options.candidates = 1;
   options.short_list = kShortList;
-  options.rough = true;
+  options.rough = rough;
   options.worth_us = worth_us;
   const auto solution = stages_.solve(graph, *target_, options, hints_);
   if (!solution) return {solution.unsupported()};
@@ -80,8 +80,21 @@ const Result<double>& RegionPrices::solved(const TileGraph& graph, double worth_
   if (known != solved_.end() && (!known->second.is_least || *known->second.price > worth_us)) {
     return known->second.price;
   }
-  const auto looked = unless_broken([&] { return price(graph, worth_us); });
+  return remember(std::move(key), graph, worth_us, true);
+}
+
+const Result<double>& RegionPrices::searched(const TileGraph& graph) {
+  std::string key = text_without_names(graph);
+  const auto known = solved_.find(key);
+  if (known != solved_.end() && known->second.is_searched) return known->second.price;
+  return remember(std::move(key), graph, kAnyPrice, false);
+}
+
+const Result<double>& RegionPrices::remember(std::string key, const TileGraph& graph, double worth_us,
+                                             bool rough) {
+  const auto looked = unless_broken([&] { return price(graph, worth_us, rough); });
   Known found = looked ? *looked : Known{looked.unsupported()};
+  found.is_searched = !rough;
   return solved_.insert_or_assign(std::move(key), std::move(found)).first->second.price;
 }
 

@@ -56,6 +56,8 @@ class RegionPrices {
   // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
   // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.
   const Result<double>& solved(const TileGraph& graph, double worth_us = kAnyPrice);
+  // Of the choice that a plan would make: a search that takes several times as long, and finds no more.
+  const Result<double>& searched(const TileGraph& graph);
   // Whether only the solver can tell: the graph has a contraction, and is for a processor.
   bool wants_solver(const TileGraph& graph) const;
   // Solved where that is wanted (and there is a schedule), estimated elsewhere. Unsupported: there is no
@@ -72,9 +74,11 @@ class RegionPrices {
  private:
   struct Known {
     Result<double> price;
-    bool is_least = false;  // it may be more
+    bool is_least = false;     // it may be more
+    bool is_searched = false;  // it is not less
   };
-  Known price(const TileGraph& graph, double worth_us) const;
+  Known price(const TileGraph& graph, double worth_us, bool rough) const;
+  const Result<double>& remember(std::string key, const TileGraph& graph, double worth_us, bool rough);
 
   const Target* target_ = nullptr;  // one of the two
   const GpuTarget* gpu_ = nullptr;

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/import/decomposition.h"
 #include "core/reference.h"
+#include "fusion/contraction.h"
 #include "fusion/rewrite_calls.h"
 
 namespace tilefuse {
@@ -301,15 +303,20 @@ TEST(Decomposition, other_operators_and_forms_have_none) {
   EXPECT_FALSE(decomposed_alone(unknown.graph(), the_call(unknown.graph())));
 }
 
-// exp(a @ b) of square matrices, and the profile with a library of so many GFLOP/s.
+struct ProductShape {
+  int64_t outer = 64, inner = 64;
+};
+// exp(a @ b) with as many columns as rows, and the profile with a library of so many GFLOP/s.
 Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32,
-                   const PriceStages& stages = {}, const std::set<NodeId>& kept = {}) {
+                   const PriceStages& stages = {}, const std::set<NodeId>& kept = {},
+                   ProductShape shape = {}) {
   GraphBuilder builder("g");
-  const TensorType type{dtype, {64, 64}};
-  const ValueId a = builder.input("a", type), b = builder.input("b", type);
+  const TensorType type{dtype, {shape.outer, shape.outer}};
+  const ValueId a = builder.input("a", {dtype, {shape.outer, shape.inner}});
+  const ValueId b = builder.input("b", {dtype, {shape.inner, shape.outer}});
   const Call call{"aten::mm", "", {{"self", OperandArgument{0}}, {"mat2", OperandArgument{1}}}};
   const ValueId y = builder.add_call(call, {a, b}, {type}, {"y"})[0];
-  builder.set_strides(y, {64, 1});
+  builder.set_strides(y, {shape.outer, 1});
   builder.output(builder.map(MapFn::Exp, {y}));
   Target target = load_target("x86-zen4");
   target.rates["library." + std::string(info(dtype).name) + ".gflops"] = gflops;
@@ -327,6 +334,44 @@ TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
   const auto& [node, verdict] = *fast_library.library.begin();
   EXPECT_EQ(std::get<Call>(fast_library.graph[node].op).op, "aten::mm");
   EXPECT_LT(verdict.library_us, verdict.own_us);
+}
+
+// Products that cost so many times what the solver says, by a rough search and by the whole one.
+PriceStages priced(double rough, double searched) {
+  PriceStages stages;
+  stages.solve = [=](const TileGraph& graph, const Target& target, const SolveOptions& options,
+                     const SizeHints& hints) {
+    Result<Solution> solution = solve_freely(graph, target, options, hints);
+    if (!solution || !has_contraction(graph)) return solution;
+    for (Schedule& schedule : solution->ranked) schedule.cost_us *= options.rough ? rough : searched;
+    return solution;
+  };
+  return stages;
+}
+
+// Own price over the library's where a library that is any slower loses the product.
+double ratio_where_it_turns(const PriceStages& stages, ProductShape shape = {}) {
+  double slow = 1e-3, fast = 1e6;
+  const auto at = [&](double gflops) {
+    return decided(gflops, ProductChoice::Auto, DType::F32, stages, {}, shape);
+  };
+  for (int i = 0; i < 40; ++i) {
+    const double middle = std::sqrt(slow * fast);
+    (at(middle).calls == 0 ? fast : slow) = middle;
+  }
+  const LibraryIsFaster verdict = at(fast).library.begin()->second;
+  return verdict.own_us / verdict.library_us;
+}
+
+TEST(DecomposeCalls, a_price_near_the_librarys_is_searched_for) {
+  EXPECT_NEAR(ratio_where_it_turns(priced(1, 1)), 0.95, 0.005);
+  EXPECT_NEAR(ratio_where_it_turns(priced(1.2, 1)), 0.95, 0.005);
+  EXPECT_NEAR(ratio_where_it_turns(priced(2, 1)), 1.25 * 0.95, 0.005) << "too far above to be searched for";
+}
+
+// Of few inner coordinates: own memory is little more than one result, the library's than three.
+TEST(DecomposeCalls, what_holds_much_less_in_memory_need_not_be_faster) {
+  EXPECT_NEAR(ratio_where_it_turns(priced(1, 1), {1024, 8}), 1.05, 0.005);
 }
 
 TEST(DecomposeCalls, an_internal_error_leaves_the_product_to_the_library) {
