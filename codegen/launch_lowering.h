@@ -113,6 +113,8 @@ class LaunchLowering {
     int lanes = 1, rows = 1;  // how many; rows: of all columns
     int lane = 0, row = 0;    // the current one
     int column_rows = 1;      // rows of one column
+    int neighbours = 1;       // steps of the innermost walk; around the rows
+    int neighbour = 0;
     int row_in_column() const { return row % column_rows; }
     int column() const { return row / column_rows; }
     std::optional<Code> left;  // in a masked tail: the number of lanes that count
@@ -177,6 +179,7 @@ class LaunchLowering {
   void reduced_loops(size_t next, const ReducedWalk& walk);
   void open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk);
   void loop_in_blocks(size_t next, const LoopRange& range, int64_t length, const ReducedWalk& walk);
+  void for_each_copy(const Body& body);
   void emit_roots(const std::vector<Root>& roots);
   void final_stores();
   void emit_final_stores();
@@ -297,6 +300,9 @@ class LaunchLowering {
   void emit_dots(const std::vector<Root>& roots);
   void open_summed(AxisId axis, const LoopRange& range, const Body& leaf);
   Code load_neighbours(const StagedLoad& staged);
+  bool is_neighbour_store(const TileStore& store) const;
+  bool stores_neighbours(AxisId walked) const;
+  void emit_neighbour_store(const TileStore& store, const Computed& first, const Computed& second);
 
   // ---- pairs
   bool in_pairs() const;
@@ -363,6 +369,7 @@ class LaunchLowering {
     Computed value;
   };
   std::vector<KeptValue> to_keep_;
+  std::optional<AxisId> neighbour_axis_;  // of which two steps go side by side
   int pass_ = 0;
   std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a launch over parts
   std::optional<std::pair<AxisId, LoopRange>> block_range_;  // in a step of an online walk

@@ -4,6 +4,7 @@
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
+#include "fusion/neighbour_tiles.h"
 
 namespace tilefuse {
 namespace {
@@ -18,8 +19,8 @@ Code LaunchLowering::row_pair(TileValueId id) {
   if (const Computed* known = scopes_.find(key)) return known->code;
   const TileLoad& load = std::get<TileLoad>(graph_[id].op);
   const int depth = depth_of(graph_[id].axes);
-  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
-                    depth};
+  const Expr even = *offset_of_even(load.offset, structure_.reduced.front());
+  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(even), nullptr, depth};
   const Code pair = call("splat_pair", {address(place, {}).pointer});
   const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kPairs, pair);
   return scopes_.remember(key, {code, depth, true}).code;
@@ -35,35 +36,70 @@ Code LaunchLowering::panel_pairs(TileValueId id) {
   return scopes_.remember(key, {code, depth, true}).code;
 }
 
-// One step over two elements of the summed axis, for all copies: loads first, then what is done with them.
+// One step over two elements of the summed axis, for all copies. Row by row: a compiler that is given the
+// pairs of all rows first has registers for them or for the sums, not for both.
 void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
-  struct Step {
-    Code sum, row, panel;
-  };
-  std::vector<Step> steps;
   const Copies outside = copies_;
+  const auto& reductions = structure_.reductions;
   for (const Root& root : roots) {
-    const auto& reductions = structure_.reductions;
     const auto number = std::find(reductions.begin(), reductions.end(), root.value) - reductions.begin();
     const DotPair& pair = facts_.dots.at(static_cast<size_t>(number));
+    for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) (void)panel_pairs(pair.panel);
     for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
-      for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) {
-        const Code row = row_pair(pair.row);
-        steps.push_back({accumulator_of(root.value).front(), row, panel_pairs(pair.panel)});
+      copies_.lane = 0;
+      scopes_.blank();
+      const Code row = row_pair(pair.row);
+      for (; copies_.lane < copies_.lanes; ++copies_.lane) {
+        const Code sum = accumulator_of(root.value).front();
+        const Code dots = call("dot_pairs", {sum, row, panel_pairs(pair.panel)});
+        scopes_.add({Assign{sum, std::nullopt, dots}, ""});
       }
     }
+    copies_ = outside;
   }
-  copies_ = outside;
-  scopes_.blank();
-  for (const auto& [sum, row, panel] : steps) {
-    scopes_.add({Assign{sum, std::nullopt, call("dot_pairs", {sum, row, panel})}, ""});
-  }
+}
+
+// Whether the lanes take every other element of a tile of neighbours.
+bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
+  if (!facts_.lanes_are_parallel || !neighbour_axis(graph_, store.offset)) return false;
+  const auto stride = stride_along(store, *schedule_.lane_axis);
+  return stride && stride->is_constant(2);
+}
+
+bool LaunchLowering::stores_neighbours(AxisId walked) const {
+  const auto extent = facts_.extents[walked.index].constant();
+  if (!extent || *extent % 2 != 0 || !breakpoints(graph_, walked).empty()) return false;
+  return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
+    const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass_;
+    return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;
+  });
+}
+
+// Of two steps of the walk.
+void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed& first,
+                                          const Computed& second) {
+  const Buffer& buffer = graph_[store.buffer];
+  const Expr even = *offset_of_even(store.offset, *neighbour_axis_);
+  const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(even), nullptr, scopes_.depth()};
+  const auto vector = [&](const Computed& value) {
+    return value.is_vector ? value.code : call("splat", {value.code}, {buffer.dtype});
+  };
+  std::vector<Code> arguments = {address(place, {}).pointer, vector(first), vector(second)};
+  if (copies_.left) arguments.push_back(*copies_.left);
+  scopes_.add({Effect{call("store_neighbours", std::move(arguments)), {}}, "%" + graph_[store.value].name});
 }
 
 // The innermost loop of a walk.
 void LaunchLowering::open_summed(AxisId axis, const LoopRange& range, const Body& leaf) {
-  if (facts_.dots.empty()) return open_axis(axis, range, leaf);
-  open_plain(axis, range, 2, graph_[axis].name + ", pairs", leaf);
+  const std::string note = graph_[axis].name + ", pairs";
+  if (!facts_.dots.empty()) return open_plain(axis, range, 2, note, leaf);
+  if (!stores_neighbours(axis)) return open_axis(axis, range, leaf);
+  const Copies outside = copies_;
+  neighbour_axis_ = axis;
+  copies_.neighbours = 2;
+  open_plain(axis, range, 2, note, leaf);
+  copies_ = outside;
+  neighbour_axis_.reset();
 }
 
 // Two rows that lie apart, side by side in pairs.

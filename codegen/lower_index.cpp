@@ -100,6 +100,7 @@ Expr LaunchLowering::moved(const Expr& e, int64_t along_lanes) const {
   };
   move(facts_.row_axis, copies_.row_in_column());
   move(facts_.column_axis, copies_.column());
+  move(neighbour_axis_, copies_.neighbour);
   return result;
 }
 

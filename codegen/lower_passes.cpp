@@ -154,6 +154,14 @@ void LaunchLowering::loop_in_blocks(size_t next, const LoopRange& range, int64_t
   scopes_.add({For{start, range.first, range.last, length, name + ", in blocks", scopes_.close(), 1}, ""});
 }
 
+void LaunchLowering::for_each_copy(const Body& body) {
+  for (copies_.neighbour = 0; copies_.neighbour < copies_.neighbours; ++copies_.neighbour) {
+    for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
+      for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) body();
+    }
+  }
+}
+
 // One iteration, for all its copies: values first, then what is done with them.
 void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   struct Ready {
@@ -165,19 +173,17 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   const Copies outside = copies_;
   for (const Root& root : roots) {
     const TileValueId id = root.store != nullptr ? stored_value(*root.store) : graph_[root.value].operands[0];
-    for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
-      for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) {
-        Computed computed = value(id);
-        ready.push_back({&root, copies_, std::move(computed)});
-      }
-    }
+    for_each_copy([&] { ready.push_back({&root, copies_, value(id)}); });
   }
   copies_ = outside;
   scopes_.blank();
+  const auto next = static_cast<size_t>(copies_.rows * copies_.lanes);  // from one step of a walk to the next
   for (size_t i = 0; i < ready.size(); ++i) {
     const Ready& item = ready[i];
     copies_ = item.copies;
-    if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
+    if (copies_.neighbours > 1 && item.root->store != nullptr && is_neighbour_store(*item.root->store)) {
+      if (copies_.neighbour == 0) emit_neighbour_store(*item.root->store, item.value, ready[i + next].value);
+    } else if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
       if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);
     } else if (item.root->store != nullptr) {
       emit_store(*item.root->store, item.value);

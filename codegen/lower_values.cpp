@@ -19,6 +19,7 @@ std::string LaunchLowering::value_key(TileValueId id) const {
   if (varies_along(id, schedule_.lane_axis)) key += " lane " + std::to_string(copies_.lane);
   if (varies_along(id, facts_.row_axis)) key += " row " + std::to_string(copies_.row_in_column());
   if (varies_along(id, facts_.column_axis)) key += " column " + std::to_string(copies_.column());
+  if (copies_.neighbour > 0 && varies_along(id, neighbour_axis_)) key += " next";
   return key;
 }
 
@@ -31,6 +32,7 @@ std::string LaunchLowering::copy_suffix(TileValueId id) const {
   }
   if (copies_.lanes > 1 && varies_along(id, schedule_.lane_axis))
     suffix += "_" + std::to_string(copies_.lane);
+  if (copies_.neighbour > 0 && varies_along(id, neighbour_axis_)) suffix += "_next";
   return suffix;
 }
 

@@ -146,6 +146,9 @@ Code spell_map(MapFn fn, const std::vector<MapOperand>& operands, DType result) 
   }
   if (const auto op = operator_of(fn)) return narrowed(operate(*op, std::move(codes)), result, is_vector);
   if (auto extreme = spell_extreme(fn, codes, result)) return *std::move(extreme);
+  if (fn == MapFn::ExpNonpositive && result == DType::BF16) {
+    return call("exp_nonpositive_bf16", std::move(codes));
+  }
   return call(runtime_name(fn), std::move(codes));
 }
 

@@ -40,6 +40,7 @@ constexpr std::array kMapFns = {
     MapFnInfo{MapFn::Square,     "square",      1, kSame,      Simple,         false, false},
 
     MapFnInfo{MapFn::Exp,        "exp",         1, kSame,      Exp,            true,  false},
+    MapFnInfo{MapFn::ExpNonpositive, "exp_nonpositive", 1, kSame,  Exp,        true,  false},
     MapFnInfo{MapFn::Exp2,       "exp2",        1, kSame,      Exp,            true,  false},
     MapFnInfo{MapFn::Expm1,      "expm1",       1, kSame,      Exp,            true,  false},
     MapFnInfo{MapFn::Log,        "log",         1, kSame,      Log,            true,  false},

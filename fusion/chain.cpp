@@ -6,6 +6,8 @@
 #include <set>
 
 #include "fusion/chain_steps.h"
+#include "fusion/contraction.h"
+#include "fusion/dot_pairs.h"
 #include "fusion/nest_cut.h"
 #include "fusion/nest_graph.h"
 #include "fusion/neutral_where.h"
@@ -37,16 +39,24 @@ class ChainBuilder {
  private:
   using Phase = ChainNest::Phase;
   using Refusal = std::optional<Unsupported>;
+  using Packed = std::map<TileValueId, AxisId>;  // the axis that goes last in its tile
 
   TaskParts parts_of(Phase phase) const;
-  Result<CarryPlace> add_scratch(const std::string& name, DType dtype, std::vector<AxisId> axes,
-                                 const TaskParts& parts);
+  struct Layout {
+    DType dtype;
+    std::vector<AxisId> axes;
+    bool in_neighbours = false;  // along the first axis
+  };
+  Result<CarryPlace> add_scratch(const std::string& name, Layout layout, const TaskParts& parts);
+  Layout layout_of(const TileGraph& graph, const NestCut& cut, TileValueId id, int reader,
+                   const Packed& packed, const TaskParts& parts) const;
   Refusal add_online();
   Refusal add_graph(TileGraph graph, Phase phase);
-  using Packed = std::map<TileValueId, AxisId>;  // the axis that goes last in its tile
   Packed find_packed(const TileGraph& graph, const TaskParts& parts) const;
   Result<std::map<TileValueId, CarryPlace>> add_crossing(const TileGraph& graph, const NestCut& cut,
                                                          const Packed& packed, const TaskParts& parts);
+  bool stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id,
+                            const TaskParts& parts) const;
   Refusal check_carried(const TileGraph& graph, const NestCut& cut,
                         const std::vector<NestGraph>& nests) const;
   void finish();
@@ -63,8 +73,8 @@ TaskParts ChainBuilder::parts_of(Phase phase) const {
   return {graph_, schedule_.grid, phase == Phase::InLoop ? schedule_.block : std::nullopt};
 }
 
-Result<CarryPlace> ChainBuilder::add_scratch(const std::string& name, DType dtype, std::vector<AxisId> axes,
-                                             const TaskParts& parts) {
+Result<CarryPlace> ChainBuilder::add_scratch(const std::string& name, Layout layout, const TaskParts& parts) {
+  std::vector<AxisId>& axes = layout.axes;
   std::erase_if(axes, [&](AxisId axis) { return parts.is_single(axis); });
   for (const AxisId axis : axes) {
     if (parts.capacity(axis)) continue;
@@ -72,15 +82,17 @@ Result<CarryPlace> ChainBuilder::add_scratch(const std::string& name, DType dtyp
   }
   std::string unique = tile_name(name);
   while (!names_.insert(unique).second) unique += "_";
-  Buffer tile = parts.tile(unique, dtype, axes);
+  Buffer tile = layout.in_neighbours ? parts.neighbours(unique, layout.dtype, axes)
+                                     : parts.tile(unique, layout.dtype, axes);
   int64_t elements = 16;  // whole vectors, also of a single element
-  for (size_t i = 0; i < axes.size(); ++i) {
+  for (size_t i = 0; i < tile.shape.size(); ++i) {
     elements = std::max(elements, *tile.shape[i].constant() * *tile.strides[i].constant());
   }
-  const int64_t bytes = (elements + 16) * size_in_bytes(dtype);
-  chain_.tiles.push_back({axes, size_in_bytes(dtype), chain_.scratch_bytes});
+  const int64_t bytes = (elements + 16) * size_in_bytes(layout.dtype);
+  chain_.tiles.push_back({axes, size_in_bytes(layout.dtype), chain_.scratch_bytes});
   chain_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-  CarryPlace place{{static_cast<uint32_t>(buffers_.size())}, parts.offset(tile, axes)};
+  CarryPlace place{{static_cast<uint32_t>(buffers_.size())},
+                   layout.in_neighbours ? parts.neighbour_offset(tile, axes) : parts.offset(tile, axes)};
   buffers_.push_back(std::move(tile));
   return place;
 }
@@ -97,7 +109,53 @@ ChainBuilder::Packed ChainBuilder::find_packed(const TileGraph& graph, const Tas
   return packed;
 }
 
-// Values that a later nest reads, each in the order its first reader walks it: reduced axes outermost.
+// Whether a nest walks the axis that later ones sum products of this value along, whose other factors are
+// bf16 in memory, and may leave it rounded, two steps of its walk beside each other.
+bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id,
+                                        const TaskParts& parts) const {
+  const int place = cut.place[id.index];
+  const std::vector<AxisId>& walked = cut.nests[static_cast<size_t>(place)].reduced;
+  if (!schedule_.in_pairs || !is_declared_narrow(graph, id) || walked.size() != 1) return false;
+  if (!parts.has_whole_pairs(walked[0]) || !breakpoints(graph, walked[0]).empty()) return false;
+  std::set<TileValueId> products;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto* sum = std::get_if<TileReduce>(&graph.values[v].op);
+    const auto contraction = contraction_of(graph, {v});
+    if (sum == nullptr || !contraction || sum->axes != walked) continue;
+    const std::vector<TileValueId>& factors = graph[contraction->product].operands;
+    const TileValueId other = factors[factors[0] == id ? 1 : 0];
+    if (narrow_load(graph, other)) products.insert(contraction->product);
+  }
+  bool is_read = false;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const std::vector<TileValueId> operands = operands_of(graph.values[v]);
+    const bool reads = std::find(operands.begin(), operands.end(), id) != operands.end();
+    if (!reads || cut.place[v] == place) continue;
+    if (!products.contains({v})) return false;
+    is_read = true;
+  }
+  return is_read && std::none_of(graph.stores.begin(), graph.stores.end(),
+                                 [&](const TileStore& store) { return store.value == id; });
+}
+
+// In the order the first reader walks it: reduced axes outermost.
+ChainBuilder::Layout ChainBuilder::layout_of(const TileGraph& graph, const NestCut& cut, TileValueId id,
+                                             int reader, const Packed& packed, const TaskParts& parts) const {
+  const std::vector<AxisId>& reduced = cut.nests[static_cast<size_t>(reader)].reduced;
+  Layout layout{info(graph[id].dtype).compute, graph[id].axes};
+  const auto pack = packed.find(id);
+  std::stable_partition(layout.axes.begin(), layout.axes.end(), [&](AxisId axis) {
+    return pack == packed.end() ? std::binary_search(reduced.begin(), reduced.end(), axis)
+                                : axis != pack->second;
+  });
+  if (pack == packed.end() && stands_in_neighbours(graph, cut, id, parts)) {
+    layout.dtype = DType::BF16;
+    layout.in_neighbours = true;
+  }
+  return layout;
+}
+
+// Values that a later nest reads.
 Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileGraph& graph,
                                                                      const NestCut& cut, const Packed& packed,
                                                                      const TaskParts& parts) {
@@ -105,14 +163,8 @@ Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileG
   const auto add = [&](TileValueId id, int reader) -> Refusal {
     const int place = cut.place[id.index];
     if (place == NestCut::kAnywhere || place >= reader || places.contains(id)) return std::nullopt;
-    const std::vector<AxisId>& reduced = cut.nests[static_cast<size_t>(reader)].reduced;
-    std::vector<AxisId> axes = graph[id].axes;
-    const auto pack = packed.find(id);
-    std::stable_partition(axes.begin(), axes.end(), [&](AxisId axis) {
-      return pack == packed.end() ? std::binary_search(reduced.begin(), reduced.end(), axis)
-                                  : axis != pack->second;
-    });
-    Result<CarryPlace> made = add_scratch(graph[id].name, info(graph[id].dtype).compute, axes, parts);
+    Result<CarryPlace> made =
+        add_scratch(graph[id].name, layout_of(graph, cut, id, reader, packed, parts), parts);
     if (!made) return made.unsupported();
     places.emplace(id, *std::move(made));
     return std::nullopt;
@@ -176,7 +228,7 @@ std::optional<Unsupported> ChainBuilder::add_online() {
   std::vector<CarryPlace> places;
   for (const CarriedValue& carried : online.passes.front().carried) {
     const TileValue& value = online.graph[carried.carry];
-    Result<CarryPlace> place = add_scratch(value.name, value.dtype, value.axes, parts_of(Phase::Before));
+    Result<CarryPlace> place = add_scratch(value.name, {value.dtype, value.axes}, parts_of(Phase::Before));
     if (!place) return place.unsupported();
     places.push_back(*std::move(place));
   }

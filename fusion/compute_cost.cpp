@@ -43,7 +43,8 @@ bool reduces(const TileOp& op) {
 bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
   const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
-  return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular;
+  const bool is_apart = access.load && access.in_neighbours && kind == AxisAccess::Kind::Unit;
+  return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular || is_apart;
 }
 
 // Two loads and one exchange of lanes.

@@ -93,7 +93,7 @@ void VariableMaker::add_walk() {
 // share may be packed, whichever axis it is contiguous along.
 void VariableMaker::add_stage() {
   for (const Access& access : facts_.accesses) {
-    if (!access.load) continue;
+    if (!access.load || access.in_neighbours) continue;
     std::vector<DecisionValue> axes = {{-1, "direct"}};
     std::vector<AxisId> candidates = facts_.structure.parallel;
     if (is_shared_by_rows(graph_, facts_.structure, *access.load)) {

@@ -4,22 +4,16 @@
 #include <array>
 
 #include "fusion/contraction.h"
+#include "fusion/neighbour_tiles.h"
 
 namespace tilefuse {
 namespace {
 
-// What a factor is loaded by, bf16 as it lies in memory.
-std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor) {
-  const auto widens = [](const TileValue& value) {
-    const auto* map = std::get_if<TileMap>(&value.op);
-    const bool only_converts = map != nullptr && (map->fn == MapFn::Cast || map->fn == MapFn::Copy);
-    return only_converts && (value.dtype == DType::F32 || value.dtype == DType::BF16);
-  };
-  while (widens(graph[factor])) factor = graph[factor].operands[0];
-  const auto* load = std::get_if<TileLoad>(&graph[factor].op);
-  const bool is_plain = load != nullptr && load->guard.empty() && load->gathered.empty();
-  if (!is_plain || graph[load->buffer].dtype != DType::BF16) return std::nullopt;
-  return factor;
+// A change of type between bf16 and f32, and nothing else.
+bool only_converts(const TileValue& value) {
+  const auto* map = std::get_if<TileMap>(&value.op);
+  const bool is_conversion = map != nullptr && (map->fn == MapFn::Cast || map->fn == MapFn::Copy);
+  return is_conversion && (value.dtype == DType::F32 || value.dtype == DType::BF16);
 }
 
 using Factors = std::array<TileValueId, 2>;
@@ -44,6 +38,27 @@ bool has_whole_pairs(const TileGraph& graph, AxisId axis) {
 }
 
 }  // namespace
+
+bool is_declared_narrow(const TileGraph& graph, TileValueId value) {
+  while (graph[value].dtype != DType::BF16 && only_converts(graph[value])) value = graph[value].operands[0];
+  return graph[value].dtype == DType::BF16;
+}
+
+bool sums_narrow_products(const TileGraph& graph, TileValueId sum) {
+  const auto contraction = contraction_of(graph, sum);
+  if (!contraction || graph[sum].dtype == DType::F64) return false;
+  const std::vector<TileValueId>& factors = graph[contraction->product].operands;
+  return std::all_of(factors.begin(), factors.end(),
+                     [&](TileValueId factor) { return is_declared_narrow(graph, factor); });
+}
+
+std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor) {
+  while (only_converts(graph[factor])) factor = graph[factor].operands[0];
+  const auto* load = std::get_if<TileLoad>(&graph[factor].op);
+  const bool is_plain = load != nullptr && load->guard.empty() && load->gathered.empty();
+  if (!is_plain || graph[load->buffer].dtype != DType::BF16) return std::nullopt;
+  return factor;
+}
 
 bool multiplies_in_pairs(const Target& target) {
   const double apart = 2 * target.rate("clk_per_vector.fma");
@@ -92,8 +107,7 @@ std::vector<DotPair> dot_pairs(const TileGraph& graph, const Structure& structur
         is_staged(pair.panel, schedule) && varies_along(graph, pair.panel, *schedule.lane_axis);
     if (!has_panel || is_staged(pair.row, schedule) || varies_along(graph, pair.row, *schedule.lane_axis))
       return {};
-    const auto stride = stride_along(graph, std::get<TileLoad>(graph[pair.row].op), summed);
-    if (!stride || !stride->is_constant(1)) return {};
+    if (!offset_of_even(std::get<TileLoad>(graph[pair.row].op).offset, summed)) return {};
     pairs.push_back(pair);
   }
   return pairs;

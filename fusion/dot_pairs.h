@@ -21,9 +21,21 @@ namespace tilefuse {
 bool multiplies_in_pairs(const Target& target);
 
 struct DotPair {
-  TileValueId row;    // a load that stays the same along the lanes, contiguous along the summed axis
+  // A load that stays the same along the lanes: contiguous along the summed axis, or of a tile of neighbours
+  // (neighbour_tiles.h).
+  TileValueId row;
   TileValueId panel;  // a staged load
 };
+
+// Whether the value has bf16's precision by its type, or by that of what it is a cast of.
+bool is_declared_narrow(const TileGraph& graph, TileValueId value);
+
+// Whether `sum` is one of products of two factors of bf16's precision, in memory or not: what is computed of
+// them may be rounded to it, as whoever computes value by value does.
+bool sums_narrow_products(const TileGraph& graph, TileValueId sum);
+
+// What a factor is loaded by, bf16 as it lies in memory.
+std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor);
 
 // Whether `sum` is one of products of bf16 that both lie in memory pair by pair: whoever computes it needs
 // nothing that was laid out or widened before.

@@ -32,11 +32,15 @@ const char* rate_of(CostClass cost) {
   }
 }
 
-PortCycles map_cycles(MapFn fn, const Target& target) {
+// Instructions of exp_nonpositive_bf16 over those of exp (codegen/runtime/cpu_exp_log.h).
+constexpr double kNarrowExpShare = 8.0 / 12;
+
+PortCycles map_cycles(MapFn fn, DType dtype, const Target& target) {
   const CostClass cost = info(fn).cost;
   if (cost == CostClass::Free) return {};
   if (cost == CostClass::Simple) return {.vector = target.rate("clk_per_vector.simple")};
-  return {.whole = target.rate(rate_of(cost))};
+  const bool is_short = fn == MapFn::ExpNonpositive && dtype == DType::BF16;
+  return {.whole = target.rate(rate_of(cost)) * (is_short ? kNarrowExpShare : 1)};
 }
 
 // How often each vector of a load asks a guard. Loops are cut where a guard along one axis changes its
@@ -110,7 +114,7 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
           return PortCycles{};  // widened where it was loaded
         }
         return rounds ? PortCycles{.shuffle = 1 / target.rate("rate.narrow_bf16")}
-                      : map_cycles(map.fn, target);
+                      : map_cycles(map.fn, value.dtype, target);
       },
       [&](const TileReduce& reduce) {
         return PortCycles{.vector = (info(reduce.kind).is_index ? 4 : 1) * simple};

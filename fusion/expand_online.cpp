@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/result.h"
+#include "fusion/dot_pairs.h"
 
 namespace tilefuse {
 namespace {
@@ -72,8 +73,15 @@ TileValueId ValueAppender::cast(TileValueId value, DType to) {
 // Formulas as values, with something known in the place of what moves.
 class FormulaWriter {
  public:
-  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type, bool drops_tiny = false)
-      : formulas_(formulas), values_(values), type_(type), drops_tiny_(drops_tiny) {}
+  // How the exponentials of what stands under anchors are computed.
+  struct Exponentials {
+    bool are_bounded = false;  // at most 1: below the normal numbers of f32 they become 0
+    bool are_narrow = false;   // to bf16's precision
+  };
+  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type)
+      : FormulaWriter(formulas, values, type, {}) {}
+  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type, Exponentials exponentials)
+      : formulas_(formulas), values_(values), type_(type), exponentials_(exponentials) {}
 
   void set(FormulaId id, TileValueId value) { known_.insert_or_assign(id, value); }
   TileValueId write(FormulaId id);
@@ -85,12 +93,13 @@ class FormulaWriter {
     return values_.graph()[value].dtype == DType::Bool ? value : values_.cast(value, type_);
   }
   TileValueId compute(FormulaId id);
-  TileValueId normal_exponent(TileValueId exponent);
+  bool stands_under_anchor(FormulaId exponent) const;
+  TileValueId exponential(TileValueId exponent);
 
   const Formulas& formulas_;
   ValueAppender& values_;
   DType type_;
-  bool drops_tiny_;  // exponentials below the normal numbers of f32 become 0
+  Exponentials exponentials_;
   std::map<FormulaId, TileValueId> known_;
 };
 
@@ -134,7 +143,7 @@ TileValueId FormulaWriter::compute(FormulaId id) {
       std::vector<TileValueId> operands;
       operands.reserve(formula.args.size());
       for (const FormulaId arg : formula.args) operands.push_back(write(arg));
-      if (formula.fn == MapFn::Exp && drops_tiny_) operands[0] = normal_exponent(operands[0]);
+      if (formula.fn == MapFn::Exp && stands_under_anchor(formula.args[0])) return exponential(operands[0]);
       return values_.map(formula.fn, std::move(operands));
     }
     default:
@@ -142,12 +151,17 @@ TileValueId FormulaWriter::compute(FormulaId id) {
   }
 }
 
-// Below the logarithm of the least normal number, -inf: beside the term at the anchor, which is 1, the
-// exponential adds nothing, and some processors take hundreds of cycles for each product with a subnormal.
-TileValueId FormulaWriter::normal_exponent(TileValueId exponent) {
-  constexpr double kLeast = -87.33654;
-  const TileValueId is_tiny = values_.map(MapFn::Lt, {exponent, values_.constant(kLeast, type_)});
-  return values_.map(MapFn::Where, {is_tiny, values_.constant(-kInfinity, type_), exponent});
+bool FormulaWriter::stands_under_anchor(FormulaId exponent) const {
+  const std::vector<FormulaId>& args = formulas_[exponent].args;
+  return exponentials_.are_bounded && formulas_.is_map(exponent, MapFn::Add) &&
+         std::any_of(args.begin(), args.end(),
+                     [&](FormulaId arg) { return formulas_[arg].op == FormulaOp::Anchor; });
+}
+
+TileValueId FormulaWriter::exponential(TileValueId exponent) {
+  const DType dtype = exponentials_.are_narrow ? DType::BF16 : type_;
+  const std::vector<AxisId> axes = values_.graph()[exponent].axes;
+  return values_.cast(values_.add(TileMap{MapFn::ExpNonpositive}, {exponent}, dtype, axes), type_);
 }
 
 class Expander {
@@ -177,12 +191,14 @@ class Expander {
   };
 
   std::vector<TileValueId> reductions() const;
+  FormulaWriter::Exponentials exponentials_of(const OnlinePass& pass) const;
   ExpandedPass expand(const OnlinePass& pass, size_t number);
   Side new_side(const OnlinePass& pass, const std::string& prefix);
   void place_anchor(Step& step, size_t number);
   TileValueId joint_anchor(const Step& step, size_t number);
   void move_from(Step& step, size_t side, size_t number, TileValueId used);
-  void advance_state(Step& step, size_t number, ExpandedPass& expanded);
+  TileValueId with_narrow_factors(TileValueId product);
+  void advance_state(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded);
   void reach_stage(Step& step, const OnlineStage& stage);
   std::vector<std::pair<TileValueId, TileValueId>> results_of(const Step& step);
   TileValueId is_finite(TileValueId value);
@@ -318,14 +334,32 @@ int Expander::group_of(TileValueId value) const {
   return group;
 }
 
-void Expander::advance_state(Step& step, size_t number, ExpandedPass& expanded) {
+// Formulas know no precision: what the region multiplies as bf16 is declared so again.
+TileValueId Expander::with_narrow_factors(TileValueId product) {
+  const TileValue value = values_.graph()[product];
+  const auto* map = std::get_if<TileMap>(&value.op);
+  if (map == nullptr || map->fn != MapFn::Mul) return product;
+  std::vector<TileValueId> factors;
+  for (const TileValueId factor : value.operands) {
+    const TileValue known = values_.graph()[factor];
+    const bool is_wide = known.dtype == DType::F32 && !is_declared_narrow(values_.graph(), factor);
+    factors.push_back(is_wide ? values_.add(TileMap{MapFn::Copy}, {factor}, DType::BF16, known.axes)
+                              : factor);
+  }
+  return factors == value.operands ? product : values_.add(value.op, factors, value.dtype, value.axes);
+}
+
+void Expander::advance_state(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded) {
   const OnlineState& state = step.pass.states[number];
   TileValueId next = step.movers[0].write(state.moved);
   for (size_t side = 1; side < step.sides.size(); ++side) {
     next = values_.map(combining(state.kind), {next, step.movers[side].write(state.moved)});
   }
   const std::string name = step.prefix + "s" + std::to_string(number);
-  const TileValueId element = step_ == OnlineStep::Block ? step.element.write(state.element) : TileValueId{};
+  TileValueId element = step_ == OnlineStep::Block ? step.element.write(state.element) : TileValueId{};
+  if (step_ == OnlineStep::Block && sums_narrow_products(values_.graph(), reduction)) {
+    element = with_narrow_factors(element);
+  }
   if (step_ == OnlineStep::Block && state.kind == ReduceKind::Sum && !varies_along(element, state.axes)) {
     const TileValueId each = values_.cast(element, state_type_);
     const TileValueId block = values_.map(MapFn::Mul, {each, per_block(count_, "count")});
@@ -376,13 +410,25 @@ std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step
   return results;
 }
 
+// Narrow ones are for the sake of products with bf16, where no result shows more than bf16's precision.
+FormulaWriter::Exponentials Expander::exponentials_of(const OnlinePass& pass) const {
+  const TileGraph& graph = values_.graph();
+  const bool are_bounded =
+      type_ == DType::F32 && std::all_of(pass.anchors.begin(), pass.anchors.end(),
+                                         [](const OnlineAnchor& anchor) { return anchor.bounded; });
+  const bool multiplies = std::any_of(pass.stages.begin(), pass.stages.end(), [&](const OnlineStage& stage) {
+    return sums_narrow_products(graph, stage.reduction);
+  });
+  const bool shows_more = std::any_of(graph.buffers.begin(), graph.buffers.end(), [](const Buffer& buffer) {
+    return buffer.role == Buffer::Role::Output && buffer.dtype != DType::BF16;
+  });
+  return {are_bounded, are_bounded && multiplies && !shows_more};
+}
+
 ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
   const std::string prefix = derived_.passes.size() > 1 ? "p" + std::to_string(number) + "_" : "";
   const auto writer = [&](DType type) { return FormulaWriter(formulas_, values_, type); };
-  const bool drops_tiny =
-      type_ == DType::F32 && std::all_of(pass.anchors.begin(), pass.anchors.end(),
-                                         [](const OnlineAnchor& anchor) { return anchor.bounded; });
-  FormulaWriter element(formulas_, values_, type_, drops_tiny);
+  FormulaWriter element(formulas_, values_, type_, exponentials_of(pass));
   Step step{pass, prefix, {}, {}, std::move(element), writer(state_type_), writer(state_type_), {}, {}, {}};
   step.sides.push_back(new_side(pass, prefix));
   if (step_ == OnlineStep::Merge) step.sides.push_back(new_side(pass, prefix + "part_"));
@@ -397,7 +443,7 @@ ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
   size_t state = 0, anchor = 0;
   for (const OnlineStage& stage : pass.stages) {
     for (; anchor < stage.anchors; ++anchor) place_anchor(step, anchor);
-    for (; state < stage.states; ++state) advance_state(step, state, expanded);
+    for (; state < stage.states; ++state) advance_state(step, state, stage.reduction, expanded);
     reach_stage(step, stage);
   }
   const bool merges = step.sides.size() > 1;

@@ -18,7 +18,7 @@ class NestMaker {
  private:
   TileValueId copy(TileValueId id);
   TileValueId add(TileValue value);
-  TileValueId held(TileValueId id);
+  TileValueId held(TileValueId id, DType dtype);
   std::vector<AxisId> axis_order() const;
 
   const TileGraph& graph_;
@@ -52,11 +52,10 @@ TileValueId NestMaker::copy(TileValueId id) {
   return copied_.emplace(id, add(std::move(value))).first->second;
 }
 
-// As its scratch tile has it: narrow floats are held in f32, and not rounded.
-TileValueId NestMaker::held(TileValueId id) {
+// As its scratch tile has it: most hold narrow floats in f32, and not rounded.
+TileValueId NestMaker::held(TileValueId id, DType dtype) {
   const TileValueId value = copy(id);
   const TileValue& known = nest_.graph[value];
-  const DType dtype = info(known.dtype).compute;
   if (known.dtype == dtype) return value;
   return add({known.name + "_held", TileMap{MapFn::Cast}, {value}, dtype, known.axes, known.node});
 }
@@ -96,7 +95,7 @@ NestGraph NestMaker::make() {
   nest_.graph.name = graph_.name;
   for (const auto& [id, place] : crossing_) {
     if (cut_.place[id.index] != number_) continue;
-    const TileValueId value = held(id);
+    const TileValueId value = held(id, graph_[place.buffer].dtype);
     nest_.graph.stores.push_back({value, place.buffer, place.offset});
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {

@@ -131,6 +131,7 @@ Known Finder::map_equals(const TileValue& value, MapFn fn, double wanted) {
     case MapFn::Div:
       return wanted == 0 ? equals(a, 0) : scaled_equals(a, b, wanted);
     case MapFn::Exp:
+    case MapFn::ExpNonpositive:
     case MapFn::Exp2:
       return wanted == 0 ? equals(a, -kInfinity) : wanted == 1 ? equals(a, 0) : Known{};
     case MapFn::Max:

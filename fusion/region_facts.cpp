@@ -5,6 +5,7 @@
 
 #include "core/match.h"
 #include "fusion/dot_pairs.h"
+#include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -20,6 +21,21 @@ AxisAccess axis_access(const std::optional<Expr>& stride, const SizeHints& hints
   return {Kind::Strided, hinted_size(*stride, hints)};
 }
 
+// A tile of neighbours takes as many bytes as if its rows lay one after the other, and is stored so, two rows
+// at a time.
+void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHints& hints, Access& access) {
+  if (graph[access.buffer].role != Buffer::Role::Scratch) return;
+  const auto paired = neighbour_axis(graph, offset);
+  if (!paired) return;
+  const Expr even = *offset_of_even(offset, *paired);
+  const auto affine = affine_in(even, static_cast<int>(paired->index));
+  access.along[paired->index] = axis_access(affine->coefficient, hints);
+  access.in_neighbours = true;
+  for (AxisAccess& along : access.along) {
+    if (along.kind == AxisAccess::Kind::Strided && along.stride == 2) along = {AxisAccess::Kind::Unit, 1};
+  }
+}
+
 std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hints) {
   std::vector<Access> accesses;
   const auto axes = static_cast<uint32_t>(graph.axes.size());
@@ -33,6 +49,7 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
       access.along.push_back(in_domain ? axis_access(stride_along(graph, *load, AxisId{a}), hints)
                                        : AxisAccess{});
     }
+    place_neighbours(graph, load->offset, hints, access);
     accesses.push_back(std::move(access));
   }
   for (size_t s = 0; s < graph.stores.size(); ++s) {
@@ -41,6 +58,7 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
     for (uint32_t a = 0; a < axes; ++a) {
       access.along.push_back(axis_access(stride_along(store, AxisId{a}), hints));
     }
+    place_neighbours(graph, store.offset, hints, access);
     accesses.push_back(std::move(access));
   }
   return accesses;

@@ -27,6 +27,8 @@ struct Access {  // one load or one store
   std::vector<AxisAccess> along;  // by AxisId
   bool is_shared = false;         // by rows of a contraction (panels.h)
   bool is_packed_once = false;    // where it is staged
+  bool in_neighbours =
+      false;  // of a tile of neighbours (neighbour_tiles.h): loaded as vectors of every other
   bool varies_along(AxisId axis) const { return along[axis.index].kind != AxisAccess::Kind::Broadcast; }
 };
 

@@ -67,6 +67,30 @@ Expr TaskParts::offset(const Buffer& tile, const std::vector<AxisId>& axes) cons
   return offset;
 }
 
+bool TaskParts::has_whole_pairs(AxisId axis) const {
+  const auto length = parts_[axis.index].length.constant();
+  return length && *length % 2 == 0;
+}
+
+Buffer TaskParts::neighbours(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const {
+  Buffer buffer = tile(name, dtype, axes);
+  buffer.shape.front() = floordiv(buffer.shape.front(), 2);
+  for (Expr& stride : buffer.strides) stride = stride * 2;
+  buffer.shape.emplace_back(2);
+  buffer.strides.emplace_back(1);
+  return buffer;
+}
+
+Expr TaskParts::neighbour_offset(const Buffer& tile, const std::vector<AxisId>& axes) const {
+  Expr offset = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Expr coordinate = Expr::index(static_cast<int>(axes[i].index)) - parts_[axes[i].index].first;
+    offset = offset + (i == 0 ? floordiv(coordinate, 2) : coordinate) * tile.strides[i];
+    if (i == 0) offset = offset + mod(coordinate, 2);
+  }
+  return offset;
+}
+
 std::optional<Expr> TaskParts::least(const Expr& e) const {
   Expr least = e;
   for (const int index : indices_of(e)) {

@@ -31,7 +31,8 @@ const char* const kAttention = R"(tile_graph attention {
   %p = exp(%x)                               : f32[h, q, k]
   %l = reduce.sum(%p) over k                 : f32[h, q]
   %4 = load %V[(h // (H / G))*K*V + k*V + v] : T[h, k, v]
-  %5 = mul(%p, %4)                           : f32[h, q, k, v]
+  %w = copy(%p)                              : W[h, q, k]
+  %5 = mul(%w, %4)                           : f32[h, q, k, v]
   %o = reduce.sum(%5) over k                 : f32[h, q, v]
   %6 = div(%o, %l)                           : f32[h, q, v]
   %r = cast(%6)                              : T[h, q, v]
@@ -55,7 +56,9 @@ struct Sizes {
   int64_t heads, groups, queries, keys, depth, values;
 };
 
-std::string attention(const Sizes& sizes, const std::string& mask, const std::string& type = "f32") {
+// `weights`: the type that the exponentials are multiplied in.
+std::string attention(const Sizes& sizes, const std::string& mask, const std::string& type = "f32",
+                      const std::string& weights = "f32") {
   std::string text = std::regex_replace(std::string(kAttention), std::regex("MASK"), kMasks.at(mask));
   const auto set = [&](const char* pattern, const std::string& with) {
     text = std::regex_replace(text, std::regex(pattern), with);
@@ -68,6 +71,7 @@ std::string attention(const Sizes& sizes, const std::string& mask, const std::st
   set("(^|[^%])\\bV\\b", "$01" + std::to_string(sizes.values));
   set("\\bD\\b", std::to_string(sizes.depth));
   set("\\bT\\[", type + "[");
+  set("\\bW\\[", weights + "[");
   return text;
 }
 
@@ -80,9 +84,9 @@ Schedule solved(const TileGraph& graph, const Pins& pins) {
 class ChainKernel : public KernelTest {
  protected:
   void expect_attention(const Sizes& sizes, const std::string& mask, const Pins& pins,
-                        const std::string& type = "f32") {
+                        const std::string& type = "f32", const std::string& weights = "f32") {
     SCOPED_TRACE(mask);
-    const TileGraph graph = parse_tile_graph(attention(sizes, mask, type));
+    const TileGraph graph = parse_tile_graph(attention(sizes, mask, type, weights));
     const Schedule schedule = solved(graph, pins);
     expect_same(graph, schedule, random_buffers(graph, 5, {}), {});
   }
@@ -109,6 +113,22 @@ TEST_F(ChainKernel, computes_attention_in_tiles_and_blocks_of_one) {
 TEST_F(ChainKernel, computes_attention_of_narrow_floats) {
   expect_attention({2, 2, 33, 40, 16, 32}, "causal", kOnline, "bf16");
   expect_attention({1, 1, 20, 24, 16, 16}, "additive", kPasses, "bf16");
+}
+
+// Exponentials that are multiplied as bf16 are stored two keys at a time, where there are whole pairs of
+// keys: the queries and values beside them may be of any number.
+TEST_F(ChainKernel, stores_factors_of_bf16_beside_their_neighbours) {
+  for (const auto& [mask, text] : kMasks) {
+    for (const Pins& pins : {kPasses, kOnline}) {
+      expect_attention({2, 1, 37, 64, 16, 40}, mask, pins, "bf16", "bf16");
+      EXPECT_THAT(runner_.source(), testing::HasSubstr("store_neighbours("));
+    }
+    EXPECT_THAT(runner_.source(), testing::HasSubstr("exp_nonpositive_bf16("));
+  }
+  expect_attention({1, 1, 20, 23, 16, 16}, "causal", kPasses, "bf16", "bf16");  // no whole pairs
+  EXPECT_THAT(runner_.source(), testing::Not(testing::HasSubstr("store_neighbours(")));
+  expect_attention({1, 1, 20, 50, 16, 16}, "causal", kOnline, "bf16", "bf16");  // of blocks, either
+  EXPECT_THAT(runner_.source(), testing::Not(testing::HasSubstr("store_neighbours(")));
 }
 
 // Rows of which nothing is left, numbers that are none, scores that overflow.
@@ -217,6 +237,7 @@ class Drawer {
     Schedule schedule;
     schedule.tile_graph = graph_.name;
     schedule.target = "x86-zen4";
+    schedule.in_pairs = random_() % 2 != 0;
     for (const AxisId axis : axes_.shared) schedule.grid.push_back({axis, one_of({0, 1, 2, 5, 16, 24})});
     schedule.walk = axes_.walked && random_() % 3 != 0 ? Walk::Online : Walk::MultiPass;
     if (schedule.walk == Walk::Online) schedule.block = AxisTile{*axes_.walked, one_of({1, 3, 16, 24, 100})};
@@ -252,7 +273,8 @@ TEST_F(ChainKernel, computes_the_same_under_random_schedules) {
   int drawn = 0;
   for (const std::string& text :
        {attention({2, 1, 21, 50, 16, 16}, "causal"), attention({3, 3, 16, 24, 5, 33}, "additive"),
-        std::string(kTwoProducts), std::string(kProductNorm)}) {
+        attention({2, 1, 21, 48, 16, 16}, "causal", "bf16", "bf16"), std::string(kTwoProducts),
+        std::string(kProductNorm)}) {
     const TileGraph graph = parse_tile_graph(text);
     Drawer drawer(graph, 17);
     for (int i = 0; i < 6; ++i) {

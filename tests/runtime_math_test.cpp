@@ -183,13 +183,19 @@ TEST(RuntimeMath, sigmoid_is_right_to_4_ulp_and_saturates) {
 
 TEST(RuntimeMath, nonpositive_forms_equal_the_general_ones_and_zero_masked_lanes) {
   for (float x = 0; x > -200; x -= 0.37f) {
-    EXPECT_EQ(tile::exp_nonpositive(tile::splat<float>(x))[0], tile::exp(tile::splat<float>(x))[0]) << x;
+    const float general = x < -87.33654f ? 0.0f : tile::exp(tile::splat<float>(x))[0];
+    EXPECT_EQ(tile::exp_nonpositive(tile::splat<float>(x))[0], general) << x;
+    EXPECT_NEAR(tile::exp_nonpositive_bf16(tile::splat<float>(x))[0], general, 0x1p-13 * general) << x;
+    EXPECT_EQ(tile::exp_nonpositive_bf16(x), tile::exp_nonpositive_bf16(tile::splat<float>(x))[0]) << x;
     const double exact = std::exp2(static_cast<double>(x));
     EXPECT_NEAR(tile::exp2_nonpositive(tile::splat<float>(x))[0], exact, 2.1 * ulp_of(exact)) << x;
   }
   EXPECT_EQ(tile::exp_nonpositive(tile::splat<float>(-kInf))[0], 0.0f);
+  EXPECT_EQ(tile::exp_nonpositive_bf16(tile::splat<float>(-kInf))[0], 0.0f);
+  EXPECT_EQ(tile::exp_nonpositive_bf16(tile::splat<float>(-1e30f))[0], 0.0f);
   EXPECT_EQ(tile::exp2_nonpositive(tile::splat<float>(-kInf))[0], 0.0f);
   EXPECT_TRUE(std::isnan(tile::exp_nonpositive(tile::splat<float>(kNan))[0]));
+  EXPECT_TRUE(std::isnan(tile::exp_nonpositive_bf16(tile::splat<float>(kNan))[0]));
   EXPECT_TRUE(std::isnan(tile::exp2_nonpositive(tile::splat<float>(kNan))[0]));
   const Float masked = tile::exp2_nonpositive(tile::splat<float>(0), tile::first_lanes(kLanes - 1));
   for (int i = 0; i < kLanes; ++i) EXPECT_EQ(masked[i], i < kLanes - 1 ? 1.0f : 0.0f);

@@ -431,6 +431,7 @@ TEST_F(ToolchainTest, every_function_of_the_runtime_compiles_with_what_it_needs_
                                  "convert<float>(convert<signed char>(x))",
                                  "select(is_inf(x), x, rsqrt(x))",
                                  "exp2_nonpositive(x, first_lanes(3))",
+                                 "exp_nonpositive_bf16(x)",
                                  "gather(p, convert<int64_t>(x))",
                                  "load_strided(p, 3)",
                                  "splat<float>(reduce_add_4(x, x, x, x).r[0])",

@@ -20,6 +20,14 @@ TILE_INLINE Vec<int> load_neighbours(const bf16* first, const bf16* second, Coun
   return bits_as<int>((low >> 16u) | high);
 }
 
+// And back, for dots: rounded, subnormals perhaps to zero.
+TILE_INLINE void store_neighbours(bf16* p, Vec<float> first, Vec<float> second) {
+  store_raw(p, interleave_normal_bf16(first, second));
+}
+TILE_INLINE void store_neighbours(bf16* p, Vec<float> first, Vec<float> second, int64_t n) {
+  store((int*)p, bits_as<int>(interleave_normal_bf16(first, second)), n);
+}
+
 // sum + a.low * b.low + a.high * b.high. The instruction takes subnormals (below 1.2e-38) for zero.
 template <class V, class P>
 TILE_INLINE V dot_pairs_of(V sum, P a, P b) {

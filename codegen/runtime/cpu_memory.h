@@ -415,9 +415,9 @@ TILE_INLINE VecN<unsigned, kLanes> interleave_bf16_exactly(Vec<float> a, Vec<flo
   const VecN<unsigned, kLanes> high = round_high_half(b) & splat_n<unsigned, kLanes>(0xffff0000u);
   return high | (round_high_half(a) >> 16u);
 }
-TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
+// Subnormals (below 1.2e-38) may become zero.
+TILE_INLINE VecN<unsigned, kLanes> interleave_normal_bf16(Vec<float> a, Vec<float> b) {
 #if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
-  if (__builtin_expect(has_subnormal(a, b), 0)) return interleave_bf16_exactly(a, b);
   using Halves = unsigned short __attribute__((vector_size(64)));
   const Halves both = (Halves)__builtin_ia32_cvtne2ps2bf16_v32hi(b, a);
   return (VecN<unsigned, 16>)__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
@@ -426,6 +426,12 @@ TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
 #else
   return interleave_bf16_exactly(a, b);
 #endif
+}
+TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
+#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+  if (__builtin_expect(has_subnormal(a, b), 0)) return interleave_bf16_exactly(a, b);
+#endif
+  return interleave_normal_bf16(a, b);
 }
 template <class T>
 TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b) {

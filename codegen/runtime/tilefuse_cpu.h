@@ -31,6 +31,7 @@
 //            stream_pair(p, a, b) put them back
 // dots       pairs of neighbouring bf16 in a Vec<int>: load_pairs(p), load_pairs(p, n): the first n pairs;
 //            splat_pair(p): one in every lane; load_neighbours(p, q), (p, q, n): lane i of two rows;
+//            store_neighbours(p, a, b), (p, a, b, n): rounded, a in the low halves;
 //            dot_pairs(sum, a, b): sum + both products of each lane
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to bf16 / f16: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named
@@ -41,7 +42,8 @@
 //            shift_left(a, n), shift_right(a, n): n outside the width gives 0 (or the sign)
 // functions  exp, exp2, expm1, log, log2, log10, log1p, pow(a, b), sigmoid, tanh, sinh, cosh, erf, erfc, sin, cos,
 //            tan, asin, acos, atan, atan2(y, x). Integer pow(a, b) too.
-//            exp_nonpositive(x), exp2_nonpositive(x): for x <= 0 or NaN; with (x, mask): 0 in lanes outside
+//            exp_nonpositive(x), exp2_nonpositive(x): for x <= 0 or NaN; with (x, mask): 0 in lanes outside;
+//            the first 0 where exp is subnormal, and as exp_nonpositive_bf16(x) right to 2^-13 only
 // across     reduce_add, reduce_mul, reduce_max, reduce_min (NaN wins) (Vec<T>) -> T;
 //            reduce_any, reduce_all (Mask) -> bool
 //            reduce_add_4(a, b, c, d), reduce_max_4, reduce_min_4 -> Four<T> {r[4]}: four rows, one latency

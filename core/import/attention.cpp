@@ -45,6 +45,12 @@ Tensor masked(CapturedOp& op, Tensor scores) {
   return scores + expand(cast(*mask, scores.dtype()), scores.shape());
 }
 
+// The framework's kernel multiplies weights in the type of the values.
+Tensor in_precision_of(CapturedOp& op, std::string_view name, const Tensor& weights) {
+  const DType narrow = op.tensor(name).dtype();
+  return narrow == weights.dtype() ? weights : cast(cast(weights, narrow), weights.dtype());
+}
+
 // Results: the output, and the logarithm of the sum of exponentials of each query's scores. Where a mask
 // leaves a query no key, both are 0.
 Outputs flash_attention(CapturedOp& op) {
@@ -65,7 +71,7 @@ Outputs flash_attention(CapturedOp& op) {
   const Tensor total = sum(weights, {3});
   const Tensor is_empty = compare(MapFn::Eq, total, 0.0);
   const Tensor divisor = where(is_empty, like(total, 1.0), total);
-  const Tensor output = product(weights, value) / divisor;
+  const Tensor output = product(in_precision_of(op, "value", weights), value) / divisor;
   if (op.result_count() < 2) return {as_result(op, output)};
   const Tensor spread = squeeze(where(is_empty, 0.0, peak + log(divisor)), 3);
   return {as_result(op, output), as_result(op, spread, 1)};

@@ -1,0 +1,24 @@
+// Tiles of neighbours: two rows that follow each other along a summed axis stand element by element beside
+// each other, so that one dot of two (dot_pairs.h) finds both factors of a lane in 32 bits.
+//
+//   %p_tile: bf16[64, 96, 2]     element (k, q) at   192*floordiv(k, 2) + 2*q + mod(k, 2)
+//
+// A nest of a chain that computes a factor of a product and walks the summed axis leaves it so: two steps of
+// its walk are stored together, and nothing is turned. The offset says where every element is, whoever reads
+// it; the functions here find out that an offset is of this form.
+#pragma once
+#include <optional>
+
+#include "core/expr.h"
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+// The offset where `axis` is even, linear in it, if that of the next coordinate is one more: contiguous along
+// the axis, or a tile of neighbours.
+std::optional<Expr> offset_of_even(const Expr& offset, AxisId axis);
+
+// Along which axis of a graph an offset takes neighbours of a tile: none where it is affine in all of them.
+std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset);
+
+}  // namespace tilefuse
