@@ -16,13 +16,6 @@
 namespace tilefuse {
 namespace {
 
-// Predictions are this good: a kernel of our own must be better by more.
-constexpr double kMarginShare = 0.05;
-// Where a region moves so much less through memory than the library does, it need not be faster to be chosen:
-// within the margin, what holds less is the better choice.
-constexpr double kMuchLess = 0.5;
-// A rough search's price that is further above the library's will not come below it.
-constexpr double kWorthSearching = 1.25;
 // Alone so much slower than the library that no fusion around it makes up for it.
 constexpr double kHopeless = 2.0;
 
@@ -72,7 +65,6 @@ class CallDecomposer {
                                                  const Partition& parts) const;
   RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions) const;
   double price(const Graph& graph, const RegionNodes& region, bool searches = false);
-  double bytes_of(const Graph& graph, const RegionNodes& region) const;
   double bytes_of(NodeId call) const;
 
   const Graph& graph_;
@@ -149,13 +141,6 @@ double CallDecomposer::price(const Graph& graph, const RegionNodes& region, bool
 }
 
 // Of what is read and written.
-double CallDecomposer::bytes_of(const Graph& graph, const RegionNodes& region) const {
-  double bytes = 0;
-  for (const ValueId input : region.inputs) bytes += hinted_bytes(graph[input], prices_.hints());
-  for (const ValueId output : region.outputs) bytes += hinted_bytes(graph[output], prices_.hints());
-  return bytes;
-}
-
 double CallDecomposer::bytes_of(NodeId call) const {
   double bytes = 0;
   for (const ValueId operand : graph_[call].operands) bytes += hinted_bytes(graph_[operand], prices_.hints());
@@ -243,7 +228,7 @@ CallDecomposer::Weights CallDecomposer::weights_of(const RewrittenGraph& rewritt
   Weights weights;
   for (const Region* region : regions) {
     weights.own_us += price(rewritten.graph, *region);
-    weights.own_bytes += bytes_of(rewritten.graph, *region);
+    weights.own_bytes += hinted_bytes(rewritten.graph, *region, prices_.hints());
   }
   for (const NodeId call : calls) {
     weights.library_us += verdicts_.at(call).library_us;
@@ -252,10 +237,10 @@ CallDecomposer::Weights CallDecomposer::weights_of(const RewrittenGraph& rewritt
   const Graph around = region_graph(graph_, apart);
   for (const Region& part : partition(around, options_, prices_).regions) {
     weights.library_us += price(around, part);
-    weights.library_bytes += bytes_of(around, part);
+    weights.library_bytes += hinted_bytes(around, part, prices_.hints());
   }
   const bool holds_less = weights.own_bytes <= kMuchLess * weights.library_bytes;
-  weights.bar_us = (holds_less ? 1 + kMarginShare : 1 - kMarginShare) * weights.library_us;
+  weights.bar_us = (holds_less ? 1 + kPriceMargin : 1 - kPriceMargin) * weights.library_us;
   if (weights.own_us >= weights.bar_us && weights.own_us < kWorthSearching * weights.bar_us) {
     weights.own_us = 0;
     for (const Region* region : regions) {

@@ -10,6 +10,13 @@ double hinted_bytes(const Value& value, const SizeHints& hints) {
   return hinted_elements(value.type.shape, hints) * size_in_bytes(value.type.dtype);
 }
 
+double hinted_bytes(const Graph& graph, const RegionNodes& region, const SizeHints& hints) {
+  double bytes = 0;
+  for (const ValueId input : region.inputs) bytes += hinted_bytes(graph[input], hints);
+  for (const ValueId output : region.outputs) bytes += hinted_bytes(graph[output], hints);
+  return bytes;
+}
+
 GroupPrices::GroupPrices(const Graph& graph, const FusionGroups& groups, bool eager_numerics,
                          RegionPrices& prices)
     : graph_(graph),

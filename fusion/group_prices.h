@@ -11,6 +11,8 @@ namespace tilefuse {
 
 // Of a tensor in memory; a size that no hint tells counts as a usual one.
 double hinted_bytes(const Value& value, const SizeHints& hints);
+// Of all that a region reads and writes.
+double hinted_bytes(const Graph& graph, const RegionNodes& region, const SizeHints& hints);
 
 // Of groups as one region, in microseconds.
 struct JointPrice {

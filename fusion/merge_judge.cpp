@@ -92,15 +92,24 @@ double MergeJudge::most_saved_us(const std::vector<GroupId>& parts) const {
          launch_us * double(parts.size() - 1);
 }
 
-Result<double> MergeJudge::fused_us(const std::vector<GroupId>& parts, double worth_us) {
+// A rough price up to `searched_us` is searched for.
+Result<double> MergeJudge::fused_us(const std::vector<GroupId>& parts, double worth_us, double searched_us) {
   const auto price = prices_.unless_broken([&]() -> Result<double> {
     const auto tiles = prices_.tiles(graph_, groups_.region(parts), {options_.eager_numerics});
     if (!tiles) return tiles.unsupported();
     const bool is_hopeless = prices_.estimated(*tiles) > kHopelessEstimate * worth_us;
     if (is_hopeless) return Unsupported{"its estimate is hopeless"};
-    return prices_.of(*tiles, worth_us);
+    const Result<double> rough = prices_.of(*tiles, searched_us);
+    const bool is_near = rough && *rough > worth_us && *rough <= searched_us;
+    return is_near ? prices_.searched(*tiles) : rough;
   });
   return price ? *price : price.unsupported();
+}
+
+bool MergeJudge::holds_much_less(const std::vector<GroupId>& parts) const {
+  double apart = 0;
+  for (const GroupId part : parts) apart += hinted_bytes(graph_, groups_.region(part), options_.hints);
+  return hinted_bytes(graph_, groups_.region(parts), options_.hints) <= kMuchLess * apart;
 }
 
 std::optional<JointPrice> MergeJudge::chain(const std::vector<GroupId>& parts) {
@@ -113,8 +122,10 @@ std::optional<JointPrice> MergeJudge::chain(const std::vector<GroupId>& parts) {
   if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
   if (most_saved_us(parts) < kLeastChainShare * apart_us) return std::nullopt;
   nodes_examined_ += int64_t(nodes);
-  const double worth_us = (1 - kMarginShare) * apart_us - kMarginUs;
-  const Result<double> price = fused_us(parts, worth_us);
+  const bool holds_less = holds_much_less(parts);
+  const double worth_us =
+      holds_less ? (1 + kPriceMargin) * apart_us : (1 - kMarginShare) * apart_us - kMarginUs;
+  const Result<double> price = fused_us(parts, worth_us, (holds_less ? kWorthSearching : 1) * worth_us);
   if (!price || *price > worth_us) return std::nullopt;
   return JointPrice{*price, apart_us, true};
 }

@@ -24,7 +24,8 @@ class MergeJudge {
   std::optional<JointPrice> chain(const std::vector<GroupId>& parts);
   // Of groups as one region; where it is above `worth_us`, as RegionPrices has it. Unsupported: there is
   // none, or its estimate says that it is hopeless.
-  Result<double> fused_us(const std::vector<GroupId>& parts, double worth_us);
+  Result<double> fused_us(const std::vector<GroupId>& parts, double worth_us, double searched_us);
+  bool holds_much_less(const std::vector<GroupId>& parts) const;
   // The refusal of a pair in the words of its own values: prices know those of the first of equal regions.
   FusionRefusal with_own_names(const FusionRefusal& refusal, GroupId first, GroupId second);
 

@@ -134,7 +134,7 @@ void Partitioner::plant_seeds() {
       if (groups_.is_computing(node)) chain.parts.push_back(groups_.group_of(node));
     }
     if (chain.parts.empty()) continue;
-    const Result<double> price = judge_.fused_us(chain.parts, kAnyPrice);
+    const Result<double> price = judge_.fused_us(chain.parts, kAnyPrice, kAnyPrice);
     if (!price) continue;
     chain.price = {.fused_us = *price, .is_solved = true};
     merge_chain(chain);

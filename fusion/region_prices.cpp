@@ -5,6 +5,7 @@
 #include "core/structural_hash.h"
 #include "fusion/contraction.h"
 #include "fusion/gpu_plan.h"
+#include "fusion/structure.h"
 
 namespace tilefuse {
 namespace {
@@ -83,7 +84,9 @@ const Result<double>& RegionPrices::solved(const TileGraph& graph, double worth_
   return remember(std::move(key), graph, worth_us, true);
 }
 
+// Only chains are searched for roughly.
 const Result<double>& RegionPrices::searched(const TileGraph& graph) {
+  if (analyze_structure(graph)) return solved(graph);
   std::string key = text_without_names(graph);
   const auto known = solved_.find(key);
   if (known != solved_.end() && known->second.is_searched) return known->second.price;

@@ -33,6 +33,13 @@ struct PriceStages {
       solve = solve_freely;
 };
 
+// Predictions are this good: of two ways to compute the same, a price that differs by less decides nothing.
+inline constexpr double kPriceMargin = 0.05;
+// A rough search's price that is further above what a region is worth will not come below it.
+inline constexpr double kWorthSearching = 1.25;
+// Within the margin, what moves so much less through memory is the better choice.
+inline constexpr double kMuchLess = 0.5;
+
 inline constexpr double kAnyPrice = std::numeric_limits<double>::infinity();
 
 class RegionPrices {
@@ -56,7 +63,7 @@ class RegionPrices {
   // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
   // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.
   const Result<double>& solved(const TileGraph& graph, double worth_us = kAnyPrice);
-  // Of the choice that a plan would make: a search that takes several times as long, and finds no more.
+  // Of the choice that a plan would make: for chains a search that takes several times as long.
   const Result<double>& searched(const TileGraph& graph);
   // Whether only the solver can tell: the graph has a contraction, and is for a processor.
   bool wants_solver(const TileGraph& graph) const;

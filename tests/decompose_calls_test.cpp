@@ -336,24 +336,11 @@ TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
   EXPECT_LT(verdict.library_us, verdict.own_us);
 }
 
-// Products that cost so many times what the solver says, by a rough search and by the whole one.
-PriceStages priced(double rough, double searched) {
-  PriceStages stages;
-  stages.solve = [=](const TileGraph& graph, const Target& target, const SolveOptions& options,
-                     const SizeHints& hints) {
-    Result<Solution> solution = solve_freely(graph, target, options, hints);
-    if (!solution || !has_contraction(graph)) return solution;
-    for (Schedule& schedule : solution->ranked) schedule.cost_us *= options.rough ? rough : searched;
-    return solution;
-  };
-  return stages;
-}
-
 // Own price over the library's where a library that is any slower loses the product.
-double ratio_where_it_turns(const PriceStages& stages, ProductShape shape = {}) {
+double ratio_where_it_turns(ProductShape shape) {
   double slow = 1e-3, fast = 1e6;
   const auto at = [&](double gflops) {
-    return decided(gflops, ProductChoice::Auto, DType::F32, stages, {}, shape);
+    return decided(gflops, ProductChoice::Auto, DType::F32, {}, {}, shape);
   };
   for (int i = 0; i < 40; ++i) {
     const double middle = std::sqrt(slow * fast);
@@ -363,15 +350,49 @@ double ratio_where_it_turns(const PriceStages& stages, ProductShape shape = {}) 
   return verdict.own_us / verdict.library_us;
 }
 
-TEST(DecomposeCalls, a_price_near_the_librarys_is_searched_for) {
-  EXPECT_NEAR(ratio_where_it_turns(priced(1, 1)), 0.95, 0.005);
-  EXPECT_NEAR(ratio_where_it_turns(priced(1.2, 1)), 0.95, 0.005);
-  EXPECT_NEAR(ratio_where_it_turns(priced(2, 1)), 1.25 * 0.95, 0.005) << "too far above to be searched for";
+// With few inner coordinates own memory is little more than one result, the library's than three.
+TEST(DecomposeCalls, what_holds_much_less_in_memory_need_not_be_faster) {
+  EXPECT_NEAR(ratio_where_it_turns({}), 1 - kPriceMargin, 0.005);
+  EXPECT_NEAR(ratio_where_it_turns({.outer = 1024, .inner = 8}), 1 + kPriceMargin, 0.005);
 }
 
-// Of few inner coordinates: own memory is little more than one result, the library's than three.
-TEST(DecomposeCalls, what_holds_much_less_in_memory_need_not_be_faster) {
-  EXPECT_NEAR(ratio_where_it_turns(priced(1, 1), {1024, 8}), 1.05, 0.005);
+// A product, and the sums of its rows.
+const char* const kProductText = R"(tile_graph product {
+  axes i: 64, j: 64, k: 64
+  buffers %a: f32[64, 64] in, %b: f32[64, 64] in, %y: f32[OUT] out
+  %0 = load %a[i*64 + k]     : f32[i, k]
+  %1 = load %b[k*64 + j]     : f32[j, k]
+  %2 = mul(%0, %1)           : f32[i, j, k]
+  %s = reduce.sum(%2) over k : f32[i, j]
+  REST
+}
+)";
+
+TEST(RegionPrices, the_whole_search_is_for_chains) {
+  const auto tiles = [](const char* out, const char* rest) {
+    std::string text = kProductText;
+    text.replace(text.find("OUT"), 3, out);
+    text.replace(text.find("REST"), 4, rest);
+    return parse_tile_graph(text);
+  };
+  const TileGraph product = tiles("64, 64", "store %s -> %y[i*64 + j]");
+  const TileGraph chain = tiles("64", "%t = reduce.sum(%s) over j : f32[i]\n  store %t -> %y[i]");
+  std::vector<std::string> searches;
+  PriceStages stages;
+  stages.solve = [&](const TileGraph&, const Target&, const SolveOptions& options, const SizeHints&) {
+    searches.emplace_back(options.rough ? "rough" : "whole");
+    Solution solution;
+    solution.ranked.emplace_back().cost_us = options.rough ? 3 : 2;
+    return Result<Solution>(solution);
+  };
+  const Target target = load_target("x86-zen4");
+  RegionPrices prices(target, 1, {}, stages);
+  EXPECT_EQ(*prices.searched(product), 3);
+  EXPECT_EQ(*prices.solved(chain), 3);
+  EXPECT_EQ(*prices.searched(chain), 2);
+  EXPECT_EQ(*prices.searched(chain), 2);
+  EXPECT_EQ(*prices.solved(chain), 2);
+  EXPECT_EQ(searches, (std::vector<std::string>{"rough", "rough", "whole"}));
 }
 
 TEST(DecomposeCalls, an_internal_error_leaves_the_product_to_the_library) {
