@@ -52,7 +52,7 @@ TileValueId NestMaker::copy(TileValueId id) {
   return copied_.emplace(id, add(std::move(value))).first->second;
 }
 
-// As its scratch tile has it: most hold narrow floats in f32, and not rounded.
+// As its buffer has it: most tiles in scratch hold narrow floats in f32, and not rounded; outputs do not.
 TileValueId NestMaker::held(TileValueId id, DType dtype) {
   const TileValueId value = copy(id);
   const TileValue& known = nest_.graph[value];
@@ -101,7 +101,7 @@ NestGraph NestMaker::make() {
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     if (cut_.store_place[s] != number_) continue;
     TileStore store = graph_.stores[s];
-    store.value = copy(store.value);
+    store.value = held(store.value, graph_[store.buffer].dtype);
     nest_.graph.stores.push_back(store);
   }
   nest_.order = axis_order();

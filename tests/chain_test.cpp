@@ -208,6 +208,28 @@ const char* const kNarrowSum = R"(tile_graph narrow_sum {
 }
 )";
 
+// A narrow factor that is computed once, in a nest before the product, and is a result as well.
+const char* const kStoredFactor = R"(tile_graph scaled {
+  axes i: 32, c: 24, d: 16
+  buffers %x: bf16[32, 16] in, %g: bf16[32, 16] in, %w: bf16[24, 16] in, %y: bf16[32, 24] out, %a: bf16[32, 16] out
+  %0 = load %x[i*16 + d]     : bf16[i, d]
+  %1 = load %g[i*16 + d]     : bf16[i, d]
+  %m = mul(%0, %1)           : bf16[i, d]
+  %2 = load %w[c*16 + d]     : bf16[c, d]
+  %3 = mul(%m, %2)           : f32[i, c, d]
+  %s = reduce.sum(%3) over d : f32[i, c]
+  %t = reduce.max(%s) over c : f32[i]
+  %b = sub(%s, %t)           : bf16[i, c]
+  store %b -> %y[i*24 + c]
+  store %m -> %a[i*16 + d]
+}
+)";
+
+TEST_F(ChainKernel, stores_narrow_floats_that_it_holds_in_scratch) {
+  const TileGraph graph = parse_tile_graph(kStoredFactor);
+  expect_same(graph, solved(graph, {{{"walk", "multi_pass"}}}), random_buffers(graph, 1, {}), {});
+}
+
 TEST_F(ChainKernel, stores_reductions_of_narrow_floats) {
   for (const char* kind : {"sum", "max"}) {
     const TileGraph graph = parse_tile_graph(std::regex_replace(kNarrowSum, std::regex("KIND"), kind));
