@@ -78,7 +78,7 @@ def test_a_call_that_fails_is_named():
 
 def test_every_call_runs_and_is_timed_on_one_thread():
     threads = torch.get_num_threads()
-    samples = [*library_rates.product_samples("bf16", L2_BYTES)[:4], *library_rates.window_samples()[-2:]]
+    samples = [*library_rates.product_samples("bf16", L2_BYTES)[:4], *library_rates.window_samples("bf16")[-2:]]
     assert all(took > 0 for took in library_rates._fastest_us(samples, 0.01))
     assert torch.get_num_threads() == threads
 

@@ -123,6 +123,7 @@ def _attention(dtype: str, heads: int, queries: int, features: int) -> Sample:
     return Sample(f"{dtype} attention {heads}x{queries}x{features}", amounts, make)
 
 
+_WINDOW_DTYPES = ("f32", "bf16")
 # (channels in, channels out, size of the image, size of the window)
 _WINDOWS = (
     *((64, 64, size, 3) for size in (14, 28, 56)),
@@ -138,39 +139,39 @@ _WINDOWS = (
 _SINGLES = ((32, 112, 3), (96, 56, 3), (144, 28, 3), (144, 28, 5), (240, 14, 3), (240, 14, 5), (96, 56, 7), (960, 7, 3), (960, 7, 7))
 
 
-def window_samples() -> list[Sample]:
-    """Convolutions in f32: dense ones, of one tap, over images of one element, and depthwise in both layouts."""
-    singles = [_single(*sizes, last=last) for sizes in _SINGLES for last in (False, True)]
-    return [*(_window(*sizes) for sizes in _WINDOWS), *singles]
+def window_samples(dtype: str) -> list[Sample]:
+    """Convolutions: dense ones, of one tap, over images of one element, and depthwise in both layouts."""
+    singles = [_single(dtype, *sizes, last=last) for sizes in _SINGLES for last in (False, True)]
+    return [*(_window(dtype, *sizes) for sizes in _WINDOWS), *singles]
 
 
-def _window(channels: int, results: int, size: int, taps: int) -> Sample:
-    rates = "library.window.f32."
+def _window(dtype: str, channels: int, results: int, size: int, taps: int) -> Sample:
+    kind, rates = _DTYPES[dtype], f"library.window.{dtype}."
     kiloflops = 2e-3 * channels * results * size * size * taps * taps
     image, weight, result = channels * size * size, channels * results * taps * taps, results * size * size
     rate = "vector_gflops" if size == 1 else "point_gflops" if taps == 1 else "gflops"
-    amounts = {rates + "call": 1, rates + "1/" + rate: kiloflops, rates + "1/gbs": 4e-3 * (image + weight + result)}
+    amounts = {rates + "call": 1, rates + "1/" + rate: kiloflops, rates + "1/gbs": 1e-3 * kind.itemsize * (image + weight + result)}
 
     def make() -> Callable[[], Any]:
-        x, w = _values(torch.float32, 1, channels, size, size), _values(torch.float32, results, channels, taps, taps)
+        x, w = _values(kind, 1, channels, size, size), _values(kind, results, channels, taps, taps)
         return lambda: functional.conv2d(x, w, padding=taps // 2)
 
-    return Sample(f"f32 convolution {channels} to {results}, {size}x{size}, {taps}x{taps}", amounts, make)
+    return Sample(f"{dtype} convolution {channels} to {results}, {size}x{size}, {taps}x{taps}", amounts, make)
 
 
-def _single(channels: int, size: int, taps: int, *, last: bool) -> Sample:
-    rates = "library.window.f32."
+def _single(dtype: str, channels: int, size: int, taps: int, *, last: bool) -> Sample:
+    kind, rates = _DTYPES[dtype], f"library.window.{dtype}."
     image = channels * size * size
-    kilobytes = 4e-3 * (2 * image + taps * taps * channels)
+    kilobytes = 1e-3 * kind.itemsize * (2 * image + taps * taps * channels)
     kiloflops = 2e-3 * image * taps * taps
     amounts = {rates + "single_call": 1, rates + "1/single_gflops": kiloflops, rates + f"1/single{'_last' * last}_gbs": kilobytes}
 
     def make() -> Callable[[], Any]:
-        x, w = _values(torch.float32, 1, channels, size, size), _values(torch.float32, channels, 1, taps, taps)
+        x, w = _values(kind, 1, channels, size, size), _values(kind, channels, 1, taps, taps)
         x = x.contiguous(memory_format=torch.channels_last) if last else x
         return lambda: functional.conv2d(x, w, padding=taps // 2, groups=channels)
 
-    return Sample(f"f32 depthwise {channels}, {size}x{size}, {taps}x{taps}{', channels last' * last}", amounts, make)
+    return Sample(f"{dtype} depthwise {channels}, {size}x{size}, {taps}x{taps}{', channels last' * last}", amounts, make)
 
 
 def _values(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
@@ -184,7 +185,9 @@ def measure(
     timer: Callable[[Sequence[Sample], float], list[float]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """All ``library.*`` rates of a profile, each with its unit and its source. ``UserError`` where a call fails."""
-    groups = {f"products in {dtype}": product_samples(dtype, l2_bytes) for dtype in _DTYPES} | {"convolutions in f32": window_samples()}
+    groups = {f"products in {dtype}": product_samples(dtype, l2_bytes) for dtype in _DTYPES} | {
+        f"convolutions in {dtype}": window_samples(dtype) for dtype in _WINDOW_DTYPES
+    }
     count = sum(len(group) for group in groups.values())
     constants: dict[str, float] = {}
     for name, group in groups.items():
