@@ -94,3 +94,25 @@ def test_explain_leaves_compiled_code_alone():
         tilefuse.explain(Block().eval(), x)
         model(x)
     assert graphs_compiled() <= before + 1
+
+
+def test_training_shows_its_backward_graph_and_leaves_gradients_alone():
+    layer = torch.nn.LayerNorm(64)
+    x = torch.randn(8, 64, requires_grad=True)
+    graphs = tilefuse.explain(layer, x).json()["graphs"]
+    assert [graph["role"] for graph in graphs] == ["forward", "backward"]
+    assert all(graph["regions"] for graph in graphs)
+    assert x.grad is None and all(parameter.grad is None for parameter in layer.parameters())
+    with torch.no_grad():
+        assert [graph["role"] for graph in tilefuse.explain(layer, x).json()["graphs"]] == ["inference"]
+
+
+def test_a_backward_that_does_not_run_is_said():
+    def refuse(gradient):
+        raise RuntimeError("no way back")
+
+    x = torch.randn(8, requires_grad=True) * 1
+    x.register_hook(refuse)
+    with pytest.warns(UserWarning, match="leaves the backward graphs out, which do not run: no way back"):
+        report = tilefuse.explain(torch.exp, x)
+    assert "forward" in [graph["role"] for graph in report.json()["graphs"]]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tilefuse.backend import CompiledGraph, backend, collect_graphs
 from tilefuse.errors import UserError
@@ -55,14 +57,34 @@ class Report:
 
 
 def explain(model: Callable[..., Any], *inputs: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> Report:
-    """Compiles ``model`` for these inputs, runs it once, and reports. The model's own compiled code stays as it is."""
+    """Compiles ``model`` for these inputs, runs it once, and reports; backward, too, where results have gradients.
+
+    The model's own compiled code stays as it is, and so does every ``.grad``.
+    """
 
     def explained(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return backend(graph_module, example_inputs, options=options)
 
     with collect_graphs() as graphs:
-        torch.compile(model, backend=explained)(*inputs, **kwargs)
+        result = torch.compile(model, backend=explained)(*inputs, **kwargs)
+        _run_backward(model, (inputs, kwargs), result)
     return Report(graphs)
+
+
+def _run_backward(model: Callable[..., Any], arguments: Any, result: Any) -> None:
+    """Backward graphs are compiled when they are first run."""
+
+    def with_gradient(values: Any) -> list[torch.Tensor]:
+        return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor) and value.requires_grad]
+
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    results, sources = with_gradient(result), with_gradient([parameters, arguments])
+    if not results or not sources:
+        return
+    try:
+        torch.autograd.grad(results, sources, [torch.ones_like(value) for value in results], allow_unused=True)
+    except RuntimeError as error:
+        warnings.warn(f"tilefuse: explain leaves the backward graphs out, which do not run: {error}", stacklevel=3)
 
 
 def _graph_report(graph: CompiledGraph) -> dict[str, Any]:
