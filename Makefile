@@ -12,11 +12,11 @@ help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
 ## make demo          embed sentences with a real model: results, speed beside eager and Inductor, explain
-demo: build
+demo: $(STAMPS)/installed
 	$(VENV)/bin/tilefuse demo
 
 ## make demo-offline  export the demo's model, fuse the file, run it from C++ with no compiler and no Python in reach
-demo-offline: build
+demo-offline: $(STAMPS)/installed
 	$(PYTHON) examples/offline_demo.py
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
@@ -29,7 +29,7 @@ test-full: test tidy asan-test-full
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_opinfo.py test_capture_import.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases; the ready operators in docs/ops.md
-bench: build
+bench: $(STAMPS)/installed
 	$(PYTHON) benchmarks/run.py
 	$(PYTHON) benchmarks/run.py --ops
 
@@ -50,7 +50,7 @@ gpu:
 	$(PYTHON) tools/gpu.py --part $(PART)
 
 ## make build         the C++ libraries, the tests, and the Python package installed in .venv
-build: $(STAMPS)/installed
+build: $(STAMPS)/cpp $(STAMPS)/installed
 setup: $(STAMPS)/python
 
 $(STAMPS)/system: tools/system_packages.txt tools/install_system_packages.sh
@@ -69,7 +69,8 @@ $(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
 	cmake --build build/release -j $(JOBS)
 	@touch $@
 
-$(STAMPS)/installed: $(STAMPS)/cpp
+$(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
+	@echo "compiling the package: some minutes, in which nothing is printed"
 	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON .
 	@touch $@
 
