@@ -67,8 +67,7 @@ bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
 }
 
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
-  const auto extent = facts_.extents[walked.index].constant();
-  if (!extent || *extent % 2 != 0 || !breakpoints(graph_, walked).empty()) return false;
+  if (!is_multiple_of(facts_.extents[walked.index], 2) || !breakpoints(graph_, walked).empty()) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
     const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass_;
     return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;

@@ -33,8 +33,7 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
 
 // An axis of whole pairs: of even length, and nowhere cut.
 bool has_whole_pairs(const TileGraph& graph, AxisId axis) {
-  const auto extent = graph[axis].extent.constant();
-  return extent && *extent % 2 == 0 && breakpoints(graph, axis).empty();
+  return is_multiple_of(graph[axis].extent, 2) && breakpoints(graph, axis).empty();
 }
 
 }  // namespace

@@ -34,10 +34,13 @@ void TaskParts::cut(const AxisTile& tile) {
   if (tile.tile == 0 || proves_nonnegative(Expr(tile.tile) - axis.extent)) return;
   const int64_t most = bounds(axis.extent).high;
   const int64_t last = most == std::numeric_limits<int64_t>::max() ? most : std::max<int64_t>(most - 1, 0);
+  int64_t common = 1;  // what is left behind whole tiles is a multiple of it
+  while (tile.tile % (2 * common) == 0 && is_multiple_of(axis.extent, 2 * common)) common *= 2;
   Part& part = parts_[tile.axis.index];
   part.first = Expr::symbol(first_symbol(axis), {0, last, tile.tile});
-  part.length = is_multiple_of(axis.extent, tile.tile) ? Expr(tile.tile)
-                                                       : Expr::symbol(count_symbol(axis), {1, tile.tile, 1});
+  part.length = is_multiple_of(axis.extent, tile.tile)
+                    ? Expr(tile.tile)
+                    : Expr::symbol(count_symbol(axis), {1, tile.tile, common});
 }
 
 std::optional<int64_t> TaskParts::capacity(AxisId axis) const {
@@ -67,10 +70,7 @@ Expr TaskParts::offset(const Buffer& tile, const std::vector<AxisId>& axes) cons
   return offset;
 }
 
-bool TaskParts::has_whole_pairs(AxisId axis) const {
-  const auto length = parts_[axis.index].length.constant();
-  return length && *length % 2 == 0;
-}
+bool TaskParts::has_whole_pairs(AxisId axis) const { return is_multiple_of(parts_[axis.index].length, 2); }
 
 Buffer TaskParts::neighbours(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const {
   Buffer buffer = tile(name, dtype, axes);
