@@ -177,7 +177,8 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   }
   copies_ = outside;
   scopes_.blank();
-  const auto next = static_cast<size_t>(copies_.rows * copies_.lanes);  // from one step of a walk to the next
+  // From one step of a walk to the next.
+  const size_t next = static_cast<size_t>(copies_.rows) * static_cast<size_t>(copies_.lanes);
   for (size_t i = 0; i < ready.size(); ++i) {
     const Ready& item = ready[i];
     copies_ = item.copies;

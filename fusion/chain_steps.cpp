@@ -98,6 +98,7 @@ class Copier {
     if (map == nullptr || map->fn == MapFn::Copy || map->fn == MapFn::Cast) return "";
     MapFn fn = map->fn;
     std::vector<std::string> operands;
+    operands.reserve(value.operands.size());
     for (const TileValueId operand : value.operands) operands.push_back(operand_key(operand));
     if (const auto* divisor = fn == MapFn::Div ? float_constant(value.operands[1]) : nullptr) {
       if (const auto factor = exact_reciprocal(to_double(divisor->value))) {
