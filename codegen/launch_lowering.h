@@ -285,6 +285,7 @@ class LaunchLowering {
     std::string note = {};
     std::optional<int> group = std::nullopt;  // see Effect
   };
+  static Code as_vector(const Computed& value, DType dtype);
   void store_at(const Address& address, const Computed& value, const StoreStyle& style);
   TileValueId stored_value(const TileStore& store) const;
   // Guards that the ranges of the loops do not settle, at the current copies; nullopt: one of them never

@@ -303,6 +303,11 @@ TileValueId LaunchLowering::stored_value(const TileStore& store) const {
   return info(graph_[v.operands[0]].dtype).compute == DType::F32 ? v.operands[0] : store.value;
 }
 
+// As it is stored beside other lanes.
+Code LaunchLowering::as_vector(const Computed& value, DType dtype) {
+  return value.is_vector ? value.code : call("splat", {value.code}, {dtype});
+}
+
 void LaunchLowering::store_at(const Address& address, const Computed& value, const StoreStyle& style) {
   const auto& [dtype, streamed, note, group] = style;
   if (!address.varies_along_lanes()) {
@@ -310,7 +315,7 @@ void LaunchLowering::store_at(const Address& address, const Computed& value, con
     scopes_.add({Effect{call("store_one", {address.pointer, value.code}), group}, note});
     return;
   }
-  const Code vector = value.is_vector ? value.code : call("splat", {value.code}, {dtype});
+  const Code vector = as_vector(value, dtype);
   std::vector<Code> arguments = {address.pointer};
   if (address.offsets) {
     arguments.insert(arguments.end(), {*address.offsets, vector});

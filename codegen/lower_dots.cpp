@@ -67,7 +67,7 @@ bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
 }
 
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
-  if (!is_multiple_of(facts_.extents[walked.index], 2) || !breakpoints(graph_, walked).empty()) return false;
+  if (!has_whole_pairs(graph_, walked)) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
     const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass_;
     return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;
@@ -80,10 +80,8 @@ void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed
   const Buffer& buffer = graph_[store.buffer];
   const Expr even = *offset_of_even(store.offset, *neighbour_axis_);
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(even), nullptr, scopes_.depth()};
-  const auto vector = [&](const Computed& value) {
-    return value.is_vector ? value.code : call("splat", {value.code}, {buffer.dtype});
-  };
-  std::vector<Code> arguments = {address(place, {}).pointer, vector(first), vector(second)};
+  std::vector<Code> arguments = {address(place, {}).pointer, as_vector(first, buffer.dtype),
+                                 as_vector(second, buffer.dtype)};
   if (copies_.left) arguments.push_back(*copies_.left);
   scopes_.add({Effect{call("store_neighbours", std::move(arguments)), {}}, "%" + graph_[store.value].name});
 }

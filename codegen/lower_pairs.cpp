@@ -35,12 +35,10 @@ void LaunchLowering::emit_pair_store(const TileStore& store, const Computed& fir
                         schedule_.streamed.end();
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};
-  const auto vector = [&](const Computed& value) {
-    return value.is_vector ? value.code : call("splat", {value.code}, {buffer.dtype});
-  };
   streams_ |= streamed;
-  const Code code = call(streamed ? "stream_pair" : "store_pair",
-                         {address(place, {}).pointer, vector(first), vector(second)});
+  const Code code =
+      call(streamed ? "stream_pair" : "store_pair",
+           {address(place, {}).pointer, as_vector(first, buffer.dtype), as_vector(second, buffer.dtype)});
   scopes_.add(
       {Effect{code, static_cast<int>(&store - graph_.stores.data())}, "%" + graph_[store.value].name});
 }

@@ -31,8 +31,7 @@ class Copier {
       : graph_(graph), replaced_(replaced) {}
 
   TileValueId copy(TileValueId wanted) {
-    const auto other = replaced_.find(wanted);
-    const TileValueId id = other == replaced_.end() ? wanted : other->second;
+    const TileValueId id = meant(wanted);
     if (const auto found = copied_.find(id); found != copied_.end()) return found->second;
     TileValue value = graph_[id];
     for (TileValueId& operand : value.operands) operand = copy(operand);
@@ -49,8 +48,7 @@ class Copier {
   }
   // As it is stored. Readers take an equal value of another width.
   TileValueId copy_as_declared(TileValueId wanted) {
-    const auto other = replaced_.find(wanted);
-    const TileValue declared = graph_[other == replaced_.end() ? wanted : other->second];
+    const TileValue& declared = graph_[meant(wanted)];
     const TileValueId equal = copy(wanted);
     if (values_[equal.index].dtype == declared.dtype) return equal;
     return add({declared.name, TileMap{MapFn::Copy}, {equal}, declared.dtype, declared.axes, declared.node});
@@ -58,6 +56,11 @@ class Copier {
   std::vector<TileValue> take() { return std::move(values_); }
 
  private:
+  TileValueId meant(TileValueId wanted) const {
+    const auto other = replaced_.find(wanted);
+    return other == replaced_.end() ? wanted : other->second;
+  }
+
   TileValueId add(TileValue value) {
     values_.push_back(std::move(value));
     return {static_cast<uint32_t>(values_.size() - 1)};
@@ -81,8 +84,8 @@ class Copier {
   }
   std::string operand_key(TileValueId operand) const {
     const TileValueId id = source_of(operand);
-    const auto* constant = std::get_if<TileConstant>(&values_[id.index].op);
-    if (constant == nullptr || !is_float(values_[id.index].dtype)) return "%" + std::to_string(id.index);
+    const TileConstant* constant = float_constant(id);
+    if (constant == nullptr) return "%" + std::to_string(id.index);
     return key_of(to_double(constant->value), values_[id.index].dtype);
   }
   const TileConstant* float_constant(TileValueId id) const {

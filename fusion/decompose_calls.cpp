@@ -65,7 +65,6 @@ class CallDecomposer {
                                                  const Partition& parts) const;
   RegionNodes with_calls(const RewrittenGraph& rewritten, const std::vector<const Region*>& regions) const;
   double price(const Graph& graph, const RegionNodes& region, bool searches = false);
-  double bytes_of(NodeId call) const;
 
   const Graph& graph_;
   ProductChoice choice_;
@@ -138,14 +137,6 @@ double CallDecomposer::price(const Graph& graph, const RegionNodes& region, bool
     return solved ? *solved : prices_.estimated(*tiles);
   });
   return price ? *price : kNone;
-}
-
-// Of what is read and written.
-double CallDecomposer::bytes_of(NodeId call) const {
-  double bytes = 0;
-  for (const ValueId operand : graph_[call].operands) bytes += hinted_bytes(graph_[operand], prices_.hints());
-  for (const ValueId result : graph_[call].results) bytes += hinted_bytes(graph_[result], prices_.hints());
-  return bytes;
 }
 
 // Regions joined by values that only the decompositions have: to be weighed together. Ordered by first
@@ -232,7 +223,8 @@ CallDecomposer::Weights CallDecomposer::weights_of(const RewrittenGraph& rewritt
   }
   for (const NodeId call : calls) {
     weights.library_us += verdicts_.at(call).library_us;
-    weights.library_bytes += bytes_of(call);
+    const RegionNodes alone{{}, {call}, graph_[call].operands, graph_[call].results};
+    weights.library_bytes += hinted_bytes(graph_, alone, prices_.hints());
   }
   const Graph around = region_graph(graph_, apart);
   for (const Region& part : partition(around, options_, prices_).regions) {

@@ -31,12 +31,11 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   return std::binary_search(graph[value].axes.begin(), graph[value].axes.end(), axis);
 }
 
-// An axis of whole pairs: of even length, and nowhere cut.
+}  // namespace
+
 bool has_whole_pairs(const TileGraph& graph, AxisId axis) {
   return is_multiple_of(graph[axis].extent, 2) && breakpoints(graph, axis).empty();
 }
-
-}  // namespace
 
 bool is_declared_narrow(const TileGraph& graph, TileValueId value) {
   while (graph[value].dtype != DType::BF16 && only_converts(graph[value])) value = graph[value].operands[0];

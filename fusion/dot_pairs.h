@@ -27,6 +27,9 @@ struct DotPair {
   TileValueId panel;  // a staged load
 };
 
+// An axis of whole pairs: of even length, and nowhere cut.
+bool has_whole_pairs(const TileGraph& graph, AxisId axis);
+
 // Whether the value has bf16's precision by its type, or by that of what it is a cast of.
 bool is_declared_narrow(const TileGraph& graph, TileValueId value);
 

@@ -70,17 +70,16 @@ TileValueId ValueAppender::cast(TileValueId value, DType to) {
   return add(TileMap{MapFn::Cast}, {value}, to, axes);
 }
 
+// How the exponentials of what stands under anchors are computed.
+struct Exponentials {
+  bool are_bounded = false;  // at most 1: below the normal numbers of f32 they become 0
+  bool are_narrow = false;   // to bf16's precision
+};
+
 // Formulas as values, with something known in the place of what moves.
 class FormulaWriter {
  public:
-  // How the exponentials of what stands under anchors are computed.
-  struct Exponentials {
-    bool are_bounded = false;  // at most 1: below the normal numbers of f32 they become 0
-    bool are_narrow = false;   // to bf16's precision
-  };
-  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type)
-      : FormulaWriter(formulas, values, type, {}) {}
-  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type, Exponentials exponentials)
+  FormulaWriter(const Formulas& formulas, ValueAppender& values, DType type, Exponentials exponentials = {})
       : formulas_(formulas), values_(values), type_(type), exponentials_(exponentials) {}
 
   void set(FormulaId id, TileValueId value) { known_.insert_or_assign(id, value); }
@@ -191,7 +190,7 @@ class Expander {
   };
 
   std::vector<TileValueId> reductions() const;
-  FormulaWriter::Exponentials exponentials_of(const OnlinePass& pass) const;
+  Exponentials exponentials_of(const OnlinePass& pass) const;
   ExpandedPass expand(const OnlinePass& pass, size_t number);
   Side new_side(const OnlinePass& pass, const std::string& prefix);
   void place_anchor(Step& step, size_t number);
@@ -411,7 +410,7 @@ std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step
 }
 
 // Narrow ones are for the sake of products with bf16, where no result shows more than bf16's precision.
-FormulaWriter::Exponentials Expander::exponentials_of(const OnlinePass& pass) const {
+Exponentials Expander::exponentials_of(const OnlinePass& pass) const {
   const TileGraph& graph = values_.graph();
   const bool are_bounded =
       type_ == DType::F32 && std::all_of(pass.anchors.begin(), pass.anchors.end(),
