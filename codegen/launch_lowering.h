@@ -18,6 +18,7 @@
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
 //   dots         lower_dots.cpp       factors in bf16, two neighbours at a time
+//   settled      lower_settled.cpp    blocks of results of which a condition on coordinates holds as a whole
 //   packs        lower_pack.cpp       panels of constants, packed by a kernel of their own
 #pragma once
 #include <array>
@@ -57,6 +58,7 @@ struct LoweringFacts {
   std::vector<DotPair> dots = {};          // by reduction, where all are summed two elements at a time
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
   const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
+  std::vector<Expr> nothing = {};          // of a nest: where its walk takes in nothing
 };
 
 enum class LaunchPart : uint8_t {
@@ -183,6 +185,17 @@ class LaunchLowering {
   void emit_roots(const std::vector<Root>& roots);
   void final_stores();
   void emit_final_stores();
+  std::vector<Root> final_roots() const;
+  void emit_settled(const std::vector<Root>& roots);
+  void emit_unless_literal(const Body& body);
+  LoopRange live_part(AxisId axis, LoopRange range);
+  void emit_inside(const Code& condition, const std::vector<Root>& roots);
+  std::optional<Expr> least_in_block(const Expr& e) const;
+  bool is_settled_by_block() const;
+  std::map<TileValueId, std::vector<Expr>> unsettled(const std::set<TileValueId>& needed) const;
+  std::map<TileValueId, std::vector<Expr>> emptying(const std::vector<Root>& roots) const;
+  void compute_apart_from(const std::map<TileValueId, std::vector<Expr>>& conditions,
+                          const std::set<TileValueId>& needed);
   std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
 
   // ---- reductions
@@ -253,6 +266,7 @@ class LaunchLowering {
   Computed compute(TileValueId id);
   Computed compute_map(TileValueId id, const TileMap& map);
   Computed compute_where(TileValueId id);
+  static std::optional<Computed> settled_logic(MapFn fn, const std::vector<Computed>& operands);
   Computed predicate(TileValueId id, const TilePredicate& predicate);
   Computed splat(TileValueId id, const Computed& scalar);
   std::string value_key(TileValueId id) const;
@@ -370,6 +384,7 @@ class LaunchLowering {
     Computed value;
   };
   std::vector<KeptValue> to_keep_;
+  std::map<TileValueId, bool> settled_;   // conditions that the block being written has settled
   std::optional<AxisId> neighbour_axis_;  // of which two steps go side by side
   int pass_ = 0;
   std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a launch over parts

@@ -64,6 +64,7 @@ void LaunchLowering::run_nests(ChainNest::Phase phase) {
     LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[n]);
     facts.symbols = facts_.symbols;
     facts.chain = facts_.chain;
+    facts.nothing = nest.nothing;
     LaunchLowering lowering(facts, *this);
     lowering.run_nest();
     scratch_bytes_ = lowering.scratch_bytes_;

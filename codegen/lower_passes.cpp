@@ -65,11 +65,13 @@ void LaunchLowering::inside_parallel() {
     final_stores();
     return;
   }
-  for (pass_ = 0; pass_ < structure_.passes; ++pass_) {
-    const std::vector<Root> roots = roots_of_pass(pass_);
-    if (!roots.empty()) run_pass(roots);
-  }
-  part_ == LaunchPart::Partial ? store_partials() : final_stores();
+  emit_unless_literal([&] {
+    for (pass_ = 0; pass_ < structure_.passes; ++pass_) {
+      const std::vector<Root> roots = roots_of_pass(pass_);
+      if (!roots.empty()) run_pass(roots);
+    }
+    part_ == LaunchPart::Partial ? store_partials() : final_stores();
+  });
 }
 
 void LaunchLowering::run_pass(const std::vector<Root>& roots) {
@@ -107,7 +109,8 @@ void LaunchLowering::run_walk(const std::vector<Root>& roots, const std::vector<
 // All of it, one part, or one block.
 LoopRange LaunchLowering::reduced_range(AxisId axis) {
   if (block_range_ && block_range_->first == axis) return block_range_->second;
-  return part_range_ && axis == structure_.reduced.front() ? *part_range_ : whole_range(axis);
+  return part_range_ && axis == structure_.reduced.front() ? *part_range_
+                                                           : live_part(axis, whole_range(axis));
 }
 
 // What a loop over reduced axes does at every point of its axis: the loops inside it, or the leaf.
@@ -215,14 +218,19 @@ void LaunchLowering::final_stores() {
   scopes_.add({If{operate(CodeOperator::Equal, {part, integer(0)}), std::move(stores)}, ""});
 }
 
-void LaunchLowering::emit_final_stores() {
+std::vector<LaunchLowering::Root> LaunchLowering::final_roots() const {
   std::vector<Root> roots;
   for (const TileStore& store : graph_.stores) {
     if (!structure_.stores_in_pass(store)) roots.push_back({store.value, &store});
   }
+  return roots;
+}
+
+void LaunchLowering::emit_final_stores() {
+  const std::vector<Root> roots = final_roots();
   if (!roots.empty()) {
     scopes_.blank();
-    emit_roots(roots);
+    emit_settled(roots);
   }
 }
 

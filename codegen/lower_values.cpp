@@ -105,8 +105,11 @@ Computed LaunchLowering::compute(TileValueId id) {
 }
 
 Computed LaunchLowering::predicate(TileValueId id, const TilePredicate& predicate) {
-  const auto guards = open_guards(predicate.guard);
   const int depth = depth_of(graph_[id].axes);
+  if (const auto settled = settled_.find(id); settled != settled_.end()) {
+    return {literal(settled->second, DType::Bool), depth, false};
+  }
+  const auto guards = open_guards(predicate.guard);
   if (!guards) return {literal(false, DType::Bool), depth, false};
   if (guards->empty()) return {literal(true, DType::Bool), depth, false};
   std::vector<Expr> uneven, even;
@@ -149,6 +152,25 @@ Computed LaunchLowering::compute_where(TileValueId id) {
   return {code, std::max({condition.depth, yes.depth, no.depth}), is_vector};
 }
 
+// Of conditions, some of which are settled: the answer, or the one operand that it depends on.
+std::optional<Computed> LaunchLowering::settled_logic(MapFn fn, const std::vector<Computed>& operands) {
+  const bool joins = fn == MapFn::And || fn == MapFn::Or;
+  if (!joins && fn != MapFn::Not) return std::nullopt;
+  const bool decides = fn == MapFn::Or;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto* settled = std::get_if<Literal>(&operands[i].code.kind);
+    if (settled == nullptr) continue;
+    const bool holds = to_bool(settled->value);
+    if (!joins || holds == decides) {
+      return Computed{literal(joins ? decides : !holds, DType::Bool), operands[i].depth, false};
+    }
+    Computed other = operands[1 - i];
+    other.depth = std::max(other.depth, operands[i].depth);  // where it is settled
+    return other;
+  }
+  return std::nullopt;
+}
+
 Computed LaunchLowering::compute_map(TileValueId id, const TileMap& map) {
   if (map.fn == MapFn::Where) return compute_where(id);
   const TileValue& v = graph_[id];
@@ -158,6 +180,9 @@ Computed LaunchLowering::compute_map(TileValueId id, const TileMap& map) {
     operands.push_back(value(operand));
     result.depth = std::max(result.depth, operands.back().depth);
     result.is_vector |= operands.back().is_vector;
+  }
+  if (v.dtype == DType::Bool && graph_[v.operands[0]].dtype == DType::Bool) {
+    if (const auto settled = settled_logic(map.fn, operands)) return *settled;
   }
   std::vector<MapOperand> spelled;
   for (size_t i = 0; i < operands.size(); ++i) {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kKernelBytes = 64;  // in front of all scratch: the error flag
 constexpr int64_t kScratchAlignment = 64;
+constexpr int64_t kRowsOfPart = 64;  // four vectors of f32
 
 std::string tile_name(const std::string& value) {
   const bool is_number = std::isdigit(static_cast<unsigned char>(value[0])) != 0;
@@ -66,6 +67,7 @@ class ChainBuilder {
   const Schedule& schedule_;
   std::vector<Buffer> buffers_;
   std::set<std::string> names_;
+  std::vector<Expr> nothing_;  // where the walk takes in nothing
   Chain chain_;
 };
 
@@ -213,8 +215,10 @@ std::optional<Unsupported> ChainBuilder::add_graph(TileGraph graph, Phase phase)
     const bool stays =
         nest.packs &&
         (!axes_.walked || !std::binary_search(nest.parallel.begin(), nest.parallel.end(), *axes_.walked));
+    const std::vector<AxisId>& order = nests.back().order;
     chain_.nests.push_back({stays && phase == Phase::InLoop ? Phase::Before : phase,
-                            parts.local(nests.back().graph, nests.back().order)});
+                            parts.local(nests.back().graph, order),
+                            phase == Phase::InLoop ? parts.local(nothing_, order) : std::vector<Expr>()});
   }
   return check_carried(graph, *cut, nests);
 }
@@ -236,8 +240,11 @@ std::optional<Unsupported> ChainBuilder::add_online() {
   for (const std::vector<TileValueId>& group : online.passes.front().groups) {
     steps.insert(steps.end(), group.begin(), group.end());
   }
-  chain_.live = live_range(neutral_where(online.graph, steps), parts_of(Phase::Before), graph_[*axes_.walked],
-                           *schedule_.block);
+  nothing_ = neutral_where(online.graph, steps);
+  const Axis& walked = graph_[*axes_.walked];
+  chain_.live = live_range(nothing_, parts_of(Phase::Before), walked, *schedule_.block);
+  const TaskParts part(graph_, parts_of_tasks(schedule_.grid, axes_.rows), std::nullopt);
+  chain_.live_in_part = live_range(nothing_, part, walked, {*axes_.walked, 1});
   if (auto refusal = add_graph(start_graph(online, places), Phase::Before)) return refusal;
   if (auto refusal = add_graph(step_graph(online, places), Phase::InLoop)) return refusal;
   return add_graph(finish_graph(online, places), Phase::After);
@@ -265,6 +272,13 @@ Result<Chain> ChainBuilder::build() {
 }
 
 }  // namespace
+
+std::vector<AxisTile> parts_of_tasks(std::vector<AxisTile> grid, AxisId rows) {
+  for (AxisTile& tile : grid) {
+    if (tile.axis == rows) tile.tile = tile.tile == 0 ? kRowsOfPart : std::min(tile.tile, kRowsOfPart);
+  }
+  return grid;
+}
 
 Result<Chain> make_chain(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule) {
   return ChainBuilder(graph, axes, schedule).build();

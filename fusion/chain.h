@@ -29,6 +29,7 @@ struct ChainNest {
   enum class Phase : uint8_t { Before, InLoop, After };
   Phase phase = Phase::Before;
   TileGraph graph;
+  std::vector<Expr> nothing = {};  // where one is >= 0, sums over the walked axis take in nothing
 };
 struct ScratchTile {
   std::vector<AxisId> axes;  // of the region, outermost first
@@ -40,6 +41,9 @@ struct Chain {
   std::vector<ScratchTile> tiles;  // by buffer, from the first behind those of the region
   int64_t scratch_bytes = 0;       // with what kernels keep in front
   std::optional<LiveRange> live;   // of the walked axis: absent: all of it
+  // What blocks of sums of products take in of it, which leave out what a mask empties: that of a part of a
+  // task.
+  std::optional<LiveRange> live_in_part;
 };
 
 struct ChainAxes {
@@ -55,6 +59,9 @@ Result<ChainAxes> find_chain_axes(const TileGraph& graph);
 
 // Follows grid, walk and block of a schedule. Refused: tiles of unknown size, what cannot be cut in nests.
 Result<Chain> make_chain(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule);
+
+// The tasks of a grid cut to the rows that blocks of sums of products have at most.
+std::vector<AxisTile> parts_of_tasks(std::vector<AxisTile> grid, AxisId rows);
 
 // Names of size symbols: the first coordinate of a task or block, and how many it has.
 std::string first_symbol(const Axis& axis);

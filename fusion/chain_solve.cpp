@@ -56,7 +56,12 @@ class ChainCost {
   double tasks(const Schedule& schedule) const;
   double least_share_us(const SolvedNest& nest, double times, double tasks) const;
   double fill(const Schedule& schedule) const;
-  double blocks_of_task(const Chain& chain, const Schedule& schedule) const;
+  struct Blocks {
+    double all = 1, live = 1;  // live: those of sums of products, which leave out what a mask empties
+  };
+  Blocks blocks_of_task(const Chain& chain, const Schedule& schedule) const;
+  double walked_by(const std::vector<AxisTile>& grid, const LiveRange& live, int64_t block,
+                   const Schedule& schedule) const;
 
   const TileGraph& graph_;
   const Target& target_;
@@ -65,6 +70,7 @@ class ChainCost {
   const SolveOptions& options_;
   ChainTraffic traffic_;
   double least_us_ = kImpossible;
+  std::optional<double> live_share_;                         // of the walk, in parts
   std::map<std::string, std::optional<SolvedNest>> solved_;  // by the text of the nest and its tiles
 };
 
@@ -158,31 +164,42 @@ double ChainCost::tasks(const Schedule& schedule) const {
   return tasks;
 }
 
-// On average: of tasks that lie evenly along all shared axes.
-double ChainCost::blocks_of_task(const Chain& chain, const Schedule& schedule) const {
-  const AxisTile& block = *schedule.block;
-  const int64_t extent = std::max<int64_t>(1, hinted_size(graph_[block.axis].extent, hints_));
-  if (!chain.live) return double(extent) / double(block.tile);
-  double blocks = 0;
+// Elements of the walked axis, whole blocks of them: the average of tasks that lie evenly along all shared
+// axes.
+double ChainCost::walked_by(const std::vector<AxisTile>& grid, const LiveRange& live, int64_t block,
+                            const Schedule& schedule) const {
+  const int64_t extent = std::max<int64_t>(1, hinted_size(graph_[schedule.block->axis].extent, hints_));
+  double elements = 0;
   for (int sample = 0; sample < kSampledTasks; ++sample) {
     SizeHints task = nest_hints(schedule);
-    for (const AxisTile& tile : schedule.grid) {
+    for (const AxisTile& tile : grid) {
       const int64_t size = std::max<int64_t>(tile.tile, 1);
       const int64_t count = (hinted_size(graph_[tile.axis].extent, hints_) + size - 1) / size;
       task[first_symbol(graph_[tile.axis])] =
           (int64_t{2} * sample + 1) * count / (int64_t{2} * kSampledTasks) * size;
     }
-    const int64_t first = hinted_size(chain.live->first, task);
-    const int64_t end = std::min(extent, hinted_size(chain.live->end, task));
-    blocks += std::ceil(double(std::max<int64_t>(0, end - first)) / double(block.tile)) / kSampledTasks;
+    const int64_t first = hinted_size(live.first, task);
+    const int64_t end = std::min(extent, hinted_size(live.end, task));
+    elements += double(std::max<int64_t>(0, end - first + block - 1) / block * block) / kSampledTasks;
   }
-  return blocks;
+  return elements;
+}
+
+ChainCost::Blocks ChainCost::blocks_of_task(const Chain& chain, const Schedule& schedule) const {
+  if (!schedule.block) return {};
+  const auto length = double(schedule.block->tile);
+  const double extent = double(hinted_size(graph_[schedule.block->axis].extent, hints_));
+  if (!chain.live) return {std::max(1.0, extent) / length, std::max(1.0, extent) / length};
+  const double blocks = walked_by(schedule.grid, *chain.live, schedule.block->tile, schedule) / length;
+  if (!chain.live_in_part) return {blocks, blocks};
+  const std::vector<AxisTile> parts = parts_of_tasks(schedule.grid, axes_.rows);
+  return {blocks, std::min(blocks, walked_by(parts, *chain.live_in_part, 1, schedule) / length)};
 }
 
 bool ChainCost::complete(Schedule& schedule, int threads) {
   const Result<Chain> chain = make_chain(graph_, axes_, schedule);
   if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
-  const double blocks = schedule.block ? blocks_of_task(*chain, schedule) : 1;
+  const auto [blocks, live_blocks] = blocks_of_task(*chain, schedule);
   const double count = tasks(schedule);
   const double busiest = std::ceil(count / threads) * fill(schedule);  // whole tasks of one thread
   schedule.nests.clear();
@@ -193,7 +210,8 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
     if (!solved) return false;
     schedule.nests.push_back(solved->schedule);
     schedule.nests.back().tile_graph = nest.graph.name;
-    const double in_task = nest.phase == ChainNest::Phase::InLoop ? blocks : 1;
+    const bool is_in_loop = nest.phase == ChainNest::Phase::InLoop;
+    const double in_task = !is_in_loop ? 1 : solved->contracts ? live_blocks : blocks;
     least_us += least_share_us(*solved, in_task * fill(schedule), count);
     if (least_us > options_.worth_us) {
       least_us_ = std::min(least_us_, least_us);

@@ -6,6 +6,7 @@
 #include "fusion/assign_axes.h"
 #include "fusion/coalesce_axes.h"
 #include "fusion/demand.h"
+#include "fusion/fold_coordinates.h"
 #include "fusion/order_axes.h"
 
 namespace tilefuse {
@@ -49,7 +50,7 @@ Result<TileGraph> lower_to_tiles(const Graph& graph, const RegionNodes& region, 
   const AxisAssignment assignment = assign_axes(graph, region, values);
   Result<TileGraph> demanded = demand_tiles(graph, region, values, assignment, options);
   if (!demanded) return demanded;
-  Result<TileGraph> ordered = order_axes(*demanded);
+  Result<TileGraph> ordered = order_axes(fold_coordinates(*std::move(demanded)));
   if (!ordered) return ordered;
   TileGraph result = coalesce_axes(*std::move(ordered));
   name_axes(result);

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "fusion/chain.h"
-#include "fusion/replace_axes.h"
 
 namespace tilefuse {
 namespace {
@@ -104,7 +103,7 @@ std::optional<Expr> TaskParts::least(const Expr& e) const {
   return least;
 }
 
-TileGraph TaskParts::local(TileGraph graph, const std::vector<AxisId>& order) const {
+AxisReplacement TaskParts::replacement(const std::vector<AxisId>& order) const {
   AxisReplacement replacement;
   for (const Part& part : parts_) {
     replacement.expr.push_back(part.first);
@@ -117,7 +116,26 @@ TileGraph TaskParts::local(TileGraph graph, const std::vector<AxisId>& order) co
     replacement.renamed[axis.index] = AxisId{number};
     replacement.expr[axis.index] = parts_[axis.index].first + Expr::index(static_cast<int>(number));
   }
-  return replace_axes(std::move(graph), replacement);
+  return replacement;
+}
+
+TileGraph TaskParts::local(TileGraph graph, const std::vector<AxisId>& order) const {
+  return replace_axes(std::move(graph), replacement(order));
+}
+
+std::vector<Expr> TaskParts::local(const std::vector<Expr>& expressions,
+                                   const std::vector<AxisId>& order) const {
+  const AxisReplacement replaced = replacement(order);
+  std::vector<Expr> result;
+  for (const Expr& e : expressions) {
+    const std::vector<int> indices = indices_of(e);
+    const bool is_over_these = std::all_of(indices.begin(), indices.end(), [&](int index) {
+      const auto axis = static_cast<uint32_t>(index);
+      return is_single({axis}) || replaced.renamed[axis];
+    });
+    if (is_over_these) result.push_back(substitute_indices(e, replaced.expr));
+  }
+  return result;
 }
 
 }  // namespace tilefuse

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "fusion/replace_axes.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -29,6 +30,8 @@ class TaskParts {
   std::optional<Expr> least(const Expr& e) const;
   // The graph with the axes named, in that order.
   TileGraph local(TileGraph graph, const std::vector<AxisId>& order) const;
+  // Expressions over the axes of that graph; those of any other axis are left out.
+  std::vector<Expr> local(const std::vector<Expr>& expressions, const std::vector<AxisId>& order) const;
 
  private:
   struct Part {
@@ -36,6 +39,7 @@ class TaskParts {
     Expr first, length;
   };
   void cut(const AxisTile& tile);
+  AxisReplacement replacement(const std::vector<AxisId>& order) const;
 
   const TileGraph& region_;
   std::vector<Part> parts_;  // by axis

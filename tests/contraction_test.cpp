@@ -93,6 +93,36 @@ TEST_F(ContractionKernel, computes_products_under_random_schedules) {
   }
 }
 
+// Blocks above a diagonal are not computed, blocks below it ask nothing.
+TEST_F(ContractionKernel, computes_blocks_that_a_mask_settles) {
+  const std::pair<const char*, const char*> masks[] = {{"inside [i - j]", "%s, %z"},
+                                                       {"inside [3*j - 2*i - 5]", "%s, %z"},
+                                                       {"inside [i - j + 9, j - i + 17]", "%s, %z"},
+                                                       {"inside [j - i + 20]", "%z, %s"},
+                                                       {"inside [i // 3 - j]", "%s, %z"},
+                                                       {"inside [i - 6]", "%s, %z"}};
+  for (const auto& [mask, choice] : masks) {
+    SCOPED_TRACE(mask);
+    std::string text = std::regex_replace(std::string(kProduct), std::regex("%t = add.*\\n"),
+                                          std::string("%i = ") + mask +
+                                              " : bool[i, j]\n  %z = constant 3 : f32[]\n  %t = where(%i, " +
+                                              choice + ") : f32[i, j]\n");
+    text = std::regex_replace(text, std::regex("%r = tanh"), "%r = copy");
+    text = std::regex_replace(text, std::regex(" *%2 = load.*\\n"), "");
+    text = std::regex_replace(text, std::regex("inside \\[i - 6\\] : bool\\[i, j\\]"),
+                              "inside [i - 6] : bool[i]");
+    for (const char* decisions :
+         {"lanes j = 16, unroll 2\n grid i = all, j = all\n walk multi_pass\n rows 6\n split 1\n stage none\n"
+          " stores cached",
+          "lanes j = 8, unroll 4\n grid i = 16, j = 64\n walk multi_pass\n rows 4\n split 1\n stage none\n"
+          " stores cached"}) {
+      expect_same(sized(text, 60, 64, 40), decisions, {});
+      expect_same(sized(text, 53, 75, 33), decisions, {});
+      expect_same(text, decisions, {{"s0", 70}, {"s1", 59}, {"s2", 40}});
+    }
+  }
+}
+
 // As a linear layer's weight lies: contiguous along the reduced axis.
 const char* const kLinear = R"(tile_graph linear {
   axes i: s0, j: s1, k: s2
