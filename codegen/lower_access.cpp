@@ -78,6 +78,7 @@ Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<
     if (const Computed* known = scopes_.find(key)) return *known;
   }
   Computed index = value(term.value);
+  index.depth = std::max(index.depth, base_depth_);
   std::vector<Expr> even, uneven;
   for (const Expr& e : guards) (uses_lanes(e) ? uneven : even).push_back(e);
   if (!guards.empty()) index.depth = scopes_.depth();

@@ -68,6 +68,7 @@ Computed LaunchLowering::value(TileValueId id) {
     computed = compute(id);
   }
   if (std::holds_alternative<Literal>(computed.code.kind)) return computed;
+  computed.depth = std::max(computed.depth, base_depth_);  // what is made of literals, too, is this nest's
   computed.code = scopes_.let(computed.depth, name_of(id) + copy_suffix(id), type_of(id, computed.is_vector),
                               std::move(computed.code));
   if (keeps && kept_in_pass_.emplace(id, pass_).first->second == pass_) {
@@ -124,6 +125,7 @@ Computed LaunchLowering::splat(TileValueId id, const Computed& scalar) {
   const DType compute = info(graph_[id].dtype).compute;
   Computed result{call("splat", {scalar.code}, {compute}), scalar.depth, true};
   if (std::holds_alternative<Literal>(scalar.code.kind)) return result;
+  result.depth = std::max(result.depth, base_depth_);
   const std::string key = value_key(id) + " splat";
   if (const Computed* known = scopes_.find(key)) return *known;
   result.code = scopes_.let(result.depth, name_of(id) + "_lanes" + copy_suffix(id), type_of(id, true),

@@ -105,6 +105,16 @@ TEST_F(ChainKernel, computes_attention_online_in_blocks_of_keys) {
   expect_attention({1, 1, 32, 64, 8, 48}, "causal", kOnline);
 }
 
+// Blocks of scores that the mask settles as a whole, and sums over keys that end where their rows do.
+TEST_F(ChainKernel, computes_attention_in_blocks_that_a_mask_settles) {
+  for (const char* mask : {"causal", "window"}) {
+    for (const char* block : {"32", "128"}) {
+      const Pins pins = {{{"walk", "online"}, {"block", block}, {"grid.q", "128"}}};
+      for (const char* type : {"f32", "bf16"}) expect_attention({1, 1, 200, 230, 16, 16}, mask, pins, type, type);
+    }
+  }
+}
+
 TEST_F(ChainKernel, computes_attention_in_tiles_and_blocks_of_one) {
   const Pins pins = {{{"walk", "online"}, {"block", "1"}, {"grid.q", "1"}}};
   expect_attention({1, 1, 3, 5, 8, 16}, "causal", pins);
@@ -226,6 +236,30 @@ const char* const kStoredFactor = R"(tile_graph scaled {
   store %m -> %a[i*16 + d]
 }
 )";
+
+// What the first nest computes of literals alone, its sixth value, is not the sixth value of the second nest.
+TEST_F(ChainKernel, keeps_what_literals_make_within_its_nest) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph literals {
+  axes i: 8, q: 20, r: 24
+  buffers %x: f32[8, 24] in, %v: f32[8] in, %w: f32[8, 20] in, %y: f32[8] out
+  %a = load %x[i*24 + r]     : f32[i, r]
+  %c = constant true         : bool[]
+  %z = constant 2            : f32[]
+  %l = load %v[i]            : f32[i]
+  %h = where(%c, %z, %l)     : f32[i]
+  %n = neg(%h)               : f32[i]
+  %m = mul(%a, %n)           : f32[i, r]
+  %s = reduce.sum(%m) over r : f32[i]
+  %b = load %w[i*20 + q]     : f32[i, q]
+  %u = mul(%b, %s)           : f32[i, q]
+  %t = reduce.max(%u) over q : f32[i]
+  %d = tanh(%t)              : f32[i]
+  %e = exp(%d)               : f32[i]
+  store %e -> %y[i]
+}
+)");
+  expect_same(graph, solved(graph, {{{"walk", "multi_pass"}}}), random_buffers(graph, 5, {}), {});
+}
 
 TEST_F(ChainKernel, stores_narrow_floats_that_it_holds_in_scratch) {
   const TileGraph graph = parse_tile_graph(kStoredFactor);
