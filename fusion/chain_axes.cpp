@@ -25,9 +25,16 @@ bool is_stored_along(const TileGraph& graph, AxisId axis) {
   });
 }
 
+// Beside sums of products, another reduction may be made anew in every task: it has a summand for each of
+// theirs, less those along the axis.
 bool is_shared(const TileGraph& graph, const std::vector<TileValueId>& reductions, AxisId axis) {
+  const bool contracts = std::any_of(reductions.begin(), reductions.end(),
+                                     [&](TileValueId id) { return contraction_of(graph, id).has_value(); });
   const bool reduced_nowhere = std::all_of(reductions.begin(), reductions.end(), [&](TileValueId id) {
-    return std::binary_search(graph[id].axes.begin(), graph[id].axes.end(), axis);
+    const std::vector<AxisId>& reduced = reduced_axes(graph, id);
+    const bool reduces = std::binary_search(reduced.begin(), reduced.end(), axis);
+    const bool varies = std::binary_search(graph[id].axes.begin(), graph[id].axes.end(), axis);
+    return varies || (!reduces && contracts && !contraction_of(graph, id));
   });
   return reduced_nowhere &&
          std::all_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <limits>
 
+#include "core/canonicalize.h"
 #include "core/import/decomposition.h"
 #include "fusion/addends.h"
+#include "fusion/connected_parts.h"
 #include "fusion/contraction.h"
 #include "fusion/group_prices.h"
 #include "fusion/library_product.h"
@@ -47,6 +49,11 @@ class CallDecomposer {
 
  private:
   bool consider(NodeId id);
+  struct Alone {
+    std::optional<double> own_us;  // absent: some part has no schedule
+    int products = 0;              // of one part, at most
+  };
+  Alone price_alone(const Graph& decomposed);
   LibraryVerdicts library_of(const RewrittenGraph& rewritten) const;
   std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
   bool is_weighed() const { return weighs_products() || !apart_.empty(); }
@@ -79,25 +86,60 @@ class CallDecomposer {
   Partition last_;                              // of what was rewritten last
 };
 
+// Some nodes of a graph, all that read or write what they do among them or in no other part.
+RegionNodes region_of_part(const Graph& graph, const std::vector<NodeId>& part) {
+  RegionNodes region{graph.name, part, {}, {}};
+  const auto is_inside = [&](ValueId value) {
+    return std::binary_search(part.begin(), part.end(), graph[value].producer);
+  };
+  std::set<ValueId> inputs;
+  for (const NodeId node : part) {
+    for (const ValueId operand : graph[node].operands) {
+      if (!is_inside(operand)) inputs.insert(operand);
+    }
+  }
+  region.inputs.assign(inputs.begin(), inputs.end());
+  for (const GraphOutput& output : graph.outputs) {
+    const ValueId* value = std::get_if<ValueId>(&output);
+    if (value != nullptr && is_inside(*value)) region.outputs.push_back(*value);
+  }
+  return region;
+}
+
+// As regions of their own, one for every part of the decomposition that shares no value with the others.
+CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
+  Alone alone{0.0, 0};
+  for (const auto& part : connected_parts(decomposed, whole_graph_region(decomposed).nodes)) {
+    const RegionNodes region = region_of_part(decomposed, part);
+    if (region.outputs.empty()) continue;
+    const auto tiles = prices_.tiles(decomposed, region, {options_.eager_numerics});
+    if (!tiles) return {};
+    const Result<double>& solved = prices_.solved(*tiles);
+    if (!solved) return {};
+    *alone.own_us += *solved;
+    alone.products = std::max(alone.products, int(count_contractions(*tiles)));
+  }
+  return alone;
+}
+
 // Alone against the library; what may pay in a larger region is chosen for now. True: there are both prices.
 bool CallDecomposer::consider(NodeId id) {
   const auto* call = std::get_if<Call>(&graph_[id].op);
   if (call == nullptr || !is_decomposable(*call)) return false;
   const auto alone = decomposed_alone(graph_, id);
   if (!alone) return false;
-  const RegionNodes all = whole_graph_region(*alone);
-  const auto sums = prices_.tiles(*alone, all, {options_.eager_numerics, /*writes_out_windows=*/false});
+  const Graph once = canonicalize(*alone);  // the library computes nothing twice
+  const auto sums =
+      prices_.tiles(once, whole_graph_region(once), {options_.eager_numerics, /*writes_out_windows=*/false});
   if (!sums) return false;
   const auto library =
       library_us(*sums, library_kernel_of(*call), prices_.target(), prices_.threads(), prices_.hints());
   if (!library) return false;
-  const auto tiles = prices_.tiles(*alone, all, {options_.eager_numerics});
-  if (!tiles) return false;
-  const Result<double>& own = prices_.solved(*tiles);
-  if (!own) return false;
-  verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own});
-  if (choice_ == ProductChoice::Own || *own < kHopeless * *library) chosen_.insert(id);
-  if (count_contractions(*tiles) > 1) several_.insert(id);
+  const Alone own = price_alone(*alone);
+  if (!own.own_us) return false;
+  verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own.own_us});
+  if (choice_ == ProductChoice::Own || *own.own_us < kHopeless * *library) chosen_.insert(id);
+  if (own.products > 1) several_.insert(id);
   return true;
 }
 
@@ -121,8 +163,9 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
     if (several_.contains(call) && chosen_.contains(call)) seeds[call].push_back(NodeId{i});
   }
   std::vector<std::vector<NodeId>> result;
-  result.reserve(seeds.size());
-  for (auto& [call, nodes] : seeds) result.push_back(std::move(nodes));
+  for (const auto& [call, nodes] : seeds) {
+    for (auto& part : connected_parts(rewritten.graph, nodes)) result.push_back(std::move(part));
+  }
   return result;
 }
 
@@ -139,28 +182,36 @@ double CallDecomposer::price(const Graph& graph, const RegionNodes& region, bool
   return price ? *price : kNone;
 }
 
-// Regions joined by values that only the decompositions have: to be weighed together. Ordered by first
-// region.
+// Regions joined by values that only the decompositions have, or by what they are parts of: to be weighed
+// together. Ordered by first region.
 std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGraph& rewritten,
                                                                const Partition& parts) const {
   std::map<ValueId, const Region*> writer;
+  std::map<NodeId, const Region*> holder;  // of a part of a Call that makes several products
   std::map<const Region*, size_t> cluster_of;
   std::vector<std::vector<const Region*>> clusters;
   for (const Region& region : parts.regions) {  // writers before readers
     size_t cluster = clusters.size();
     clusters.push_back({&region});
-    for (ValueId input : region.inputs) {
-      if (rewritten.counterpart[input.index]) continue;
-      const auto written = writer.find(input);
-      if (written == writer.end()) continue;  // by a Call: a product whose addend was taken apart
-      const size_t other = cluster_of.at(written->second);
-      if (other == cluster) continue;
+    cluster_of[&region] = cluster;
+    const auto join = [&](const Region* earlier) {
+      const size_t other = cluster_of.at(earlier);
+      if (other == cluster) return;
       for (const Region* moved : clusters[cluster]) cluster_of[moved] = other;
       clusters[other].insert(clusters[other].end(), clusters[cluster].begin(), clusters[cluster].end());
       clusters[cluster].clear();
       cluster = other;
+    };
+    for (ValueId input : region.inputs) {
+      if (rewritten.counterpart[input.index]) continue;
+      const auto written = writer.find(input);
+      if (written != writer.end()) join(written->second);  // else by a Call: an addend was taken apart
     }
-    cluster_of[&region] = cluster;
+    for (NodeId node : region.nodes) {
+      const NodeId call = rewritten.origin[node.index];
+      if (several_.contains(call) && chosen_.contains(call))
+        join(holder.emplace(call, &region).first->second);
+    }
     for (ValueId output : region.outputs) writer[output] = &region;
   }
   return clusters;

@@ -1,7 +1,12 @@
 #include "fusion/nest_cut.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <set>
+#include <tuple>
+
+#include "fusion/contraction.h"
 
 namespace tilefuse {
 namespace {
@@ -28,6 +33,7 @@ class Cutter {
  private:
   using Nest = NestCut::Nest;
   int place_of_operands(TileValueId id) const;
+  std::vector<TileValueId> in_order() const;
   int add_nest(Nest nest);
   int reduction_nest(TileValueId id, const TileReduce& reduce, int first);
   int map_nest(const std::vector<AxisId>& axes, int first);
@@ -62,15 +68,35 @@ int Cutter::reduction_nest(TileValueId id, const TileReduce& reduce, int first) 
   return add_nest({graph_[id].axes, reduce.axes, false});
 }
 
+// Values after all they are made of; of the reductions that the same number of others lies before, those over
+// fewer axes first: what is computed of both belongs to the nest with more.
+std::vector<TileValueId> Cutter::in_order() const {
+  std::vector<int> level(graph_.values.size(), 0);
+  std::vector<std::tuple<int, size_t, uint32_t>> keys;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const auto* reduce = std::get_if<TileReduce>(&graph_.values[v].op);
+    for (const TileValueId operand : operands_of(graph_.values[v]))
+      level[v] = std::max(level[v], level[operand.index]);
+    if (reduce != nullptr) ++level[v];
+    constexpr size_t kLast = std::numeric_limits<size_t>::max();
+    const size_t axes = reduce == nullptr ? kLast : graph_.values[v].axes.size() + reduce->axes.size();
+    keys.emplace_back(level[v], axes, v);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<TileValueId> order;
+  order.reserve(keys.size());
+  for (const auto& [depth, axes, v] : keys) order.push_back({v});
+  return order;
+}
+
 // The nests of all reductions, and meanwhile for everything else the last one it depends on.
 void Cutter::place_reductions() {
   for (const TileValueId id : packed_) cut_.place[id.index] = add_nest({graph_[id].axes, {}, true});
-  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    const TileValueId id{v};
+  for (const TileValueId id : in_order()) {
     if (packed_.contains(id)) continue;
     const int ready = place_of_operands(id);
     const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
-    cut_.place[v] = reduce == nullptr ? ready : reduction_nest(id, *reduce, ready);
+    cut_.place[id.index] = reduce == nullptr ? ready : reduction_nest(id, *reduce, ready);
   }
 }
 
@@ -89,12 +115,21 @@ int Cutter::map_nest(const std::vector<AxisId>& axes, int first) {
   return add_nest({axes, {}, false});
 }
 
+// A product that is summed up belongs to its sum, also where an earlier nest has all of its axes.
 void Cutter::place_maps() {
+  std::map<TileValueId, int> summed;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (const auto contraction = contraction_of(graph_, {v}))
+      summed.emplace(contraction->product, cut_.place[v]);
+  }
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValueId id{v};
     const bool is_reduce = std::holds_alternative<TileReduce>(graph_[id].op);
     if (is_reduce || packed_.contains(id) || cut_.place[v] == NestCut::kAnywhere) continue;
-    cut_.place[v] = map_nest(graph_[id].axes, std::max(cut_.place[v], place_of_operands(id)));
+    const auto sum = summed.find(id);
+    cut_.place[v] = sum != summed.end()
+                        ? sum->second
+                        : map_nest(graph_[id].axes, std::max(cut_.place[v], place_of_operands(id)));
   }
 }
 

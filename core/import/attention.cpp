@@ -51,6 +51,14 @@ Tensor in_precision_of(CapturedOp& op, std::string_view name, const Tensor& weig
   return narrow == weights.dtype() ? weights : cast(cast(weights, narrow), weights.dtype());
 }
 
+double scale_of(CapturedOp& op, const Tensor& query) {
+  const auto width = query.size(3).constant();
+  if (!op.has("scale") && !width) decline("a scale by a size that is not known");
+  return op.number("scale", 1 / std::sqrt(double(width.value_or(1))));
+}
+
+Tensor turned(const Tensor& matrices) { return view(matrices, permute_map(matrices.shape(), {0, 1, 3, 2})); }
+
 // Results: the output, and the logarithm of the sum of exponentials of each query's scores. Where a mask
 // leaves a query no key, both are 0.
 Outputs flash_attention(CapturedOp& op) {
@@ -60,12 +68,7 @@ Outputs flash_attention(CapturedOp& op) {
   if (query.rank() != 4) decline("attention that is not over [batch, heads, length, d]");
   const Tensor key = for_heads(factor(op, "key"), query.size(1)),
                value = for_heads(factor(op, "value"), query.size(1));
-  const auto width = query.size(3).constant();
-  if (!op.has("scale") && !width) decline("a scale by a size that is not known");
-  const double scale = op.number("scale", 1 / std::sqrt(double(width.value_or(1))));
-
-  const Tensor turned = view(key, permute_map(key.shape(), {0, 1, 3, 2}));
-  const Tensor scores = masked(op, product(query, turned) * scale);
+  const Tensor scores = masked(op, product(query, turned(key)) * scale_of(op, query));
   const Tensor peak = maximum(max(scores, {3}), kLowest);
   const Tensor weights = exp(scores - peak);
   const Tensor total = sum(weights, {3});
@@ -77,12 +80,44 @@ Outputs flash_attention(CapturedOp& op) {
   return {as_result(op, output), as_result(op, spread, 1)};
 }
 
+// What a query makes of a key, and how the result changes with its score.
+struct Weighed {
+  Tensor weights, slopes;  // [batch, heads, queries, keys]
+};
+
+// From the logarithms that the forward pass has left: weights = exp(scores - spread), and through the softmax
+// slopes = weights (change value^T - sum(change output)).
+Weighed weigh_again(CapturedOp& op) {
+  const Tensor query = factor(op, "query"), change = factor(op, "grad_out");
+  const Tensor scores = masked(op, product(query, turned(factor(op, "key"))) * scale_of(op, query));
+  const Tensor weights = exp(scores - unsqueeze(factor(op, "logsumexp"), 3));
+  const Tensor mean = sum(change * factor(op, "out"), {3});
+  return {weights, weights * (product(change, turned(factor(op, "value"))) - mean) * scale_of(op, query)};
+}
+
+// Results: the gradients of queries, keys and values. Those of queries are sums over keys, the others over
+// queries: no task has all of both, so each of the two makes weights of its own.
+Outputs flash_attention_backward(CapturedOp& op) {
+  if (op.number("dropout_p", 0.0) != 0.0) decline("dropout inside of attention");
+  const Shape shape = op.tensor("query").shape();
+  if (shape.size() != 4) decline("attention that is not over [batch, heads, length, d]");
+  if (op.tensor("key").size(1) != shape[1]) decline("gradients of heads that several share");
+  const Weighed by_query = weigh_again(op);
+  const Tensor of_query = product(in_precision_of(op, "key", by_query.slopes), factor(op, "key"));
+  const Weighed by_key = weigh_again(op);
+  const Tensor of_key = product(turned(in_precision_of(op, "query", by_key.slopes)), factor(op, "query"));
+  const Tensor of_value =
+      product(turned(in_precision_of(op, "value", by_key.weights)), factor(op, "grad_out"));
+  return {as_result(op, of_query), as_result(op, of_key, 1), as_result(op, of_value, 2)};
+}
+
 }  // namespace
 
 OperatorFamily attention_operators() {
   static constexpr OperatorRow kRows[] = {
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
       {"aten.scaled_dot_product_attention.default", flash_attention},
+      {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", flash_attention_backward},
   };
   return kRows;
 }

@@ -203,3 +203,77 @@ def test_queries_without_keys_are_what_eager_makes_of_them():
 @pytest.mark.parametrize("variant", ["causal_fill", "causal_tril", "window", "full"])
 def test_ragged_sizes(variant, sizes):
     check(VARIANTS[variant][0], *qkv(*sizes))
+
+
+def attended(q, k, v, mask=None, **given):
+    return F.scaled_dot_product_attention(q, k, v, mask, **given)
+
+
+def heads_last(length):
+    return torch.randn(2, length, HEADS, WIDTH).transpose(1, 2)
+
+
+def mask_of(*shape):
+    mask = torch.rand(*shape) > 0.3
+    mask[..., 0] = True
+    return mask
+
+
+TRAINED = {
+    "full": lambda: ((*(torch.randn(2, HEADS, LENGTH, WIDTH) for _ in range(3)),), {}),
+    "causal": lambda: ((*(torch.randn(2, HEADS, LENGTH, WIDTH) for _ in range(3)),), {"is_causal": True}),
+    "scaled": lambda: ((*(torch.randn(1, HEADS, 64, WIDTH) for _ in range(3)),), {"scale": 0.3}),
+    "heads_last": lambda: ((*(heads_last(129) for _ in range(3)),), {"is_causal": True}),
+    "cross": lambda: ((torch.randn(1, HEADS, 37, WIDTH), *(torch.randn(1, HEADS, 150, WIDTH) for _ in range(2))), {}),
+    "mask": lambda: ((*(torch.randn(2, HEADS, 70, WIDTH) for _ in range(3)), mask_of(2, 1, 70, 70)), {}),
+    "bias": lambda: ((*(torch.randn(2, HEADS, 70, WIDTH) for _ in range(3)), torch.randn(70, 70)), {}),
+    "short": lambda: ((*(torch.randn(1, 2, 3, 8) for _ in range(3)),), {"is_causal": True}),
+}
+
+
+def gradients(run, inputs, change, **given):
+    leaves = [t.detach().clone().requires_grad_() for t in inputs[:3]]
+    result = run(*leaves, *inputs[3:], **given)
+    return (result.detach(), *torch.autograd.grad(result, leaves, change))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("variant", TRAINED)
+def test_gradients_are_two_kernels_and_what_eager_computes(variant, dtype):
+    inputs, given = TRAINED[variant]()
+    inputs = tuple(t.to(dtype) if t.is_floating_point() else t for t in inputs)
+    change = torch.randn(inputs[0].shape).to(dtype)
+    run = torch.compile(attended, backend="tilefuse", dynamic=False, options=OWN)
+    exact = gradients(attended, to_double(inputs), change.double(), **given)
+    assert_close(gradients(run, inputs, change, **given), gradients(attended, inputs, change, **given), exact, variant)
+    leaves = [t.detach().requires_grad_() for t in inputs[:3]]
+    backward = tilefuse.explain(attended, *leaves, *inputs[3:], options=OWN, **given).json()["graphs"][1]
+    assert len(backward["regions"]) == 2 and not backward["unfused_edges"]
+    assert "call" not in backward["executable"]
+
+
+def test_gradients_of_queries_without_keys_are_zero():
+    inputs = (*(torch.randn(1, 2, 40, WIDTH) for _ in range(3)), mask_of(1, 1, 40, 40))
+    inputs[3][..., 7, :] = False
+    run = torch.compile(attended, backend="tilefuse", dynamic=False, options=OWN)
+    of_query = gradients(run, inputs, torch.randn(1, 2, 40, WIDTH))[1]
+    assert torch.equal(of_query[:, :, 7], torch.zeros(1, 2, WIDTH))
+
+
+def test_gradients_of_heads_that_several_share_stay_with_the_library():
+    inputs = (torch.randn(1, 4, 40, WIDTH), *(torch.randn(1, 2, 40, WIDTH) for _ in range(2)))
+    given = {"enable_gqa": True, "is_causal": True}
+    change = torch.randn(1, 4, 40, WIDTH)
+    run = torch.compile(attended, backend="tilefuse", dynamic=False, options={"products": "own"})
+    exact = gradients(attended, to_double(inputs), change.double(), **given)
+    assert_close(gradients(run, inputs, change, **given), gradients(attended, inputs, change, **given), exact, "shared heads")
+
+
+def test_gradients_at_lengths_of_the_call():
+    run = torch.compile(attended, backend="tilefuse", dynamic=True, options={"products": "own"})
+    for length in (40, 77, 128):
+        inputs = tuple(torch.randn(1, HEADS, length, WIDTH) for _ in range(3))
+        change = torch.randn(1, HEADS, length, WIDTH)
+        exact = gradients(attended, to_double(inputs), change.double(), is_causal=True)
+        eager = gradients(attended, inputs, change, is_causal=True)
+        assert_close(gradients(run, inputs, change, is_causal=True), eager, exact, f"length {length}")
