@@ -249,7 +249,7 @@ def test_gradients_are_two_kernels_and_what_eager_computes(variant, dtype):
     leaves = [t.detach().requires_grad_() for t in inputs[:3]]
     backward = tilefuse.explain(attended, *leaves, *inputs[3:], options=OWN, **given).json()["graphs"][1]
     assert len(backward["regions"]) == 2 and not backward["unfused_edges"]
-    assert "call" not in backward["executable"]
+    assert "framework" not in backward["executable"]
 
 
 def test_gradients_of_queries_without_keys_are_zero():
