@@ -88,6 +88,17 @@ def causal_attention(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def attention_gradients(q, k, v, change, is_causal=False):
+    attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    output, spread = attend(q, k, v, 0.0, is_causal)
+    differentiate = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    return differentiate(change, q, k, v, output, spread, 0.0, is_causal)
+
+
+def causal_attention_gradients(q, k, v, change):
+    return attention_gradients(q, k, v, change, is_causal=True)
+
+
 def _linear(rows: int, inputs: int, outputs: int):
     return lambda _big, dtype: [_randn(dtype, rows, inputs), _weight(dtype, outputs, inputs), _randn(dtype, outputs)]
 
@@ -154,5 +165,7 @@ FAMILIES = (
     Family("attention_bias_512", attention_bias, _heads_with(512, 12, 512, 512)),
     Family("attention_alibi_512", attention_alibi, _heads_with(512, 12)),
     Family("attention_soft_cap_512", attention_soft_cap, _heads(512)),
+    Family("attention_gradients_512", attention_gradients, _heads_with(512, 1, 12, 512, 64)),
+    Family("causal_gradients_512", causal_attention_gradients, _heads_with(512, 1, 12, 512, 64)),
     Family("attention_decode_2048", attention, _decode_inputs),
 )

@@ -45,6 +45,7 @@ class ComputeCost {
   Lanes lanes_of(const Schedule& schedule) const;
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
   PortCycles dot_cycles(TileValueId value, const Lanes& lanes) const;
+  double vector_packing_cycles(const StagedLoad& staged, bool in_dots, const Schedule& schedule) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
   bool crowds_sets(const Access& access, const Lanes& lanes) const;
   void add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes, const Schedule& schedule,
