@@ -344,8 +344,9 @@ class Importer {
 
   static std::string dtype_name(DType dtype) { return std::string(info(dtype).name); }
 
-  static bool is_same_size(const Expr& a, const Expr& b) {
-    return a == b || (may_be_equal(a, b) && !a.is_constant(1) && !b.is_constant(1));
+  // A size that is recorded as 1 has been compared with 1; what is given as 1 would be repeated.
+  static bool is_same_size(const Expr& given, const Expr& recorded) {
+    return given == recorded || (may_be_equal(given, recorded) && !given.is_constant(1));
   }
 
   // Results of one node among several are called after the node, not "getitem_7"; unused ones after what

@@ -131,7 +131,7 @@ Outputs scan(CapturedOp& op) {
   const Tensor x = cast(op.tensor("self"), op.dtype());
   if (x.rank() == 0) return {map(MapFn::Copy, x)};
   const Scan node{kind, op.dim("dim", x.rank())};
-  return {Tensor(op.builder(), op.builder().add(node, {x.id()}, op.result().type))};
+  return {Tensor(op.builder(), op.builder().add(node, {x.id()}, x.type()))};
 }
 
 using enum ReduceKind;

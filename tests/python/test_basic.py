@@ -85,6 +85,24 @@ def test_other_sizes_need_no_recompile(name):
     assert graphs_compiled() - before <= 2
 
 
+def test_sizes_that_python_has_counted_are_known():
+    """A loop over chunks tells the capture that their number is 1, and shapes hold it in both spellings."""
+
+    def function(x):
+        length = x.shape[1]
+        x = F.pad(x, (0, -length % 8))
+        rows = x.reshape(2, -1, 8).cumsum(-1)
+        total = torch.zeros(2)
+        for chunk in range(x.shape[1] // 8):
+            total = total + rows[:, chunk].amax(-1)
+        return (rows * total[:, None, None]).reshape(2, -1)[:, :length]
+
+    run = compiled(function, dynamic=True)
+    for length in (5, 7, 12, 8):
+        x = torch.randn(2, length)
+        assert_close(run(x), function(x), function(x.double()), f"length {length}")
+
+
 def test_input_mutation_is_written_back():
     def function(x, y):
         x.add_(y).mul_(2)
