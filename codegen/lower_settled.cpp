@@ -1,9 +1,12 @@
 // Blocks of results of which a condition on coordinates holds, or fails, as a whole (usual_conditions.h).
 // Below the diagonal of a causal mask they ask no mask, above it they are not computed:
 //
-//   if (most < 0) { store(-inf) }
-//   if (most >= 0) { scores = ...; if (least >= 0) { store(scores) } else { store(select(mask, scores, -inf))
-//   } }
+//   if (is_empty) { store(-inf); }
+//   if (!is_empty) {
+//     scores = ...;
+//     if (is_settled) { store(scores); }
+//     if (!is_settled) { store(select(mask, scores, -inf)); }
+//   }
 //
 // and a sum over what a mask has emptied ends where the rows of its block do.
 #include <algorithm>
