@@ -110,7 +110,8 @@ TEST_F(ChainKernel, computes_attention_in_blocks_that_a_mask_settles) {
   for (const char* mask : {"causal", "window"}) {
     for (const char* block : {"32", "128"}) {
       const Pins pins = {{{"walk", "online"}, {"block", block}, {"grid.q", "128"}}};
-      for (const char* type : {"f32", "bf16"}) expect_attention({1, 1, 200, 230, 16, 16}, mask, pins, type, type);
+      for (const char* type : {"f32", "bf16"})
+        expect_attention({1, 1, 200, 230, 16, 16}, mask, pins, type, type);
     }
   }
 }
