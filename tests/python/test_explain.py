@@ -31,11 +31,11 @@ def test_json_validates_against_its_schema(report):
     jsonschema.validate(report.json(), SCHEMA)
 
 
-def test_every_unfused_edge_has_a_typed_reason(report):
-    edges = [edge for graph in report.json()["graphs"] for edge in graph["unfused_edges"]]
-    assert edges
-    for edge in edges:
-        assert edge["reason"] and edge["text"]
+def test_every_unfused_edge_has_a_typed_reason():
+    (graph,) = tilefuse.explain(lambda x: torch.sort(x * 2).values.exp(), torch.randn(4, 32)).json()["graphs"]
+    assert {edge["reason"] for edge in graph["unfused_edges"]} == {"OpaqueConsumer", "OpaqueProducer"}
+    for edge in graph["unfused_edges"]:
+        assert edge["text"] and edge["value"] and edge["consumer"]
 
 
 def test_regions_show_operators_source_schedule_and_cost(report):

