@@ -301,12 +301,13 @@ def test_fused_programs_pack_their_weights_once():
     assert packs()["packs"] == 0
 
 
-@pytest.mark.parametrize("name", ["swin", "gemma2"])
-def test_frozen_models(name):
+# All of the small swin's products stand in chains, which pack within the call.
+@pytest.mark.parametrize(("name", "has_packs"), [("swin", False), ("gemma2", True)])
+def test_frozen_models(name, has_packs):
     model, inputs = EXPORTED[name]()
     compiled = torch.compile(model, backend="tilefuse", options={"freeze": True, "strict": True})
     with torch.no_grad():
         exact = copy.deepcopy(model).double()(*to_double(inputs))
         for _ in range(2):
             assert_close(compiled(*inputs), model(*inputs), exact, name)
-    assert packs()["packs"] > 0
+    assert (packs()["packs"] > 0) == has_packs
