@@ -192,10 +192,15 @@ class LaunchLowering {
   void emit_inside(const Code& condition, const std::vector<Root>& roots);
   std::optional<Expr> least_in_block(const Expr& e) const;
   bool is_settled_by_block() const;
-  std::map<TileValueId, std::vector<Expr>> unsettled(const std::set<TileValueId>& needed) const;
-  std::map<TileValueId, std::vector<Expr>> emptying(const std::vector<Root>& roots) const;
-  void compute_apart_from(const std::map<TileValueId, std::vector<Expr>>& conditions,
-                          const std::set<TileValueId>& needed);
+  struct BlockCondition {
+    bool holds = true;        // what is known of it, where ...
+    std::vector<Expr> least;  // ... these are >= 0
+  };
+  using BlockConditions = std::map<TileValueId, BlockCondition>;
+  BlockConditions unsettled(const std::set<TileValueId>& needed) const;
+  BlockConditions emptying(const std::vector<Root>& roots) const;
+  void compute_apart_from(const BlockConditions& conditions, const std::set<TileValueId>& needed);
+  void emit_known(const BlockConditions& conditions, const Code& condition, const std::vector<Root>& roots);
   std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
 
   // ---- reductions

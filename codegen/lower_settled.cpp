@@ -38,9 +38,8 @@ std::optional<Expr> LaunchLowering::least_in_block(const Expr& e) const {
 }
 
 // Conditions that the ranges of the loops leave open, and what is >= 0 where the whole block is as usual.
-std::map<TileValueId, std::vector<Expr>> LaunchLowering::unsettled(
-    const std::set<TileValueId>& needed) const {
-  std::map<TileValueId, std::vector<Expr>> found;
+LaunchLowering::BlockConditions LaunchLowering::unsettled(const std::set<TileValueId>& needed) const {
+  BlockConditions found;
   for (const auto& [id, holds] : usual_conditions(graph_)) {
     const std::vector<Expr>& guard = std::get<TilePredicate>(graph_[id].op).guard;
     if (!needed.contains(id) || !varies_along(id, schedule_.lane_axis)) continue;
@@ -51,13 +50,13 @@ std::map<TileValueId, std::vector<Expr>> LaunchLowering::unsettled(
       const auto in_block = least_in_block(holds ? e : -e - 1);
       if (in_block) least.push_back(*in_block);
     }
-    if (least.size() == open->size()) found.emplace(id, std::move(least));
+    if (least.size() == open->size()) found.emplace(id, BlockCondition{holds, std::move(least)});
   }
   return found;
 }
 
 // What the conditions do not change stands before the branch, once.
-void LaunchLowering::compute_apart_from(const std::map<TileValueId, std::vector<Expr>>& conditions,
+void LaunchLowering::compute_apart_from(const BlockConditions& conditions,
                                         const std::set<TileValueId>& needed) {
   std::set<TileValueId> dependent;
   for (const TileValueId id : needed) {  // in topological order
@@ -85,6 +84,13 @@ void LaunchLowering::emit_inside(const Code& condition, const std::vector<Root>&
   scopes_.add({If{condition, scopes_.close()}, ""});
 }
 
+void LaunchLowering::emit_known(const BlockConditions& conditions, const Code& condition,
+                                const std::vector<Root>& roots) {
+  for (const auto& [id, known] : conditions) settled_.emplace(id, known.holds);
+  emit_inside(condition, roots);
+  settled_.clear();
+}
+
 // Of anything less than a block of sums of products, a branch costs more than the condition.
 bool LaunchLowering::is_settled_by_block() const {
   return facts_.lanes_are_parallel && copies_.rows > 1 && copies_.neighbours == 1 && !copies_.left &&
@@ -97,22 +103,19 @@ void LaunchLowering::emit_settled(const std::vector<Root>& roots) {
   const auto conditions = unsettled(needed);
   if (conditions.empty() || !settled_.empty()) return emit_roots(roots);
   compute_apart_from(conditions, needed);
-  const auto usual = usual_conditions(graph_);
   std::vector<Expr> least;
-  for (const auto& [id, expressions] : conditions) {
-    least.insert(least.end(), expressions.begin(), expressions.end());
+  for (const auto& [id, known] : conditions) {
+    least.insert(least.end(), known.least.begin(), known.least.end());
   }
   const Code is_settled = scopes_.let(scopes_.depth(), "is_settled", kCondition, condition(least));
-  for (const auto& [id, expressions] : conditions) settled_.emplace(id, usual.at(id));
-  emit_inside(is_settled, roots);
-  settled_.clear();
+  emit_known(conditions, is_settled, roots);
   emit_inside(operate(CodeOperator::Not, {is_settled}), roots);
 }
 
 // Conditions that leave literals of all results where they are not as usual; what is >= 0 (any of it) where
 // that is so for the whole block.
-std::map<TileValueId, std::vector<Expr>> LaunchLowering::emptying(const std::vector<Root>& roots) const {
-  std::map<TileValueId, std::vector<Expr>> found;
+LaunchLowering::BlockConditions LaunchLowering::emptying(const std::vector<Root>& roots) const {
+  BlockConditions found;
   std::vector<std::optional<Scalar>> literals(roots.size());
   for (const auto& [id, holds] : usual_conditions(graph_)) {
     bool empties = varies_along(id, schedule_.lane_axis);
@@ -124,9 +127,11 @@ std::map<TileValueId, std::vector<Expr>> LaunchLowering::emptying(const std::vec
     }
     const auto open = open_guards(std::get<TilePredicate>(graph_[id].op).guard);
     if (!empties || !open) continue;
+    BlockCondition& known = found.emplace(id, BlockCondition{!holds, {}}).first->second;
     for (const Expr& e : *open) {
-      if (const auto least = least_in_block(holds ? -e - 1 : e)) found[id].push_back(*least);
+      if (const auto least = least_in_block(holds ? -e - 1 : e)) known.least.push_back(*least);
     }
+    if (known.least.empty()) found.erase(id);
     literals = left;
   }
   return found;
@@ -138,17 +143,14 @@ void LaunchLowering::emit_unless_literal(const Body& body) {
   const auto conditions = emptying(roots);
   if (conditions.empty()) return body();
   std::optional<Code> any;
-  for (const auto& [id, expressions] : conditions) {
-    for (const Expr& e : expressions) {
+  for (const auto& [id, known] : conditions) {
+    for (const Expr& e : known.least) {
       const Code holds = condition({e});
       any = any ? operate(CodeOperator::Or, {*any, holds}) : holds;
     }
   }
-  const auto usual = usual_conditions(graph_);
   const Code is_empty = scopes_.let(scopes_.depth(), "is_empty", kCondition, *any);
-  for (const auto& [id, expressions] : conditions) settled_.emplace(id, !usual.at(id));
-  emit_inside(is_empty, roots);
-  settled_.clear();
+  emit_known(conditions, is_empty, roots);
   scopes_.open();
   body();
   scopes_.add({If{operate(CodeOperator::Not, {is_empty}), scopes_.close()}, ""});

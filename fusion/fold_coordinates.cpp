@@ -29,14 +29,6 @@ std::optional<TileOp> folded_arithmetic(MapFn fn, DType dtype, const Expr& a, co
   return fn == MapFn::Mul && scales ? std::optional<TileOp>(TileIndex{a * b}) : std::nullopt;
 }
 
-std::optional<TileOp> folded_comparison(MapFn fn, const Expr& a, const Expr& b) {
-  if (fn == MapFn::Ge) return TilePredicate{{a - b}};
-  if (fn == MapFn::Gt) return TilePredicate{{a - b - 1}};
-  if (fn == MapFn::Le) return TilePredicate{{b - a}};
-  if (fn == MapFn::Lt) return TilePredicate{{b - a - 1}};
-  return std::nullopt;
-}
-
 const Expr& expression_in(const TileOp& op) {
   const auto* index = std::get_if<TileIndex>(&op);
   return index != nullptr ? index->expr : std::get<TilePredicate>(op).guard.front();
@@ -47,8 +39,9 @@ std::optional<TileOp> folded(const TileGraph& graph, const TileValue& value) {
   if (map == nullptr || value.operands.size() != 2) return std::nullopt;
   const auto a = expression_of(graph, value.operands[0]), b = expression_of(graph, value.operands[1]);
   if (!a || !b || (a->constant() && b->constant())) return std::nullopt;
-  std::optional<TileOp> op = value.dtype == DType::Bool ? folded_comparison(map->fn, *a, *b)
-                                                        : folded_arithmetic(map->fn, value.dtype, *a, *b);
+  const auto condition = value.dtype == DType::Bool ? condition_of(map->fn, *a, *b) : std::nullopt;
+  std::optional<TileOp> op = condition ? std::optional<TileOp>(TilePredicate{{*condition}})
+                                       : folded_arithmetic(map->fn, value.dtype, *a, *b);
   if (!op) return std::nullopt;
   const size_t axes = indices_of(expression_in(*op)).size();  // where one cancels out, users would lose it
   return axes == value.axes.size() ? op : std::nullopt;
@@ -79,6 +72,14 @@ TileGraph without_unneeded(TileGraph graph) {
 }
 
 }  // namespace
+
+std::optional<Expr> condition_of(MapFn comparison, const Expr& a, const Expr& b) {
+  if (comparison == MapFn::Ge) return a - b;
+  if (comparison == MapFn::Gt) return a - b - 1;
+  if (comparison == MapFn::Le) return b - a;
+  if (comparison == MapFn::Lt) return b - a - 1;
+  return std::nullopt;
+}
 
 TileGraph fold_coordinates(TileGraph graph) {
   bool changed = false;

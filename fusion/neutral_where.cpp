@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "fusion/fold_coordinates.h"
+
 namespace tilefuse {
 namespace {
 
@@ -222,19 +224,9 @@ Known Finder::map_holds(const TileValue& value, MapFn fn, bool wanted) {
 
 Known Finder::compare_holds(const TileValue& value, MapFn fn, bool wanted) {
   const auto left = integer(value.operands.front()), right = integer(value.operands.back());
-  if (!left || !right) return {};
-  switch (fn) {
-    case MapFn::Ge:
-      return where(wanted ? *left - *right : *right - *left - 1);
-    case MapFn::Gt:
-      return where(wanted ? *left - *right - 1 : *right - *left);
-    case MapFn::Le:
-      return where(wanted ? *right - *left : *left - *right - 1);
-    case MapFn::Lt:
-      return where(wanted ? *right - *left - 1 : *left - *right);
-    default:
-      return {};
-  }
+  const auto condition = left && right ? condition_of(fn, *left, *right) : std::nullopt;
+  if (!condition) return {};
+  return where(wanted ? *condition : -*condition - 1);
 }
 
 // Of a value and a literal.

@@ -1,8 +1,8 @@
 // What a condition on coordinates usually is, where a block of elements settles it.
 //
-//   %i = inside [q - k];  %t = where(%i, %s, -inf)   ->  %i holds: most blocks below a diagonal are computed
-//   as
-//                                                        if there were no mask, and those above it not at all
+//   %i = inside [q - k];  %t = where(%i, %s, -inf)   ->  %i holds
+//
+// Most blocks below a diagonal are computed as if there were no mask, and those above it not at all.
 //
 // A choice between a value and a literal usually takes the value; between two literals, the smaller one.
 #pragma once
