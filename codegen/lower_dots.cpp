@@ -69,7 +69,7 @@ bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
   if (!has_whole_pairs(graph_, walked)) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
-    const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass_;
+    const bool is_here = structure_.stores_in_pass(store) && structure_.pass_of(graph_, store) == pass_;
     return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;
   });
 }

@@ -24,7 +24,7 @@ std::vector<LaunchLowering::Root> LaunchLowering::roots_of_pass(int pass) const 
   std::vector<Root> roots;
   for (const TileValueId id : reductions_of_pass(pass)) roots.push_back({id, nullptr});
   for (const TileStore& store : graph_.stores) {
-    const bool is_here = structure_.stores_in_pass(store) && structure_.level[store.value.index] == pass;
+    const bool is_here = structure_.stores_in_pass(store) && structure_.pass_of(graph_, store) == pass;
     if (is_here) roots.push_back({store.value, &store});
   }
   return roots;

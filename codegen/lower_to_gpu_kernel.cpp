@@ -316,7 +316,7 @@ void GpuLowering::lower_pass(int pass) {
   for_each_step([&] {
     for (const Accumulator& accumulator : accumulators) take_in(accumulator);
     for (const TileStore& store : graph_.stores) {
-      const bool is_here = !region_.reduces() || structure.level[store.value.index] == pass;
+      const bool is_here = !region_.reduces() || structure.pass_of(graph_, store) == pass;
       if (is_here && uses_index(store.offset, static_cast<int>(region_.inner.index))) emit_store(store);
     }
   });

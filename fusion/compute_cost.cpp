@@ -273,7 +273,7 @@ ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     const TileStore& store = graph_.stores[s];
-    const auto pass = static_cast<size_t>(facts_.structure.level[store.value.index]);
+    const auto pass = static_cast<size_t>(facts_.structure.pass_of(graph_, store));
     const bool in_pass = facts_.structure.stores_in_pass(store);
     if (in_pass && pass >= passes.size()) continue;
     (in_pass ? work.passes[pass] : work.outside)[store_axes_[s]].add(store_cycles(s, lanes), 1);

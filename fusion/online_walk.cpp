@@ -45,7 +45,7 @@ Structure nest_of(const TileGraph& graph, const Structure& plain, const OnlineRe
     nest.level[v] = own[v] >= 0 ? own[v] : level;
   }
   for (const TileStore& store : graph.stores) {
-    if (nest.stores_in_pass(store)) nest.passes = std::max(nest.passes, nest.level[store.value.index] + 1);
+    if (nest.stores_in_pass(store)) nest.passes = std::max(nest.passes, nest.pass_of(graph, store) + 1);
   }
   return nest;
 }
@@ -58,8 +58,8 @@ std::vector<int> joins_of(const TileGraph& graph, const Structure& plain, const 
   }
   for (const TileStore& store : graph.stores) {
     if (!plain.stores_in_pass(store)) continue;
-    int& pass = joins[static_cast<size_t>(plain.level[store.value.index])];
-    pass = std::min(pass, nest.level[store.value.index]);
+    int& pass = joins[static_cast<size_t>(plain.pass_of(graph, store))];
+    pass = std::min(pass, nest.pass_of(graph, store));
   }
   return joins;
 }

@@ -95,7 +95,7 @@ std::vector<TileValueId> roots_of_pass(const TileGraph& graph, const Structure& 
   }
   for (const TileStore& store : graph.stores) {
     if (!structure.stores_in_pass(store)) continue;
-    if (structure.level[store.value.index] == pass) roots.push_back(store.value);
+    if (structure.pass_of(graph, store) == pass) roots.push_back(store.value);
   }
   return roots;
 }

@@ -76,7 +76,7 @@ void assign_levels(const TileGraph& graph, Structure& structure) {
   }
   for (const TileStore& store : graph.stores) {
     if (!structure.stores_in_pass(store)) continue;
-    structure.passes = std::max(structure.passes, structure.level[store.value.index] + 1);
+    structure.passes = std::max(structure.passes, structure.pass_of(graph, store) + 1);
   }
 }
 
@@ -128,6 +128,11 @@ bool Structure::stores_in_pass(const TileStore& store) const {
                      [&](AxisId axis) { return uses_index(store.offset, static_cast<int>(axis.index)); });
 }
 
+int Structure::pass_of(const TileGraph& graph, const TileStore& store) const {
+  const bool is_reduce = std::holds_alternative<TileReduce>(graph[store.value].op);
+  return level[store.value.index] + (is_reduce ? 1 : 0);
+}
+
 bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); }
 
 Result<Structure> analyze_structure(const TileGraph& graph) {
@@ -154,7 +159,7 @@ std::string to_text(const Structure& structure, const TileGraph& graph) {
       text += head + (is_scan ? "scan %" : "reduce %") + graph[id].name + "\n";
     }
     for (const TileStore& store : graph.stores) {
-      const bool is_here = structure.level[store.value.index] == pass;
+      const bool is_here = structure.pass_of(graph, store) == pass;
       if (!is_here || !structure.stores_in_pass(store)) continue;
       text += head + "store %" + graph[store.buffer].name + "\n";
     }

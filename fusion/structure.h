@@ -26,6 +26,8 @@ struct Structure {
   bool varies_along_reduced(const TileGraph& graph, TileValueId value) const;
   // A store that walks a reduced axis stands in a pass, also when what it stores is the same all along.
   bool stores_in_pass(const TileStore& store) const;
+  // Which one: a reduction's result is there in the pass behind its own.
+  int pass_of(const TileGraph& graph, const TileStore& store) const;
   bool is_reduced(AxisId axis) const;
 };
 

@@ -107,8 +107,7 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
     } else {
       const TileStore& store = graph_.stores[*access.store];
       const bool in_pass = structure.stores_in_pass(store);
-      here =
-          in_pass ? structure.level[store.value.index] == static_cast<int>(pass) : pass + 1 >= passes.size();
+      here = in_pass ? structure.pass_of(graph_, store) == static_cast<int>(pass) : pass + 1 >= passes.size();
     }
     if (here) found.push_back(&access);
   }

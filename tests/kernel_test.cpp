@@ -108,6 +108,27 @@ TEST_F(KernelTest, works_on_several_rows_side_by_side) {
   EXPECT_THAT(runner_.source(), HasSubstr("reduce_add_4("));
 }
 
+// A sum that is stored all along the axis it was taken over, beside what is stored on the way.
+TEST_F(KernelTest, stores_a_sum_along_the_summed_axis) {
+  const char* const graph = R"(tile_graph repeat_0 {
+  axes row: s0, col: s1
+  buffers %x: f32[s0, s1] in, %y: f32[s0, s1] out, %z: f32[s0, s1] out
+  %0 = load %x[row*s1 + col]             : f32[row, col]
+  %1 = exp(%0)                           : f32[row, col]
+  %s = reduce.sum(%1) over col           : f32[row]
+  store %1 -> %y[row*s1 + col]
+  store %s -> %z[row*s1 + col]
+}
+)";
+  for (const char* decisions : {"lanes col = 16, unroll 2\n grid row = 1\n walk multi_pass\n rows 1\n",
+                                "lanes row = 16\n grid row = 32\n walk multi_pass\n rows 1\n",
+                                "lanes 1\n grid row = all\n walk multi_pass\n rows 1\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, std::string(decisions) + " split 1\n stage none\n stores cached",
+                {{"s0", 21}, {"s1", 83}});
+  }
+}
+
 const char* const kColumnSum = R"(tile_graph column_sum_0 {
   axes row: s0, col: s1
   buffers %x: bf16[s0, s1] in, %y: f32[s1] out, %z: bf16[s1] out
