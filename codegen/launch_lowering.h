@@ -154,6 +154,7 @@ class LaunchLowering {
   void bind_grid();
   bool walks_parts() const;
   void bind_task(AxisId axis, int64_t tile, const Code& coordinate);
+  int64_t part_step() const;
   void bind_part(const Code& part);
   LoopRange whole_range(AxisId axis);
   LoopRange task_range(AxisId axis);
@@ -354,6 +355,7 @@ class LaunchLowering {
   void fill_block(const StagedLoad& staged, const ScratchRow& row);
   void for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement);
   std::optional<Code> columns_left(const StagedLoad& staged);
+  LoopRange panel_range(AxisId axis);
   void fill_panels();
   void fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next);
   void copy_vector(const StagedLoad& staged, const ScratchRow& row);

@@ -135,10 +135,17 @@ void LaunchLowering::bind_task(AxisId axis, int64_t tile, const Code& coordinate
   task_.insert_or_assign(axis, range);
 }
 
+// What parts of the outermost reduced axis are multiples of: whole iterations over lanes, or whole blocks of
+// panels.
+int64_t LaunchLowering::part_step() const {
+  if (structure_.reduced.front() == schedule_.lane_axis) return int64_t{schedule_.lanes} * schedule_.unroll;
+  return packs_panels(structure_, schedule_) ? schedule_.lanes * panel_step() : 1;
+}
+
 // The part of the outermost reduced axis that a partial launch walks.
 void LaunchLowering::bind_part(const Code& part) {
   const AxisId axis = structure_.reduced.front();
-  const int64_t step = axis == schedule_.lane_axis ? int64_t{schedule_.lanes} * schedule_.unroll : 1;
+  const int64_t step = part_step();
   const Expr length = ceildiv(ceildiv(facts_.extents[axis.index], schedule_.split), step) * step;
   const std::string& name = graph_[axis].name;
   const int depth = scopes_.depth();
@@ -223,7 +230,7 @@ void LaunchLowering::parallel_loops(size_t next) {
   const bool packs = packs_panels(structure_, schedule_);
   if (!packs) stage_loads(axis);
   open_axis(axis, task_range(axis), [&] {
-    if (packs && opens_lanes) fill_panels();
+    if (packs && opens_lanes && part_ != LaunchPart::Combine) fill_panels();
     parallel_loops(next + 1);
   });
 }

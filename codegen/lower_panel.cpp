@@ -66,6 +66,11 @@ void LaunchLowering::fill_panels() {
   }
 }
 
+// What a panel holds of a reduced axis.
+LoopRange LaunchLowering::panel_range(AxisId axis) {
+  return part_range_ && axis == structure_.reduced.front() ? *part_range_ : whole_range(axis);
+}
+
 void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next) {
   const std::vector<AxisId>& axes = graph_[staged.load].axes;
   const bool turns = staged.contiguous != schedule_.lane_axis;
@@ -73,11 +78,11 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
     ++next;
   if (next < axes.size()) {
     const int64_t step = structure_.is_reduced(axes[next]) ? panel_step() : 1;
-    open_plain(axes[next], whole_range(axes[next]), step, graph_[axes[next]].name,
+    open_plain(axes[next], panel_range(axes[next]), step, graph_[axes[next]].name,
                [&] { fill_panel(staged, row, next + 1); });
   } else if (turns) {
     for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
-      open_plain(staged.contiguous, whole_range(staged.contiguous), schedule_.lanes * panel_step(),
+      open_plain(staged.contiguous, panel_range(staged.contiguous), schedule_.lanes * panel_step(),
                  graph_[staged.contiguous].name, [&] { fill_block(staged, row); });
     });
   } else {

@@ -65,8 +65,9 @@ void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row
 std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
   const int lanes = schedule_.lanes;
   const auto left = [&](AxisId axis) -> std::optional<Code> {
-    const int64_t step = structure_.is_reduced(axis) ? panel_step() : 1;
-    const LoopRange range = task_range(axis);
+    const bool is_summed = structure_.is_reduced(axis);
+    const int64_t step = is_summed ? panel_step() : 1;
+    const LoopRange range = is_summed ? panel_range(axis) : task_range(axis);
     if (range.granule % (lanes * step) == 0) return std::nullopt;
     const int depth = bound_.at(axis).depth;
     const std::string key = "left of " + std::to_string(axis.index);

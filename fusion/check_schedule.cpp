@@ -244,7 +244,6 @@ void Checker::check_panel(const StagedLoad& staged) {
   const std::vector<AxisId>& axes = graph_[staged.load].axes;
   const std::optional<AxisId> row = row_axis(schedule_);
   require(!row || !std::binary_search(axes.begin(), axes.end(), *row), what + " is not shared by rows");
-  require(schedule_.split == 1, what + " takes all of the reduced axes");
   require(!schedule_.accumulate_in_scratch, what + " goes with accumulators in registers");
   require(schedule_.walk != Walk::Online, what + " lies outside the blocks of an online walk");
 }

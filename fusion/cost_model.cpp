@@ -32,11 +32,13 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
              bandwidth_gbs(target, MemoryLevel::L2, "read", 1),
              bandwidth_gbs(target, MemoryLevel::L3, "read", 1),
              bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
+             bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
              target.clock_ghz},
       compute_(graph, target, facts),
       traffic_one_(graph, target, facts, 1),
       traffic_all_(graph, target, facts, threads),
       usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)),
+      usable_l3_(usable_bytes(target, MemoryLevel::L3, 1)),
       l1_bytes_(target.l1_bytes) {}
 
 const WalkedPasses& CostModel::online_passes() {
@@ -133,7 +135,8 @@ double CostModel::combine_us(const Schedule& schedule, int threads) const {
   double elements = double(carried) * double(schedule.split);
   if (online && facts_.online->structure.passes > 1) elements *= double(schedule.split);  // in every part
   for (AxisId axis : facts_.structure.parallel) elements *= facts_.extent[axis.index];
-  const double moved_us = 2 * 4 * elements / rates_.l3_gbs_all / threads / 1e3;
+  const double gbs = 4 * elements <= usable_l3_ ? rates_.l3_gbs_all : rates_.dram_gbs_all;
+  const double moved_us = 2 * 4 * elements / gbs / threads / 1e3;
   const double sum_us = elements / lanes_of_f32_ / rates_.gigahertz / threads / 1e3;
   return moved_us + sum_us + rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);
 }

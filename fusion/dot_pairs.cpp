@@ -92,7 +92,7 @@ bool may_walk_dots(const TileGraph& graph, const Structure& structure) {
 
 std::vector<DotPair> dot_pairs(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
   const bool is_possible = schedule.in_pairs && schedule.lane_axis && schedule.lanes > 1 &&
-                           schedule.walk == Walk::MultiPass && schedule.split == 1 && schedule.keep.empty() &&
+                           schedule.walk == Walk::MultiPass && schedule.keep.empty() &&
                            !schedule.accumulate_in_scratch && !schedule.staged.empty();
   if (!is_possible || structure.is_reduced(*schedule.lane_axis) || !may_walk_dots(graph, structure))
     return {};

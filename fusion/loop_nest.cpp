@@ -91,6 +91,14 @@ std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule&
   return loops;
 }
 
+// Of a split: panels are as long as a part, so that all that is read again lies inside it.
+std::vector<NestLoop> loops_over_parts(const RegionFacts& facts, const Schedule& schedule) {
+  if (schedule.split <= 1 || !packs_panels(facts.structure, schedule)) return {};
+  const AxisId axis = facts.structure.reduced.front();
+  const auto parts = double(schedule.split);
+  return {{axis, parts, facts.extent[axis.index] / parts, true}};
+}
+
 // Of the parallel axes in a task: around the loop over lanes, and inside it.
 struct RowLoops {
   std::vector<NestLoop> outside, inside;
@@ -122,7 +130,9 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
 }
 
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
-  std::vector<NestLoop> nest = loops_over_tasks(facts, schedule);
+  std::vector<NestLoop> nest = loops_over_parts(facts, schedule);
+  const std::vector<NestLoop> tasks = loops_over_tasks(facts, schedule);
+  nest.insert(nest.end(), tasks.begin(), tasks.end());
   const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),
                               column = column_axis(schedule);
   const auto [outside, inside] = loops_over_rows(facts, schedule);
@@ -130,6 +140,7 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   std::vector<NestLoop> reduced, lane_loop;
   for (AxisId axis : facts.structure.reduced) {
     NestLoop loop{axis, facts.extent[axis.index], 1, false};
+    for (const NestLoop& parts : nest) loop.trips /= parts.axis == axis ? parts.trips : 1;
     (axis == lane ? lane_loop : reduced).push_back(loop);
   }
   const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));

@@ -4,9 +4,10 @@
 //   %w[j*1024 + k], lanes along j, 4 vectors side by side:  panel[k][64]   (stage  %w along k: turned)
 //   %w[k*512 + j]                                        :  panel[k][64]   (stage  %w along j: copied)
 //
-// A panel holds all of the operand's reduced axes for the vectors of one iteration over lanes; every row of
-// the task reads it. So the loop over lanes goes outside the axes along which the panels stay the same:
-// panels outside, rows inside. Packing also widens: a panel holds what is computed with.
+// A panel holds all of the operand's reduced axes for the vectors of one iteration over lanes, or, of a split
+// sum, the rows of one part of the outermost; every row of the task reads it. So the loop over lanes goes
+// outside the axes along which the panels stay the same: panels outside, rows inside. Packing also widens: a
+// panel holds what is computed with.
 //
 // The panels of a constant are packed once, by a kernel of their own, and lie in memory one behind the other:
 // no call pays for the packing, and rows share them however the tasks are cut.

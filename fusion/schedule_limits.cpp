@@ -281,15 +281,21 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   require(std::move(fits), "the turned tile of " + what + " fits half of L2");
 }
 
-// All of the reduced axes, for the vectors of one iteration.
+// All of the reduced axes, or a part of the outermost one, for the vectors of one iteration.
 Product LimitWriter::panel_bytes(TileValueId load, VariableId stage) const {
+  const auto varies = [&](AxisId axis) {
+    return std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
+  };
   double column_bytes = 4;
   for (AxisId axis : structure_.reduced) {
-    const bool varies = std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
-    if (varies) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
+    if (varies(axis)) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
   }
   const Factor is_packed = factor(stage, [](int64_t axis) { return axis >= 0 ? 1.0 : 0.0; });
-  return {column_bytes, {is_packed, number_of(system_.lanes), number_of(system_.unroll)}};
+  Product bytes{column_bytes, {is_packed, number_of(system_.lanes), number_of(system_.unroll)}};
+  if (varies(structure_.reduced.front())) {
+    bytes.factors.push_back(factor(system_.split, [](int64_t parts) { return 1 / double(parts); }));
+  }
+  return bytes;
 }
 
 // A panel is read by every row of a task, and lies in scratch as vectors of the lane axis.
@@ -316,7 +322,6 @@ void LimitWriter::add_panel(TileValueId load, VariableId stage) {
     if (along.values == direct.values || !row || !varies(*row)) continue;
     require({elsewhere, direct}, what + " is not shared by rows of " + name(*row));
   }
-  require({direct, is(system_.split, 1)}, "a panel of " + what + " takes all of the reduced axes");
   require({direct, is(system_.accumulate, 0)}, "a panel of " + what + " goes with accumulators in registers");
   require({direct, is_not(system_.walk, static_cast<int64_t>(Walk::Online))},
           "a panel of " + what + " lies outside the blocks of an online walk");

@@ -18,6 +18,7 @@ constexpr double kMostTaskUs = 20;            // above, the last thread to finis
 constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
 constexpr double kFewestPanels = 8;           // of a contraction: more would be packed more than once
 constexpr double kLeastPartElements = 16384;  // of a split reduction
+constexpr double kLeastPanelRows = 1024;      // of a part of a product whose operands are packed
 constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
@@ -305,6 +306,13 @@ void PreferenceWriter::prefer_split() {
   const double most = std::min({elements / kLeastPartElements, outermost, kFewestTasks});
   require({where(system_.split, [&](int64_t parts) { return parts == 1 || double(parts) <= most; })},
           "parts of a split with enough work for a thread each");
+  for (const auto& [load, stage] : system_.stage) {
+    if (!contracts_) break;
+    const Choice long_parts = where(system_.split, [&](int64_t parts) {
+      return parts == 1 || outermost / double(parts) >= kLeastPanelRows;
+    });
+    require({is(stage, -1), long_parts}, "parts of panels long enough to be packed for");
+  }
 }
 
 // A tile is turned as it is read: then both of its axes have tiles of their own.

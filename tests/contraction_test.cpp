@@ -139,6 +139,11 @@ const char* const kLinear = R"(tile_graph linear {
 }
 )";
 
+// Whole, and in three parts of the summed axis.
+std::array<std::string, 2> in_parts(const std::string& decisions) {
+  return {decisions, std::regex_replace(decisions, std::regex("split 1"), "split 3")};
+}
+
 std::string linear_of(const std::string& dtype) {
   return std::regex_replace(kLinear, std::regex("DTYPE"), dtype);
 }
@@ -169,11 +174,13 @@ TEST_F(ContractionKernel, packs_an_operand_turned) {
         "lanes i = 16, unroll 2\n grid i = 32, j = all\n walk multi_pass\n rows 4\n split 1\n"
         " stage %0 along k\n stores cached"}) {
     for (const char* dtype : {"f32", "bf16"}) {
-      SCOPED_TRACE(std::string(decisions) + dtype);
-      expect_same(sized(linear_of(dtype), 24, 64, 40), decisions, {});
-      expect_same(sized(linear_of(dtype), 13, 75, 33), decisions, {});
-      expect_same(sized(linear_of(dtype), 9, 20, 1), decisions, {});
-      expect_same(linear_of(dtype), decisions, {{"s0", 19}, {"s1", 70}, {"s2", 1200}});
+      for (const std::string& cut : in_parts(decisions)) {
+        SCOPED_TRACE(cut + dtype);
+        expect_same(sized(linear_of(dtype), 24, 64, 40), cut, {});
+        expect_same(sized(linear_of(dtype), 13, 75, 33), cut, {});
+        expect_same(sized(linear_of(dtype), 9, 20, 1), cut, {});
+        expect_same(linear_of(dtype), cut, {{"s0", 19}, {"s1", 70}, {"s2", 1200}});
+      }
     }
   }
 }
@@ -184,10 +191,12 @@ TEST_F(ContractionKernel, packs_an_operand_as_it_lies) {
         " stage %1 along j\n stores cached",
         "lanes j = 8\n grid i = 4, j = 8\n walk multi_pass\n rows 4\n split 1\n"
         " stage %1 along j\n stores cached"}) {
-    SCOPED_TRACE(decisions);
-    expect_same(sized(kProduct, 24, 64, 40), decisions, {});
-    expect_same(sized(kProduct, 13, 75, 33), decisions, {});
-    expect_same(kProduct, decisions, {{"s0", 19}, {"s1", 70}, {"s2", 700}});
+    for (const std::string& cut : in_parts(decisions)) {
+      SCOPED_TRACE(cut);
+      expect_same(sized(kProduct, 24, 64, 40), cut, {});
+      expect_same(sized(kProduct, 13, 75, 33), cut, {});
+      expect_same(kProduct, cut, {{"s0", 19}, {"s1", 70}, {"s2", 700}});
+    }
   }
 }
 
@@ -217,16 +226,17 @@ TEST_F(ContractionKernel, packs_bf16_in_pairs) {
         " stage %1 along k, %2 along j in pairs\n stores cached",
         "lanes j = 32\n grid b = 1, i = all, j = all\n walk multi_pass\n rows 1\n split 1\n"
         " stage %1 along k, %2 along j in pairs\n stores cached"}) {
-    SCOPED_TRACE(decisions);
-    for (const auto& [i, j, k] :
-         std::array<std::array<int64_t, 3>, 4>{{{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {5, 37, 1300}}}) {
-      const TileGraph graph = parse_tile_graph(sized(kGate, i, j, k));
-      const Schedule schedule =
-          parse_schedule("schedule gate for x86-zen4 {\n" + std::string(decisions) + "\n}", graph);
-      EXPECT_TRUE(walks_dots(graph, *analyze_structure(graph), schedule));
-      expect_same(graph, schedule, random_buffers(graph, 3, {}), {});
+    for (const std::string& cut : in_parts(decisions)) {
+      SCOPED_TRACE(cut);
+      for (const auto& [i, j, k] :
+           std::array<std::array<int64_t, 3>, 4>{{{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {5, 37, 1300}}}) {
+        const TileGraph graph = parse_tile_graph(sized(kGate, i, j, k));
+        const Schedule schedule = parse_schedule("schedule gate for x86-zen4 {\n" + cut + "\n}", graph);
+        EXPECT_TRUE(walks_dots(graph, *analyze_structure(graph), schedule));
+        expect_same(graph, schedule, random_buffers(graph, 3, {}), {});
+      }
+      expect_same(sized(kGate, 6, 21, 33), cut, {});  // no pairs of an odd number
     }
-    expect_same(sized(kGate, 6, 21, 33), decisions, {});  // no pairs of an odd number
   }
 }
 
@@ -314,7 +324,7 @@ TEST(ContractionSchedule, bound_never_exceeds_the_cost_of_what_it_cuts_off) {
 
 TEST(ContractionSchedule, says_why_an_operand_is_not_packed) {
   const TileGraph graph = parse_tile_graph(sized(linear_of("f32"), 240, 512, 100000));
-  const Pins pins{{{"stage.1", "k"}, {"lanes", "16"}}};
+  const Pins pins{{{"stage.1", "k"}, {"lanes", "16"}, {"split", "1"}}};
   const Result<Solution> solution = solve(graph, load_target("x86-zen4"), pins, {.threads = 1});
   ASSERT_FALSE(solution);
   EXPECT_THAT(solution.unsupported().reason, testing::HasSubstr("packed panels fit half of L2"));

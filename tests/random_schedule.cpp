@@ -80,7 +80,6 @@ class Drawer {
     });
     if (schedule.staged.empty()) return;
     schedule.rows = one_of<int>({1, 2, 4, 6});
-    schedule.split = 1;
     schedule.accumulate_in_scratch = false;
   }
 
