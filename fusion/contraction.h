@@ -19,4 +19,8 @@ std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId va
 int count_contractions(const TileGraph& graph);
 inline bool has_contraction(const TileGraph& graph) { return count_contractions(graph) > 0; }
 
+// Whether the factor that stays the same along the vectors of stored results lies across the sum, contiguous
+// along no axis that is summed over: what goes with each vector of the other lies a line apart.
+bool has_rows_across(const TileGraph& graph, TileValueId sum);
+
 }  // namespace tilefuse

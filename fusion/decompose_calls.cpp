@@ -54,6 +54,8 @@ class CallDecomposer {
     int products = 0;              // of one part, at most
   };
   Alone price_alone(const Graph& decomposed);
+  std::optional<double> price_copied(NodeId id, int operand);
+  void copy_where_cheaper(NodeId id, Alone& own);
   LibraryVerdicts library_of(const RewrittenGraph& rewritten) const;
   std::vector<std::vector<NodeId>> seeds_of(const RewrittenGraph& rewritten) const;
   bool is_weighed() const { return weighs_products() || !apart_.empty(); }
@@ -81,6 +83,7 @@ class CallDecomposer {
   std::set<NodeId> chosen_;
   std::set<NodeId> several_;                    // of those: Calls that make several products
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
+  CopiedOperands copied_;                       // of Calls, where their products are cheaper so
   std::set<NodeId> free_;                       // Calls that may leave their addend to a region
   std::set<NodeId> apart_;                      // of those: Calls that do, as rewritten last
   Partition last_;                              // of what was rewritten last
@@ -106,6 +109,14 @@ RegionNodes region_of_part(const Graph& graph, const std::vector<NodeId>& part) 
   return region;
 }
 
+bool has_one_product_across(const TileGraph& sums) {
+  if (count_contractions(sums) != 1) return false;
+  for (uint32_t v = 0; v < sums.values.size(); ++v) {
+    if (has_rows_across(sums, {v})) return true;
+  }
+  return false;
+}
+
 // As regions of their own, one for every part of the decomposition that shares no value with the others.
 CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
   Alone alone{0.0, 0};
@@ -122,6 +133,32 @@ CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
   return alone;
 }
 
+// A copy of the operand and the products that read it, each a region of its own.
+std::optional<double> CallDecomposer::price_copied(NodeId id, int operand) {
+  const Value& value = graph_[graph_[id].operands[size_t(operand)]];
+  GraphBuilder builder("copy");
+  const ValueId input = builder.input(value.name, value.type, false, value.strides);
+  builder.output(builder.map(MapFn::Copy, {input}));
+  const Alone copy = price_alone(builder.finish());
+  const auto decomposed = decomposed_alone(graph_, id, operand);
+  if (!copy.own_us || !decomposed) return std::nullopt;
+  const Alone products = price_alone(*decomposed);
+  return products.own_us ? std::optional(*copy.own_us + *products.own_us) : std::nullopt;
+}
+
+// Turned once, in front of all.
+void CallDecomposer::copy_where_cheaper(NodeId id, Alone& own) {
+  const std::vector<ValueId>& operands = graph_[id].operands;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Value& value = graph_[operands[i]];
+    if (!value.strides || *value.strides == contiguous_strides(value.type.shape)) continue;
+    const auto with_copy = price_copied(id, int(i));
+    if (!with_copy || *with_copy >= (1 - kPriceMargin) * *own.own_us) continue;
+    own.own_us = with_copy;
+    copied_[id] = int(i);
+  }
+}
+
 // Alone against the library; what may pay in a larger region is chosen for now. True: there are both prices.
 bool CallDecomposer::consider(NodeId id) {
   const auto* call = std::get_if<Call>(&graph_[id].op);
@@ -135,8 +172,9 @@ bool CallDecomposer::consider(NodeId id) {
   const auto library =
       library_us(*sums, library_kernel_of(*call), prices_.target(), prices_.threads(), prices_.hints());
   if (!library) return false;
-  const Alone own = price_alone(*alone);
+  Alone own = price_alone(*alone);
   if (!own.own_us) return false;
+  if (has_one_product_across(*sums)) copy_where_cheaper(id, own);
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own.own_us});
   if (choice_ == ProductChoice::Own || *own.own_us < kHopeless * *library) chosen_.insert(id);
   if (own.products > 1) several_.insert(id);
@@ -247,7 +285,7 @@ RewrittenGraph CallDecomposer::rewrite() {
   apart_.clear();
   std::set_difference(free_.begin(), free_.end(), chosen_.begin(), chosen_.end(),
                       std::inserter(apart_, apart_.end()));
-  return rewrite_calls(graph_, chosen_, apart_);
+  return rewrite_calls(graph_, chosen_, apart_, copied_);
 }
 
 // True: not all was for the better, so that the graph is to be rewritten and weighed again.

@@ -21,8 +21,14 @@ std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call)
 
 class CallRewriter {
  public:
-  CallRewriter(const Graph& graph, const std::set<NodeId>& chosen, const std::set<NodeId>& apart)
-      : graph_(graph), chosen_(chosen), apart_(apart), builder_(graph.name), copy_of_(graph.values.size()) {}
+  CallRewriter(const Graph& graph, const std::set<NodeId>& chosen, const std::set<NodeId>& apart,
+               const CopiedOperands& copied)
+      : graph_(graph),
+        chosen_(chosen),
+        apart_(apart),
+        copied_(copied),
+        builder_(graph.name),
+        copy_of_(graph.values.size()) {}
 
   RewrittenGraph run() {
     builder_.set_device(graph_.device);
@@ -88,6 +94,10 @@ class CallRewriter {
       return {builder_.add(node.op, std::move(operands), value.type, value.name)};
     }
     if (chosen_.contains(id)) {
+      if (const auto copied = copied_.find(id); copied != copied_.end()) {
+        ValueId& operand = operands[size_t(copied->second)];
+        operand = builder_.map(MapFn::Copy, {operand});
+      }
       const auto values = decompose(builder_, *call, operands, records_of(graph_, node));
       TILEFUSE_CHECK(values, "rewrite_calls: " + call->op + " has no decomposition");
       return *values;
@@ -111,6 +121,7 @@ class CallRewriter {
   const Graph& graph_;
   const std::set<NodeId>& chosen_;
   const std::set<NodeId>& apart_;
+  const CopiedOperands& copied_;
   GraphBuilder builder_;
   IdMap<ValueId, ValueId> copy_of_;
   std::vector<NodeId> origin_;
@@ -119,21 +130,24 @@ class CallRewriter {
 }  // namespace
 
 RewrittenGraph rewrite_calls(const Graph& graph, const std::set<NodeId>& chosen,
-                             const std::set<NodeId>& apart) {
-  return CallRewriter(graph, chosen, apart).run();
+                             const std::set<NodeId>& apart, const CopiedOperands& copied) {
+  return CallRewriter(graph, chosen, apart, copied).run();
 }
 
-std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id) {
+std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id, std::optional<int> copied) {
   const Node& node = graph[id];
   GraphBuilder builder("call");
   std::vector<ValueId> operands;
-  for (ValueId operand : node.operands) {
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const ValueId operand = node.operands[i];
     const Value& value = graph[operand];
     if (std::holds_alternative<Constant>(graph.producer(operand).op)) {  // what it is may decide the form
       operands.push_back(builder.add(graph.producer(operand).op, {}, value.type, value.name));
       continue;
     }
-    operands.push_back(builder.input(value.name, value.type, false, value.strides));
+    const bool is_copied = copied && size_t(*copied) == i;
+    operands.push_back(
+        builder.input(value.name, value.type, false, is_copied ? std::nullopt : value.strides));
     if (is_constant(graph, operand)) builder.set_constant(operands.back());
   }
   const auto records = records_of(graph, node);
