@@ -226,6 +226,7 @@ class LaunchLowering {
   bool lanes_are_reduced() const { return schedule_.lane_axis && !facts_.lanes_are_parallel; }
   Code position(TileValueId reduction);
   Computed scan(TileValueId id, const TileScan& scan);
+  Code scan_vector(TileValueId id, const ReduceSpelling& spelling, const Code& carried, Code element);
   void declare_scans(const std::set<TileValueId>& needed);
   void store_partials();
   void combine_partials();

@@ -262,11 +262,13 @@ void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {
     const TileValue& v = graph_[id];
     const ReduceSpelling spelling = spell_scan(scan->kind, v, graph_[v.operands[0]]);
     Accumulator carried{id, spelling.types, {}};
-    const bool is_vector = varies_along(id, schedule_.lane_axis);
+    const bool is_along = scan->axis == schedule_.lane_axis;  // the vectors of a row carry one number
+    const bool is_vector = varies_along(id, schedule_.lane_axis) && !is_along;
+    const int lane_copies = is_along ? 1 : copies_.lanes;
     for (int row = 0; row < copies_.rows; ++row) {
       auto& parts = carried.parts.emplace_back();
-      for (int lane = 0; lane < copies_.lanes; ++lane) {
-        const std::string copy = numbered(row, copies_.rows) + numbered(lane, copies_.lanes);
+      for (int lane = 0; lane < lane_copies; ++lane) {
+        const std::string copy = numbered(row, copies_.rows) + numbered(lane, lane_copies);
         const std::string name = name_of(id) + "_so_far" + copy;
         const Code initial =
             is_vector ? call("splat", {spelling.identity}, {spelling.types[0]}) : spelling.identity;
@@ -282,18 +284,45 @@ Computed LaunchLowering::scan(TileValueId id, const TileScan& scan) {
   const TileValue& v = graph_[id];
   const TileValue& operand = graph_[v.operands[0]];
   const ReduceSpelling spelling = spell_scan(scan.kind, v, operand);
+  const DType carried_type = spelling.types[0];
   const Computed element = value(v.operands[0]);
   const bool is_vector = varies_along(id, schedule_.lane_axis);
+  const bool is_along = scan.axis == schedule_.lane_axis;
   Code code = converted_element(spelling, operand.dtype, element.code);
-  if (is_vector && !element.is_vector) code = call("splat", {code}, {spelling.types[0]});
-  const Code carried =
-      scans_.at(id).parts.at(static_cast<size_t>(copies_.row)).at(static_cast<size_t>(copies_.lane))[0];
-  scopes_.add({Assign{carried, std::nullopt, combined(spelling, carried, code)}, ""});
+  if (is_vector && !element.is_vector) code = call("splat", {code}, {carried_type});
+  const auto& parts = scans_.at(id).parts.at(static_cast<size_t>(copies_.row));
+  const Code carried = parts.at(is_along ? 0 : static_cast<size_t>(copies_.lane))[0];
+  Code so_far = carried;
+  if (is_along) {
+    so_far = scan_vector(id, spelling, carried, std::move(code));
+  } else {
+    scopes_.add({Assign{carried, std::nullopt, combined(spelling, carried, code)}, ""});
+  }
   // A name of its own: the carried variable changes in the next iteration.
   const SymbolId now = scopes_.symbol(name_of(id) + copy_suffix(id), type_of(id, is_vector));
   const DType result = info(v.dtype).compute;
-  scopes_.add({Let{now, spelling.types[0] == result ? carried : call("convert", {carried}, {result})}, ""});
+  scopes_.add({Let{now, carried_type == result ? so_far : call("convert", {so_far}, {result})}, ""});
   return {reference(now), scopes_.depth(), is_vector};
+}
+
+// Lanes along the axis of the scan: what each has come to. Only the joining of what is carried waits for the
+// vector before; lanes that are not there add nothing.
+Code LaunchLowering::scan_vector(TileValueId id, const ReduceSpelling& spelling, const Code& carried,
+                                 Code element) {
+  const DType dtype = spelling.types[0];
+  if (copies_.left) {
+    const Code identity = call("splat", {spelling.identity}, {dtype});
+    element = call("select", {call("first_lanes", {*copies_.left}), element, identity});
+  }
+  const CodeType vector{dtype, CodeShape::Vector};
+  const std::string name = name_of(id) + copy_suffix(id);
+  const SymbolId prefix = scopes_.symbol(name + "_prefix", vector);
+  scopes_.add({Let{prefix, call(spelling.along, {std::move(element)})}, ""});
+  const SymbolId joined = scopes_.symbol(name + "_joined", vector);
+  scopes_.add({Let{joined, combined(spelling, call("splat", {carried}, {dtype}), reference(prefix))}, ""});
+  const Code last = call("last_lane", {reference(prefix)});
+  scopes_.add({Assign{carried, std::nullopt, combined(spelling, carried, last)}, ""});
+  return reference(joined);
 }
 
 }  // namespace tilefuse

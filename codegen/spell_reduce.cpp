@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/result.h"
+#include "fusion/scan.h"
 
 namespace tilefuse {
 namespace {
@@ -22,6 +23,21 @@ ReduceSpelling logical(bool is_any) {
           .update = "",
           .across = is_any ? "reduce_any" : "reduce_all",
           .across_4 = ""};
+}
+
+const char* scan_of_lanes(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::Sum:
+      return "inclusive_scan_add";
+    case ReduceKind::Prod:
+      return "inclusive_scan_mul";
+    case ReduceKind::Max:
+      return "inclusive_scan_max";
+    case ReduceKind::Min:
+      return "inclusive_scan_min";
+    default:
+      TILEFUSE_CHECK(false, "a scan of a kind that does not scan");
+  }
 }
 
 }  // namespace
@@ -73,11 +89,11 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
 
 ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileValue& operand) {
   ReduceSpelling spelling = spell_reduce(kind, result, operand);
-  const bool rounds = kind == ReduceKind::Sum || kind == ReduceKind::Prod;
-  if (rounds && result.dtype == DType::F32) {
-    spelling.types[0] = DType::F64;
-    spelling.identity = literal(kind == ReduceKind::Sum ? 0.0 : 1.0, DType::F64);
+  if (carried_dtype(result) != spelling.types[0]) {
+    spelling.types[0] = carried_dtype(result);
+    spelling.identity = literal(kind == ReduceKind::Sum ? 0.0 : 1.0, spelling.types[0]);
   }
+  if (may_have_lanes(result)) spelling.along = scan_of_lanes(kind);
   return spelling;
 }
 

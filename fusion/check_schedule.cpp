@@ -7,6 +7,7 @@
 #include "fusion/check_chain.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
+#include "fusion/scan.h"
 
 namespace tilefuse {
 namespace {
@@ -80,8 +81,8 @@ void Checker::check_lanes() {
   }
   for (TileValueId reduction : structure_.reductions) {
     const auto* scan = std::get_if<TileScan>(&graph_[reduction].op);
-    if (scan == nullptr || scan->axis != *schedule_.lane_axis) continue;
-    findings_.push_back("lanes: %" + graph_[reduction].name + " is a scan along " +
+    if (scan == nullptr || scan->axis != *schedule_.lane_axis || may_have_lanes(graph_[reduction])) continue;
+    findings_.push_back("lanes: %" + graph_[reduction].name + " is a logical scan along " +
                         name(*schedule_.lane_axis) + ", which cannot be the lane axis");
   }
 }

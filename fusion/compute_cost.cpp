@@ -8,6 +8,7 @@
 #include "fusion/dot_pairs.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
+#include "fusion/scan.h"
 
 namespace tilefuse {
 namespace {
@@ -166,6 +167,9 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   const bool vector = lanes.axis && sets_[axes_[value.index]][lanes.axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
+  const auto* scan = std::get_if<TileScan>(&graph_[value].op);
+  if (scan != nullptr && scan->axis == lanes.axis)
+    return cycles_along_lanes(graph_[value], lanes.count, target_);
   PortCycles each = vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index];
   const double registers =
       vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : scalar_share(lanes);
@@ -291,8 +295,9 @@ std::vector<double> ComputeCost::executions_of_sets(const std::vector<NestLoop>&
 
 double ComputeCost::chain_cycles(TileValueId reduction, double times, const Schedule& schedule) const {
   if (schedule.accumulate_in_scratch) return 0;
-  const bool is_scan = std::holds_alternative<TileScan>(graph_[reduction].op);
-  const int vectors = is_scan && !schedule.lane_axis ? 1 : schedule.unroll;  // a scan's own axis has no lanes
+  const auto* scan = std::get_if<TileScan>(&graph_[reduction].op);
+  const bool is_along = scan != nullptr && (!schedule.lane_axis || scan->axis == schedule.lane_axis);
+  const int vectors = is_along ? 1 : schedule.unroll;  // one after the other
   return times / rates_.chain / vectors / schedule.rows / schedule.columns;
 }
 
@@ -300,6 +305,7 @@ double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
   double all_points = 0;
   for (const TileValueId reduction : facts_.structure.reductions) {
+    if (std::holds_alternative<TileScan>(graph_[reduction].op)) continue;  // nothing comes together
     double points = 1;
     for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
     all_points += points;

@@ -4,9 +4,9 @@
 
 #include "core/match.h"
 #include "fusion/contraction.h"
-#include "fusion/element_cost.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
+#include "fusion/scan.h"
 
 namespace tilefuse {
 namespace {
@@ -58,8 +58,10 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
       elements *= elements_of(reduce->axes, extent);
     }
     const auto* scan = std::get_if<TileScan>(&value.op);
-    if (scan != nullptr && scan->axis.index + 1 == graph.axes.size()) {  // contiguous: one element at a time
-      cycles.whole += elements / target.rate("chain.add_f32");
+    if (scan != nullptr && scan->axis.index + 1 == graph.axes.size()) {  // contiguous
+      may_have_lanes(value)
+          ? cycles.add(cycles_along_lanes(value, lanes, target), std::ceil(elements / lanes))
+          : cycles.add({.whole = 1 / target.rate("chain.add_f32")}, elements);
       continue;
     }
     cycles.add(cycles_per_register(graph, value, target),

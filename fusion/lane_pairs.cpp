@@ -24,6 +24,8 @@ bool varies_along(const TileValue& value, AxisId axis) {
 bool can_pair_along(const TileGraph& graph, AxisId lane_axis) {
   Tally tally;
   for (const TileValue& value : graph.values) {
+    const auto* scan = std::get_if<TileScan>(&value.op);  // wants neighbours beside each other
+    tally.is_possible &= scan == nullptr || scan->axis != lane_axis;
     const auto* load = std::get_if<TileLoad>(&value.op);
     if (load == nullptr || !varies_along(value, lane_axis)) continue;
     tally.add(value.dtype, stride_along(graph, *load, lane_axis));

@@ -6,6 +6,7 @@
 #include "fusion/contraction.h"
 #include "fusion/panels.h"
 #include "fusion/rule_writer.h"
+#include "fusion/scan.h"
 
 namespace tilefuse {
 namespace {
@@ -82,8 +83,8 @@ void LimitWriter::add_lanes() {
   require({is_not(system_.lane_axis, -1), is(system_.unroll, 1)}, "unroll needs a lane axis");
   for (TileValueId reduction : structure_.reductions) {
     const auto* scan = std::get_if<TileScan>(&graph_[reduction].op);
-    if (scan == nullptr) continue;
-    require({lane_axis_is_not(scan->axis)}, "%" + graph_[reduction].name + " is a scan along " +
+    if (scan == nullptr || may_have_lanes(graph_[reduction])) continue;
+    require({lane_axis_is_not(scan->axis)}, "%" + graph_[reduction].name + " is a logical scan along " +
                                                 name(scan->axis) + ", which cannot be the lane axis");
   }
 }

@@ -238,7 +238,13 @@ void PreferenceWriter::prefer_rows() {
                         system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
     require({others, is(system_.rows, 1)}, "rows side by side hide the latency of lanes coming together");
   }
-  if (facts_.has_scan && structure_.passes <= 1) return;  // every element waits for the one before it
+  if (facts_.has_scan && structure_.passes <= 1) {  // every element waits for the one before it
+    const Choice across = where(system_.lane_axis, [&](int64_t axis) {
+      return axis < 0 || !structure_.is_reduced(AxisId{static_cast<uint32_t>(axis)});
+    });
+    require({across, is(system_.rows, 1)}, "a vector that is summed up within itself waits for one addition");
+    return;
+  }
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
   if (from_memory() && row_bytes > kLongRowMemory) {

@@ -282,6 +282,37 @@ TEST_F(KernelTest, carries_scans_from_step_to_step) {
   }
 }
 
+// A vector is summed up within itself and joins what the vectors before it have come to.
+TEST_F(KernelTest, scans_within_vectors) {
+  const char* const graph = R"(tile_graph scan_0 {
+  axes i: 6, j: s1
+  buffers %x: TYPE[6, s1] in, %y: TYPE[6, s1] out, %z: TYPE[6, s1] out
+  %0 = load %x[i*s1 + j]       : TYPE[i, j]
+  %c = scan.sum(%0) over j     : TYPE[i, j]
+  %p = scan.prod(%0) over j    : TYPE[i, j]
+  %m = scan.max(%0) over j     : TYPE[i, j]
+  %n = scan.min(%0) over j     : TYPE[i, j]
+  %d = sub(%c, %m)             : TYPE[i, j]
+  %e = sub(%p, %n)             : TYPE[i, j]
+  store %d -> %y[i*s1 + j]
+  store %e -> %z[i*s1 + j]
+}
+)";
+  for (const char* dtype : {"f32", "f64", "bf16", "i64", "i32"}) {
+    for (const char* decisions : {"lanes j = 16\n grid i = 1\n walk multi_pass\n rows 1\n",
+                                  "lanes j = 8, unroll 2\n grid i = all\n walk multi_pass\n rows 2\n",
+                                  "lanes j = 16, unroll 4\n grid i = 3\n walk multi_pass\n rows 1\n"}) {
+      SCOPED_TRACE(std::string(dtype) + " " + decisions);
+      const std::string typed = std::regex_replace(graph, std::regex("TYPE"), dtype);
+      for (const int64_t length : {0, 1, 24, 83}) {
+        expect_same(typed, std::string(decisions) + " split 1\n stage none\n stores cached",
+                    {{"s1", length}});
+      }
+      EXPECT_THAT(runner_.source(), HasSubstr("inclusive_scan_mul("));
+    }
+  }
+}
+
 TEST_F(KernelTest, turns_blocks_in_registers) {
   const char* const graph = R"(tile_graph turn_0 {
   axes b: 2, j: s0, i: s1

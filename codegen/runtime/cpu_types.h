@@ -303,6 +303,10 @@ TILE_INLINE VecN<To, Facts<V>::kCount> convert_lanes(V v) {
     return convert_lanes<To>(convert_lanes<Step>(v));
   } else if constexpr (is_wide<V> || is_wide<Out>) {
     return join(convert_lanes<To>(low_half(v)), convert_lanes<To>(high_half(v)));
+#if defined(TILE_AVX512) && !defined(__clang__)
+  } else if constexpr (__is_same(From, float) && __is_same(To, double) && Facts<V>::kCount == 8) {
+    return __builtin_ia32_cvtps2pd512_mask(v, Out{}, (unsigned char)-1, 4);
+#endif
   } else {
     return __builtin_convertvector(v, Out);
   }
