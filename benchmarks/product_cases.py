@@ -47,6 +47,10 @@ def batched_relu(a, b):
     return torch.relu(a @ b)
 
 
+def weight_gradient(dy, x):  # of a linear layer: both factors lie across the sum over rows
+    return dy.t() @ x
+
+
 def attention(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
@@ -107,6 +111,10 @@ def _conv1d(rows: int, inputs: int, outputs: int):
     return lambda _big, dtype: [_randn(dtype, rows, inputs), _weight(dtype, outputs, inputs).t().contiguous(), _randn(dtype, outputs)]
 
 
+def _gradient_inputs(big: bool, dtype: torch.dtype) -> Tensors:
+    return [_randn(dtype, 1024, 768), _randn(dtype, 1024, 1024)]
+
+
 def _plain(rows: int, inputs: int, outputs: int, weights: int):
     return lambda _big, dtype: [_randn(dtype, rows, inputs), *(_weight(dtype, outputs, inputs).t().contiguous() for _ in range(weights))]
 
@@ -157,6 +165,8 @@ FAMILIES = (
     Family("dequantised_8", dequantised, _quantised(8)),
     Family("batched_16", batched_relu, _batch(256, 16)),
     Family("batched_64", batched_relu, _batch(64, 64)),
+    Family("long_sum_16384", batched_relu, _plain(128, 16384, 256, 1)),
+    Family("weight_gradient_1024", weight_gradient, _gradient_inputs),
     Family("attention_128", attention, _heads(128)),
     Family("attention_512", attention, _heads(512)),
     Family("causal_attention_512", causal_attention, _heads(512)),
