@@ -27,6 +27,20 @@ constexpr std::array kReserved = {
     "Mask",
 };
 
+// Functions of the C library: those that kernels call, and some more that operators are named like. A kernel
+// of the same name would take their calls.
+constexpr std::array kLibrary = {
+    "abs",   "acos",      "asin", "atan",  "atan2", "ceil", "copysign", "cos",    "cosh",    "div",
+    "erf",   "erfc",      "exp",  "exp2",  "expm1", "fabs", "floor",    "fma",    "fmod",    "free",
+    "isinf", "isnan",     "log",  "log10", "log1p", "log2", "malloc",   "memcpy", "memmove", "memset",
+    "pow",   "remainder", "rint", "round", "sin",   "sinh", "sqrt",     "tan",    "tanh",    "trunc",
+};
+
+template <class Names>
+bool contains(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void collect_functions(const Code& code, std::set<std::string>& functions) {
   if (const auto* call = std::get_if<FunctionCall>(&code.kind)) functions.insert(call->function);
   for_each_child(code, [&](const Code& child) { collect_functions(child, functions); });
@@ -101,8 +115,7 @@ std::string to_identifier(std::string_view text) {
 
 std::string to_function_name(std::string_view text) {
   std::string name = to_identifier(text);
-  if (std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end()) name += "_kernel";
-  return name;
+  return contains(kReserved, name) || contains(kLibrary, name) ? name + "_kernel" : name;
 }
 
 Kernel name_values(Kernel kernel) {

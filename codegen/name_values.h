@@ -13,6 +13,6 @@ namespace tilefuse {
 Kernel name_values(Kernel kernel);
 
 std::string to_identifier(std::string_view text);     // "x.1" -> "x_1", "2d" -> "v2d"
-std::string to_function_name(std::string_view text);  // the same, no reserved word
+std::string to_function_name(std::string_view text);  // the same, no reserved word, no function of C
 
 }  // namespace tilefuse

@@ -1,4 +1,5 @@
 // Kernels: compiled, run, and compared with the interpreter of tile graphs.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <regex>
 
 #include "codegen/emit.h"
+#include "codegen/name_values.h"
 #include "core/result.h"
 #include "core/rounding.h"
 #include "fusion/solve.h"
@@ -458,6 +460,14 @@ TEST(LoweredKernel, says_what_a_tile_takes_on_one_thread) {
 }
 
 // What the golden files show is what the compiler gets: no warning in any of it.
+// What a kernel calls of the C library would otherwise be itself.
+TEST(LoweredKernel, has_no_name_of_the_c_library) {
+  for (int fn = 0; fn <= int(MapFn::Fma); ++fn) {
+    const std::string name = info(static_cast<MapFn>(fn)).name;
+    EXPECT_EQ(dlsym(RTLD_DEFAULT, to_function_name(name).c_str()), nullptr) << name;
+  }
+}
+
 TEST(EmittedSource, compiles_without_warnings) {
   namespace fs = std::filesystem;
   const fs::path root(TILEFUSE_SOURCE_DIR), work = fs::path(testing::TempDir()) / "tilefuse_emitted";
