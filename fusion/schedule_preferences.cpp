@@ -28,6 +28,8 @@ constexpr double kLongRowMemory = 256;  // bytes
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
 // bodies were no faster, and took compilers ten times as long.
 constexpr double kLongBody = 128;
+// Values computed of a block of results: a compiler takes seconds for some thousands.
+constexpr double kLongEpilogue = 1024;
 constexpr int64_t kPageBytes = 4096;  // L1 tells lines apart by their place in a page
 constexpr double kFreeWays = 6;       // of the 8 that an L1 has at least
 
@@ -226,6 +228,11 @@ void PreferenceWriter::prefer_rows() {
   if (contracts_) {
     require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
     for (const Access& access : facts_.accesses) prefer_rows_in_sets(access);
+    const double each = double(graph_.values.size()) - walked_values();
+    AtMost epilogue{{}, std::max(each, kLongEpilogue), "values"};
+    epilogue.sum.push_back(
+        {each, {number_of(system_.rows), number_of(system_.columns), number_of(system_.unroll)}});
+    require(std::move(epilogue), "what is computed of a block of results stays short");
     return;
   }
   require({is(system_.columns, 1)}, "rows share nothing that columns would load once");

@@ -272,6 +272,24 @@ TEST(ContractionSchedule, packs_an_operand_for_many_rows) {
   EXPECT_LT(schedule.cost_us, 1.2 * multiply_add_us);
 }
 
+// A block of 24 results with 200 values each took g++ half a minute.
+TEST(ContractionSchedule, keeps_the_block_small_where_much_is_made_of_each_result) {
+  std::string text = sized(linear_of("f32"), 240, 512, 512), last = "t";
+  const size_t end = text.find("  store");
+  std::string maps;
+  for (int i = 0; i < 200; ++i) {
+    const std::string next = "m" + std::to_string(i);
+    maps.append("  %").append(next).append(" = mul(%").append(last).append(", %s) : f32[i, j]\n");
+    last = next;
+  }
+  text = std::regex_replace(text.insert(end, maps), std::regex("store %t"), "store %" + last);
+  const Result<Solution> solution =
+      solve(parse_tile_graph(text), load_target("x86-zen4"), {}, {.threads = 1});
+  ASSERT_TRUE(solution);
+  const Schedule& schedule = solution->ranked.front();
+  EXPECT_LE(schedule.rows * schedule.columns * schedule.unroll, 5);
+}
+
 TEST(ContractionSchedule, multiplies_bf16_in_pairs_where_the_summed_axis_is_even) {
   const auto priced = [](int64_t k, const char* how) {
     const TileGraph graph = parse_tile_graph(sized(linear_of("bf16"), 240, 512, k));
