@@ -313,6 +313,8 @@ double Checker::staged_bytes(const StagedLoad& staged) const {
     if (has_reductions() && !structure_.is_reduced(axis)) continue;
     const AxisTile* tile = tile_of(axis);
     bytes *= tile != nullptr && tile->tile > 0 ? double(tile->tile) : largest_extent(axis);
+    const bool is_cut = has_reductions() && axis == structure_.reduced.front();
+    if (is_cut) bytes /= double(schedule_.split);
   }
   return bytes;
 }

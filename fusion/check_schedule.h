@@ -1,6 +1,7 @@
 // Says whether a schedule is legal for a tile graph: what lower_to_kernel relies on, whoever wrote it.
 //
-//   check_schedule(graph, schedule)  ->  {"lanes: %x is a scan along col, which cannot be the lane axis"}
+//   check_schedule(graph, schedule)  ->  {"lanes: %x is a logical scan along col, which cannot be the lane
+//   axis"}
 //
 // Written apart from the constraints on purpose: a law compares the two. With a target, the limits of its
 // registers and caches count, too. All sizes a symbol can take are meant; hints play no part.

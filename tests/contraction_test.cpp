@@ -5,6 +5,7 @@
 #include <regex>
 #include <stdexcept>
 
+#include "fusion/check_schedule.h"
 #include "fusion/cost_model.h"
 #include "fusion/dot_pairs.h"
 #include "fusion/solve.h"
@@ -270,6 +271,21 @@ TEST(ContractionSchedule, packs_an_operand_for_many_rows) {
   EXPECT_EQ(schedule.staged[0].load, value_named(graph, "1"));
   const double multiply_add_us = 240.0 * 512 * 512 / 16 / 3668;
   EXPECT_LT(schedule.cost_us, 1.2 * multiply_add_us);
+}
+
+// Panels are as long as a part; the solver and the checker agree on what fits.
+TEST(ContractionSchedule, packs_long_sums_in_parts) {
+  for (const int64_t length : {4096, 16384, 100000}) {
+    const TileGraph graph = parse_tile_graph(sized(linear_of("f32"), 240, 512, length));
+    const Target target = load_target("x86-zen4");
+    const Result<Solution> solution = solve(graph, target, {}, {.threads = 1, .candidates = 8});
+    ASSERT_TRUE(solution);
+    EXPECT_EQ(solution->ranked.front().staged.size(), 1U) << to_text(solution->ranked.front(), graph);
+    EXPECT_GT(solution->ranked.front().split, 1);
+    for (const Schedule& schedule : solution->ranked) {
+      EXPECT_THAT(check_schedule(graph, schedule, &target), testing::IsEmpty()) << to_text(schedule, graph);
+    }
+  }
 }
 
 // A block of 24 results with 200 values each took g++ half a minute.
