@@ -212,6 +212,7 @@ class LaunchLowering {
   std::vector<Code> declare_part(const std::string& name, const ReduceSpelling& spelling,
                                  const std::vector<DType>& types, bool is_vector);
   Code element_of(TileValueId reduction, const Computed& element) const;
+  Code neutral_behind_the_last(const ReduceSpelling& spelling, Code elements) const;
   void accumulate(TileValueId reduction, const Computed& element);
   const std::vector<Code>& accumulator_of(TileValueId reduction) const;
   void add_block(const Accumulator& block);

@@ -97,13 +97,17 @@ const std::vector<Code>& LaunchLowering::accumulator_of(TileValueId reduction) c
   return lanes[std::min(static_cast<size_t>(copies_.lane), lanes.size() - 1)];
 }
 
+// Lanes that are not there add nothing.
+Code LaunchLowering::neutral_behind_the_last(const ReduceSpelling& spelling, Code elements) const {
+  if (!copies_.left) return elements;
+  const Code identity = call("splat", {spelling.identity}, {spelling.types[0]});
+  return call("select", {call("first_lanes", {*copies_.left}), std::move(elements), identity});
+}
+
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
   const ReduceSpelling spelling = spelling_of(reduction);
   Code code = element_of(reduction, element);
-  if (lanes_are_reduced() && copies_.left) {
-    const Code identity = call("splat", {spelling.identity}, {spelling.types[0]});
-    code = call("select", {call("first_lanes", {*copies_.left}), code, identity});
-  }
+  if (lanes_are_reduced()) code = neutral_behind_the_last(spelling, std::move(code));
   const std::vector<Code>& target = accumulator_of(reduction);
   if (target.size() > 1) {
     scopes_.add({Effect{call(spelling.update, {target[0], target[1], code, position(reduction)})}, ""});
@@ -306,14 +310,11 @@ Computed LaunchLowering::scan(TileValueId id, const TileScan& scan) {
 }
 
 // Lanes along the axis of the scan: what each has come to. Only the joining of what is carried waits for the
-// vector before; lanes that are not there add nothing.
+// vector before.
 Code LaunchLowering::scan_vector(TileValueId id, const ReduceSpelling& spelling, const Code& carried,
                                  Code element) {
   const DType dtype = spelling.types[0];
-  if (copies_.left) {
-    const Code identity = call("splat", {spelling.identity}, {dtype});
-    element = call("select", {call("first_lanes", {*copies_.left}), element, identity});
-  }
+  element = neutral_behind_the_last(spelling, std::move(element));
   const CodeType vector{dtype, CodeShape::Vector};
   const std::string name = name_of(id) + copy_suffix(id);
   const SymbolId prefix = scopes_.symbol(name + "_prefix", vector);

@@ -22,22 +22,8 @@ ReduceSpelling logical(bool is_any) {
           .combine = is_any ? "mask_or" : "mask_and",
           .update = "",
           .across = is_any ? "reduce_any" : "reduce_all",
-          .across_4 = ""};
-}
-
-const char* scan_of_lanes(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return "inclusive_scan_add";
-    case ReduceKind::Prod:
-      return "inclusive_scan_mul";
-    case ReduceKind::Max:
-      return "inclusive_scan_max";
-    case ReduceKind::Min:
-      return "inclusive_scan_min";
-    default:
-      TILEFUSE_CHECK(false, "a scan of a kind that does not scan");
-  }
+          .across_4 = "",
+          .along = ""};
 }
 
 }  // namespace
@@ -52,7 +38,8 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
               "",
               "",
               "reduce_add",
-              "reduce_add_4"};
+              "reduce_add_4",
+              "inclusive_scan_add"};
     case ReduceKind::Prod:
       return {{to},
               literal(is_float(to) ? Scalar(1.0) : Scalar(int64_t{1}), to),
@@ -60,13 +47,16 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
               "",
               "",
               "reduce_mul",
-              ""};
+              "",
+              "inclusive_scan_mul"};
     case ReduceKind::Max:
       if (to == DType::Bool) return logical(true);
-      return {{to}, end_of_range(to, true), std::nullopt, "max_nan", "", "reduce_max", "reduce_max_4"};
+      return {{to}, end_of_range(to, true), std::nullopt,   "max_nan",
+              "",   "reduce_max",           "reduce_max_4", "inclusive_scan_max"};
     case ReduceKind::Min:
       if (to == DType::Bool) return logical(false);
-      return {{to}, end_of_range(to, false), std::nullopt, "min_nan", "", "reduce_min", "reduce_min_4"};
+      return {{to},         end_of_range(to, false), std::nullopt,        "min_nan", "",
+              "reduce_min", "reduce_min_4",          "inclusive_scan_min"};
     case ReduceKind::Any:
       return logical(true);
     case ReduceKind::All:
@@ -81,6 +71,7 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
               "",
               is_max ? "update_max_index" : "update_min_index",
               is_max ? "reduce_max_index" : "reduce_min_index",
+              "",
               ""};
     }
   }
@@ -93,7 +84,6 @@ ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileVa
     spelling.types[0] = carried_dtype(result);
     spelling.identity = literal(kind == ReduceKind::Sum ? 0.0 : 1.0, spelling.types[0]);
   }
-  if (may_have_lanes(result)) spelling.along = scan_of_lanes(kind);
   return spelling;
 }
 

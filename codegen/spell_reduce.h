@@ -16,7 +16,7 @@ struct ReduceSpelling {
   const char* update = "";         // positions: update(best, index, element, position)
   const char* across = "";         // lanes to one number
   const char* across_4 = "";       // of four vectors at once; empty: there is none
-  const char* along = "";          // of a scan: each lane with those before it; empty: there is none
+  const char* along = "";          // each lane with those before it; empty: there is none
 };
 ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const TileValue& operand);
 // The same for a scan, which cannot add in blocks: sums and products of f32 are carried in f64.

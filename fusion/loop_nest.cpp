@@ -80,8 +80,14 @@ std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedul
 
 namespace {
 
+// Panels of a split are as long as a part, so that all that is read again lies inside it.
 std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule& schedule) {
   std::vector<NestLoop> loops;
+  if (schedule.split > 1 && packs_panels(facts.structure, schedule)) {
+    const AxisId axis = facts.structure.reduced.front();
+    const auto parts = double(schedule.split);
+    loops.push_back({axis, parts, facts.extent[axis.index] / parts, true});
+  }
   for (const AxisTile& tile : schedule.grid) {
     const double inner = tile_extent(facts, tile);
     const double whole = facts.extent[tile.axis.index] / inner;  // the last one may be short
@@ -89,14 +95,6 @@ std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule&
     if (trips > 1) loops.push_back({tile.axis, trips, inner, true});
   }
   return loops;
-}
-
-// Of a split: panels are as long as a part, so that all that is read again lies inside it.
-std::vector<NestLoop> loops_over_parts(const RegionFacts& facts, const Schedule& schedule) {
-  if (schedule.split <= 1 || !packs_panels(facts.structure, schedule)) return {};
-  const AxisId axis = facts.structure.reduced.front();
-  const auto parts = double(schedule.split);
-  return {{axis, parts, facts.extent[axis.index] / parts, true}};
 }
 
 // Of the parallel axes in a task: around the loop over lanes, and inside it.
@@ -130,9 +128,7 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
 }
 
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
-  std::vector<NestLoop> nest = loops_over_parts(facts, schedule);
-  const std::vector<NestLoop> tasks = loops_over_tasks(facts, schedule);
-  nest.insert(nest.end(), tasks.begin(), tasks.end());
+  std::vector<NestLoop> nest = loops_over_tasks(facts, schedule);
   const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),
                               column = column_axis(schedule);
   const auto [outside, inside] = loops_over_rows(facts, schedule);
@@ -140,7 +136,7 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   std::vector<NestLoop> reduced, lane_loop;
   for (AxisId axis : facts.structure.reduced) {
     NestLoop loop{axis, facts.extent[axis.index], 1, false};
-    for (const NestLoop& parts : nest) loop.trips /= parts.axis == axis ? parts.trips : 1;
+    for (const NestLoop& outer : nest) loop.trips /= outer.axis == axis ? outer.trips : 1;
     (axis == lane ? lane_loop : reduced).push_back(loop);
   }
   const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));

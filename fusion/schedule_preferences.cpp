@@ -319,11 +319,11 @@ void PreferenceWriter::prefer_split() {
   const double most = std::min({elements / kLeastPartElements, outermost, kFewestTasks});
   require({where(system_.split, [&](int64_t parts) { return parts == 1 || double(parts) <= most; })},
           "parts of a split with enough work for a thread each");
+  if (!contracts_) return;
+  const Choice long_parts = where(system_.split, [&](int64_t parts) {
+    return parts == 1 || outermost / double(parts) >= kLeastPanelRows;
+  });
   for (const auto& [load, stage] : system_.stage) {
-    if (!contracts_) break;
-    const Choice long_parts = where(system_.split, [&](int64_t parts) {
-      return parts == 1 || outermost / double(parts) >= kLeastPanelRows;
-    });
     require({is(stage, -1), long_parts}, "parts of panels long enough to be packed for");
   }
 }
