@@ -282,6 +282,8 @@ class LaunchLowering {
   std::string copy_suffix(TileValueId id) const;
   bool varies_along(TileValueId id, const std::optional<AxisId>& axis) const;
   bool is_kept(TileValueId id) const;
+  bool is_kept_in_scratch(TileValueId id) const;
+  Computed kept_value(TileValueId id);
   const ScratchRow& kept_row(TileValueId id);
   void store_kept();
   CodeType type_of(TileValueId id, bool is_vector) const;

@@ -21,7 +21,7 @@ Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int dep
     halves[static_cast<size_t>(i)] = scopes_.symbol(name_of(id) + copy_suffix(id), type);
     const Computed half{reference(halves[static_cast<size_t>(i)]), depth, true};
     scopes_.remember(value_key(id), half);
-    if (is_kept(id) && copies_.lane != asked.lane) to_keep_.push_back({id, copies_, half});
+    if (is_kept_in_scratch(id) && copies_.lane != asked.lane) to_keep_.push_back({id, copies_, half});
   }
   copies_ = asked;
   scopes_.add_at(depth, {LetPair{halves[0], halves[1], call("load_pair", {pointer})}, ""});

@@ -6,6 +6,7 @@
 #include "codegen/spell_map.h"
 #include "core/match.h"
 #include "core/result.h"
+#include "fusion/stored_copy.h"
 
 namespace tilefuse {
 
@@ -61,9 +62,7 @@ Computed LaunchLowering::value(TileValueId id) {
   const bool keeps = is_kept(id);
   Computed computed;
   if (keeps && kept_in_pass_.contains(id) && kept_in_pass_.at(id) < pass_) {
-    const Address from = scratch_address(kept_row(id), depth_of(graph_[id].axes));
-    const bool is_vector = from.varies_along_lanes();
-    computed = {plain_load(from, is_vector), depth_of(graph_[id].axes), is_vector};
+    computed = kept_value(id);
   } else {
     computed = compute(id);
   }
@@ -71,7 +70,7 @@ Computed LaunchLowering::value(TileValueId id) {
   computed.depth = std::max(computed.depth, base_depth_);  // what is made of literals, too, is this nest's
   computed.code = scopes_.let(computed.depth, name_of(id) + copy_suffix(id), type_of(id, computed.is_vector),
                               std::move(computed.code));
-  if (keeps && kept_in_pass_.emplace(id, pass_).first->second == pass_) {
+  if (keeps && kept_in_pass_.emplace(id, pass_).first->second == pass_ && is_kept_in_scratch(id)) {
     to_keep_.push_back({id, copies_, computed});
   }
   return scopes_.remember(key, std::move(computed));
@@ -200,6 +199,20 @@ Computed LaunchLowering::compute_map(TileValueId id, const TileMap& map) {
 bool LaunchLowering::is_kept(TileValueId id) const {
   return std::find(schedule_.keep.begin(), schedule_.keep.end(), id) != schedule_.keep.end() &&
          structure_.varies_along_reduced(graph_, id);
+}
+
+bool LaunchLowering::is_kept_in_scratch(TileValueId id) const {
+  return is_kept(id) && !read_back(graph_, structure_, schedule_, id);
+}
+
+// What an earlier pass left: in memory, where the region stores it anyway, or in scratch.
+Computed LaunchLowering::kept_value(TileValueId id) {
+  if (const auto store = read_back(graph_, structure_, schedule_, id)) {
+    return load(id, TileLoad{graph_.stores[*store].buffer, graph_.stores[*store].offset, {}, {}, {}});
+  }
+  const int depth = depth_of(graph_[id].axes);
+  const Address from = scratch_address(kept_row(id), depth);
+  return {plain_load(from, from.varies_along_lanes()), depth, from.varies_along_lanes()};
 }
 
 void LaunchLowering::store_kept() {

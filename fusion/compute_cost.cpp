@@ -9,6 +9,7 @@
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
 #include "fusion/scan.h"
+#include "fusion/stored_copy.h"
 
 namespace tilefuse {
 namespace {
@@ -236,13 +237,15 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   return cycles;
 }
 
-// A kept value is stored in the pass that computes it and loaded in the passes that want it.
+// A kept value is stored in the pass that computes it, unless it is stored there anyway, and loaded in the
+// passes that want it.
 void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                            const Schedule& schedule, std::vector<PortCycles>& work) const {
   for (TileValueId kept : schedule.keep) {
     const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, target_);
     PortCycles& cycles = work[axes_[kept.index]];
     if (contains(passes[pass], kept)) {
+      if (read_back(graph_, facts_.structure, schedule, kept)) continue;
       cycles.store += registers / rates_.store;
       cycles.whole += registers * rates_.kept_beside * (schedule.rows * schedule.columns - 1);
       continue;

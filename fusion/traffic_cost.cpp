@@ -7,6 +7,7 @@
 #include "fusion/contraction.h"
 #include "fusion/dot_pairs.h"
 #include "fusion/panels.h"
+#include "fusion/stored_copy.h"
 
 namespace tilefuse {
 namespace {
@@ -145,6 +146,13 @@ double TrafficCost::scratch_bytes(TileValueId value, const Schedule& schedule) c
   return bytes;
 }
 
+// The pass whose store of a kept value is counted as such; nullopt: the value has scratch of its own.
+std::optional<size_t> TrafficCost::writing_pass(TileValueId value, const Schedule& schedule) const {
+  const auto store = read_back(graph_, facts_.structure, schedule, value);
+  if (!store) return std::nullopt;
+  return static_cast<size_t>(facts_.structure.pass_of(graph_, graph_.stores[*store]));
+}
+
 double TrafficCost::touched_bytes(const Access& access, const Schedule& schedule) const {
   double elements = 1, contiguous = 1;
   for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
@@ -172,9 +180,13 @@ WalkedPasses TrafficCost::walked(std::vector<std::vector<TileValueId>> values,
 
 WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
                              const Schedule& schedule) const {
-  double kept = 0;
-  for (TileValueId value : schedule.keep) kept += scratch_bytes(value, schedule);
-  WalkLooks looks{std::vector<double>(passes.values.size(), kept), {}, nest};
+  WalkLooks looks{std::vector<double>(passes.values.size(), 0), {}, nest};
+  for (TileValueId value : schedule.keep) {
+    const std::optional<size_t> writing = writing_pass(value, schedule);
+    for (size_t pass = 0; pass < looks.windows.size(); ++pass) {
+      if (pass != writing) looks.windows[pass] += scratch_bytes(value, schedule);
+    }
+  }
   std::erase_if(looks.single_rows,
                 [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
   const bool packs = packs_panels(facts_.structure, schedule);
@@ -381,10 +393,11 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
   return traffic;
 }
 
-// In each pass, when it does not stay in L1.
-double TrafficCost::spilled_bytes(const Schedule& schedule) const {
+// Kept values in one pass, when they do not stay in L1.
+double TrafficCost::spilled_bytes(size_t pass, const Schedule& schedule) const {
   double bytes = 0;
   for (TileValueId kept : schedule.keep) {
+    if (writing_pass(kept, schedule) == pass) continue;
     double elements = 1;
     for (AxisId axis : graph_[kept].axes) elements *= facts_.extent[axis.index];
     bytes += elements * held_bytes(graph_[kept].dtype);
@@ -396,13 +409,12 @@ std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkL
                                          const Schedule& schedule) const {
   const double widest = *std::max_element(looks.windows.begin(), looks.windows.end());
   const bool stays = widest <= usable_[0];
-  const double spilled = stays ? 0 : spilled_bytes(schedule);
   std::vector<Traffic> result;
   result.reserve(passes.values.size());
   Moved moved;
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
     result.push_back(pass_traffic(pass, passes, looks, schedule, moved));
-    result.back().l2_bytes += spilled;
+    if (!stays) result.back().l2_bytes += spilled_bytes(pass, schedule);
     if (stays && pass + 1 < passes.values.size()) continue;
     result.back().dram_ns = dram_ns(std::exchange(moved, {}), schedule);
   }

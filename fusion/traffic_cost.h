@@ -80,7 +80,8 @@ class TrafficCost {
   // `moved` is added to; without its time.
   Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
                        const Schedule& schedule, Moved& moved) const;
-  double spilled_bytes(const Schedule& schedule) const;
+  std::optional<size_t> writing_pass(TileValueId value, const Schedule& schedule) const;
+  double spilled_bytes(size_t pass, const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
   void add_turned(const Access& access, const Schedule& schedule, Traffic& traffic, Moved& moved) const;

@@ -131,6 +131,51 @@ TEST_F(KernelTest, stores_a_sum_along_the_summed_axis) {
   }
 }
 
+// What is kept and stored in the same pass is read back from where it was stored: once from whole and cut
+// vectors, once from pairs; not from a store past the caches, nor across the lanes.
+TEST_F(KernelTest, reads_a_stored_value_back) {
+  const char* const graph = R"(tile_graph residual_0 {
+  axes row: s0, col: s1
+  buffers %a: TYPE[s0, s1] in, %b: TYPE[s0, s1] in, %x: TYPE[s0, s1] out, %y: TYPE[s0, s1] out
+  %0 = load %a[row*s1 + col]             : TYPE[row, col]
+  %1 = load %b[row*s1 + col]             : TYPE[row, col]
+  %2 = cast(%0)                          : f32[row, col]
+  %3 = cast(%1)                          : f32[row, col]
+  %4 = add(%2, %3)                       : f32[row, col]
+  %5 = cast(%4)                          : TYPE[row, col]
+  %r = cast(%5)                          : f32[row, col]
+  %6 = square(%r)                        : f32[row, col]
+  %s = reduce.sum(%6) over col           : f32[row]
+  %7 = rsqrt(%s)                         : f32[row]
+  %8 = mul(%r, %7)                       : f32[row, col]
+  %9 = cast(%8)                          : TYPE[row, col]
+  store %5 -> %x[row*s1 + col]
+  store %9 -> %y[row*s1 + col]
+}
+)";
+  struct Case {
+    const char *type, *decisions, *stores;
+    bool reads_back;
+  };
+  for (const Case& c : {Case{"f32", "lanes col = 16, unroll 2\n grid row = 1", "cached", true},
+                        Case{"f32", "lanes 1\n grid row = 1", "cached", true},
+                        Case{"f32", "lanes col = 16, unroll 2\n grid row = 1", "%x: streamed", false},
+                        Case{"f32", "lanes row = 16\n grid row = 16", "cached", false},
+                        Case{"bf16", "lanes col = 16, unroll 2\n grid row = 1", "cached", true},
+                        Case{"bf16", "lanes col = 16\n grid row = 1", "cached", false}}) {
+    SCOPED_TRACE(std::string(c.type) + " " + c.decisions + " " + c.stores);
+    // What goes past the caches wants rows of whole lines.
+    const char* const columns = std::string(c.stores) == "cached" ? "s1" : "96";
+    const std::string text =
+        std::regex_replace(std::regex_replace(graph, std::regex("TYPE"), c.type), std::regex("s1"), columns);
+    expect_same(text,
+                std::string(c.decisions) +
+                    "\n walk resident; keep %r\n rows 1\n split 1\n stage none\n stores " + c.stores,
+                {{"s0", 19}, {"s1", 83}});
+    EXPECT_EQ(runner_.source().find("r_kept") == std::string::npos, c.reads_back) << runner_.source();
+  }
+}
+
 const char* const kColumnSum = R"(tile_graph column_sum_0 {
   axes row: s0, col: s1
   buffers %x: bf16[s0, s1] in, %y: f32[s1] out, %z: bf16[s1] out
