@@ -33,7 +33,8 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
              bandwidth_gbs(target, MemoryLevel::L3, "read", 1),
              bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
              bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
-             target.clock_ghz},
+             target.clock_ghz,
+             has_contraction(graph) ? 0 : target.rate_or("share.reduce_hidden", 0)},
       compute_(graph, target, facts),
       traffic_one_(graph, target, facts, 1),
       traffic_all_(graph, target, facts, threads),
@@ -153,15 +154,18 @@ CostModel::Walked CostModel::walked(const Schedule& schedule) {
   walked.looks = traffic_one_.looks(*walked.passes, walked.nest, schedule);
   walked.tasks = task_count(facts_, schedule) * double(schedule.split);
   walked.packing_us = compute_.packing_cycles(walked.nest, schedule) * us_per_cycle;
+  // Lanes come together while the next rows are loaded, as far as a core looks ahead.
+  const double horizontal = compute_.horizontal_cycles(schedule);
+  const double hidden = rates_.reduce_hidden * horizontal;
   for (size_t pass = 0; pass < plain.values.size(); ++pass) {
     double cycles = compute_.pass_cycles(pass, work, walked.nest, schedule);
+    cycles += hidden / double(plain.values.size());
     if (pass + 1 == plain.values.size()) cycles += compute_.outside_cycles(work, walked.nest, schedule);
     walked.compute_us.push_back(cycles * us_per_cycle);
   }
-  walked.starts_us =
-      (loop_starts(walked.nest, schedule) * double(plain.values.size()) + rates_.tile_start * walked.tasks +
-       correction_cycles(schedule) + compute_.horizontal_cycles(schedule)) *
-      us_per_cycle;
+  walked.starts_us = (loop_starts(walked.nest, schedule) * double(plain.values.size()) +
+                      rates_.tile_start * walked.tasks + correction_cycles(schedule) + horizontal - hidden) *
+                     us_per_cycle;
   return walked;
 }
 

@@ -14,7 +14,6 @@ constexpr double kCodeShare = 0.002;
 constexpr double kStreamShare = 0.03;
 constexpr double kHopeless = 2;  // times the price of the choice: nothing to time while there is better
 constexpr int kMostUnrolled = 4;
-constexpr double kManyTasks = 6;  // times as many
 
 auto but_for_the_grid(const Schedule& s) {
   return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.walk, s.keep, s.split, s.streamed,
@@ -32,43 +31,41 @@ bool has_larger_tasks(const Schedule& a, const Schedule& b) {
   return in_a->tile == 0 || (in_b->tile != 0 && in_a->tile > in_b->tile);
 }
 
-// A tile that is the whole axis counts as the longest.
-bool has_much_smaller_tasks(const Schedule& a, const Schedule& b) {
-  if (but_for_the_grid(a) != but_for_the_grid(b)) return false;
-  double times = 1;
-  for (size_t i = 0; i < a.grid.size() && i < b.grid.size(); ++i) {
-    if (a.grid[i] == b.grid[i]) continue;
-    if (b.grid[i].tile == 0) return true;
-    times *= a.grid[i].tile == 0 ? 1 : double(b.grid[i].tile) / double(a.grid[i].tile);
-  }
-  return times >= kManyTasks;
-}
-
 bool keeps_nothing(const Schedule& schedule) {
   return schedule.keep.empty() && schedule.walk != Walk::Online;
 }
 
-// Where the choice was beaten most often, the dearest first: measured over 120 regions on one processor and
-// 150 on another (benchmarks/solver). What is kept costs stores, and loads that wait for them; narrow lanes
-// cross fewer lines; one row at a time reads one stream after the other; an online walk reads once; the rest
-// is how much of the loop a core sees at a time.
+bool keeps_other_values(const Schedule& choice, const Schedule& other) {
+  return !other.keep.empty() && std::none_of(other.keep.begin(), other.keep.end(), [&](TileValueId kept) {
+    return std::find(choice.keep.begin(), choice.keep.end(), kept) != choice.keep.end();
+  });
+}
+
+// Where the choice was beaten most often, those first that gain most: chosen one after the other so that the
+// best of eight loses least, over 79 regions on one processor (Zen 5); the first three were so on two others,
+// too (benchmarks/solver). One row at a time reads one stream after the other; what is kept costs stores, and
+// loads that wait for them; narrow lanes cross fewer lines; how many rows are too many depends on what a
+// prefetcher follows; an online walk reads once.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
+    [](const Schedule& choice, const Schedule& other) {
+      return choice.rows > 1 && other.rows == 1 && other.unroll == kMostUnrolled;
+    },
     [](const Schedule& choice, const Schedule& other) {
       return !choice.keep.empty() && keeps_nothing(other) && other.rows == choice.rows;
     },
     [](const Schedule& choice, const Schedule& other) {
       return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
     },
-    [](const Schedule& choice, const Schedule& other) { return choice.rows > 1 && other.rows == 1; },
+    [](const Schedule& choice, const Schedule& other) { return choice.rows != 3 && other.rows == 3; },
+    [](const Schedule& choice, const Schedule& other) {
+      return other.walk != Walk::Online && keeps_other_values(choice, other);
+    },
+    [](const Schedule& choice, const Schedule& other) { return choice.rows != 4 && other.rows == 4; },
     [](const Schedule& choice, const Schedule& other) {
       return choice.walk != Walk::Online && other.walk == Walk::Online;
     },
     [](const Schedule& choice, const Schedule& other) { return has_larger_tasks(other, choice); },
-    [](const Schedule& choice, const Schedule& other) { return has_much_smaller_tasks(other, choice); },
-    [](const Schedule& choice, const Schedule& other) {
-      return choice.unroll < kMostUnrolled && other.unroll == kMostUnrolled;
-    },
 };
 
 }  // namespace
@@ -95,11 +92,13 @@ std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
   const auto take = [&](const Schedule& schedule) {
     if (chosen.size() < count && is_new(schedule)) chosen.push_back(schedule);
   };
+  // Wider lanes are vectors side by side by another name.
   const auto is_hopeful = [&](const Schedule& schedule) {
-    return schedule.cost_us <= kHopeless * choice.cost_us;
+    return schedule.cost_us <= kHopeless * choice.cost_us && schedule.lanes <= choice.lanes;
   };
 
   std::vector<Schedule> all;
+  std::copy_if(ranked.begin(), ranked.end(), std::back_inserter(all), is_hopeful);
   for (const auto& [concern, schedules] : others) {
     std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(all), is_hopeful);
   }

@@ -13,9 +13,10 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
-constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
-constexpr double kPageRestartBytes = 4096;  // what a jump to a page costs whose address is not remembered
-constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
+constexpr double kSequentialBytes = 4096;    // a piece this long costs what a straight walk costs
+constexpr double kPageRestartBytes = 4096;   // what a jump to a page costs whose address is not remembered
+constexpr double kTrackedRows = 8;           // walked side by side, each is fetched ahead as one alone is
+constexpr double kFetchedAheadBytes = 1024;  // rows side by side that lie so close are one walk
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 // Pages of a virtual machine crowd some sets of L2 and leave others free: what is walked again is found there
@@ -73,6 +74,7 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
           bandwidth_gbs(target, MemoryLevel::L2, "read", 1) /
           target.rate_or("bandwidth.L2.write.1", bandwidth_gbs(target, MemoryLevel::L2, "read", 1))),
       whole_line_reads_(target.rate_or("share.whole_line_reads", 0)),
+      read_beside_(has_contraction(graph) ? 0 : target.rate_or("share.read_beside", 0)),
       written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
@@ -290,6 +292,14 @@ const TrafficCost::Home& TrafficCost::home_of_access(const Access& access) const
   return graph_[access.buffer].role == Buffer::Role::Scratch ? own_home_ : home_;
 }
 
+// Rows that are read side by side and do not lie within some lines of each other are not fetched ahead.
+double TrafficCost::read_in_l2(const Access& access, const Schedule& schedule) const {
+  const std::optional<AxisId> row = row_axis(schedule);
+  if (schedule.rows == 1 || !row) return 1;
+  const double apart = double(access.along[row->index].stride) * access.element_bytes;
+  return apart * schedule.rows <= kFetchedAheadBytes ? 1 : 1 + read_beside_;
+}
+
 // A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that
 // are written side by side wait for each other.
 double TrafficCost::written_in_l2(const Home& home, const Schedule& schedule) const {
@@ -344,7 +354,9 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
           missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       const Home& home = home_of_access(access);
-      if (level == 0) traffic.l2_bytes += bytes * (access.store ? written_in_l2(home, schedule) : 1);
+      if (level == 0)
+        traffic.l2_bytes +=
+            bytes * (access.store ? written_in_l2(home, schedule) : read_in_l2(access, schedule));
       if (level == 1) {
         const double factor = piece_factor(access, memory_walk(looks.single_rows, access));
         traffic.l3_bytes += bytes * home.beyond_l2 * factor;

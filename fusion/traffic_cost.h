@@ -74,6 +74,7 @@ class TrafficCost {
   Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   const Home& home_of_access(const Access& access) const;
+  double read_in_l2(const Access& access, const Schedule& schedule) const;
   double written_in_l2(const Home& home, const Schedule& schedule) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
@@ -97,6 +98,7 @@ class TrafficCost {
   } restart_;
   double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
   double whole_line_reads_;                 // of what is read from DRAM, by how much such vectors slow it
+  double read_beside_;                      // of what is read, by how much rows side by side slow it
   double written_beside_;                   // of what is written, by how much each other row slows it
   std::vector<const Access*> access_;       // by value: of a load
   std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
