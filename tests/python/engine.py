@@ -9,6 +9,7 @@ import torch
 from functorch.compile import aot_function, min_cut_rematerialization_partition
 from tilefuse.backend import compile_graph
 from tilefuse.options import Options
+from tilefuse.trace_rules import trace_rules
 
 Compiler = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -18,7 +19,7 @@ def compiled(function: Callable[..., Any], compiler: Callable[[str], Compiler]) 
     return aot_function(
         function, fw_compiler=compiler("forward"), bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"), partition_fn=min_cut_rematerialization_partition,
-        keep_inference_input_mutations=True,
+        decompositions=trace_rules(), keep_inference_input_mutations=True,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
+from tilefuse.trace_rules import trace_rules
 
 __all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_captured", "compile_graph"]
 
@@ -79,6 +80,7 @@ def backend(
         bw_compiler=compiler("backward"),
         inference_compiler=inference_compiler,
         partition_fn=min_cut_rematerialization_partition,
+        decompositions=trace_rules(),
         keep_inference_input_mutations=True,
     )
     # AOTAutograd's cache keys hold no trace of the backend or its options; the tag keeps entries apart.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pathlib
+from collections.abc import Sequence
 
 import torch
 
@@ -25,6 +26,11 @@ def load() -> None:
         raise UserError(
             f"tilefuse: {_FILE.name} does not load with torch {torch.__version__}; reinstall tilefuse ({error})"
         ) from error
+    torch.library.register_fake("tilefuse::dropout_mask", _fake_mask)
+
+
+def _fake_mask(size: Sequence[int], stride: Sequence[int], _keep: float) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=torch.bool)
 
 
 def operators():  # noqa: ANN201 - torch's namespace object has no public type
