@@ -316,7 +316,9 @@ CallDecomposer::Weights CallDecomposer::weights_of(const RewrittenGraph& rewritt
     weights.library_bytes += hinted_bytes(graph_, alone, prices_.hints());
   }
   const Graph around = region_graph(graph_, apart);
-  for (const Region& part : partition(around, options_, prices_).regions) {
+  PartitionOptions options = options_;
+  options.says_why = false;
+  for (const Region& part : partition(around, options, prices_).regions) {
     weights.library_us += price(around, part);
     weights.library_bytes += hinted_bytes(around, part, prices_.hints());
   }

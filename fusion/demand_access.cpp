@@ -48,7 +48,7 @@ bool never(const Expr& condition, const std::vector<Expr>& extents) {
 
 }  // namespace
 
-std::vector<Expr> DemandBuilder::apply(const IndexMap& map, const Exprs& coordinates) const {
+std::vector<Expr> DemandBuilder::apply(const IndexMap& map, const Exprs& coordinates) {
   Exprs result;
   result.reserve(map.coordinates.size());
   for (const Expr& e : map.coordinates) result.push_back(normalized(substitute_indices(e, coordinates)));

@@ -221,8 +221,12 @@ TileValueId DemandBuilder::constant(const Scalar& value, DType dtype, NodeId nod
   return writer_.add(TileConstant{scalar_of(value, dtype)}, {}, dtype, node, name);
 }
 
-Expr DemandBuilder::normalized(const Expr& e) const {
-  return is_affine_sum(e) ? e : simplify(e, writer_.extents());
+// Every tap of a window asks for the same rows and columns as its neighbours.
+Expr DemandBuilder::normalized(const Expr& e) {
+  if (is_affine_sum(e)) return e;
+  const auto [known, is_new] = normalized_.try_emplace(e);
+  if (is_new) known->second = simplify(e, writer_.extents());
+  return known->second;
 }
 
 AxisId DemandBuilder::axis_of(int leaf) {

@@ -61,8 +61,8 @@ class DemandBuilder {
   TileValueId constant(const Scalar& value, DType dtype, NodeId node, const std::string& name);
   TileValueId predicate(const Exprs& guard, NodeId node);
 
-  Exprs apply(const IndexMap& map, const Exprs& coordinates) const;
-  Expr normalized(const Expr& e) const;
+  Exprs apply(const IndexMap& map, const Exprs& coordinates);
+  Expr normalized(const Expr& e);
   AxisId axis_of(int leaf);
   AxisId free_axis_of(int leaf, const std::vector<int>& taken);
   Expr coordinate_of(const std::vector<int>& leaves);
@@ -79,7 +79,8 @@ class DemandBuilder {
   ExprLists lists_;
   std::unordered_map<int, AxisId> axes_;              // by leaf factor
   std::vector<std::pair<int, AxisId>> further_axes_;  // by leaf factor
-  std::unordered_map<uint64_t, TileValueId> made_;    // by value number and place
+  std::unordered_map<Expr, Expr> normalized_;
+  std::unordered_map<uint64_t, TileValueId> made_;  // by value number and place
   std::unordered_map<ValueId, Exprs> strides_;
   std::vector<std::pair<int, IndexTerm>> stand_ins_;  // by axis
   std::optional<Unsupported> refusal_;

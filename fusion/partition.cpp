@@ -194,7 +194,7 @@ Partition Partitioner::run() {
   merge_pairs();
   while (merge_chains()) merge_pairs();
   Partition result;
-  result.unfused = unfused_edges();
+  if (options_.says_why) result.unfused = unfused_edges();
   result.nodes_examined = judge_.nodes_examined();
   result.regions = in_run_order(graph_, regions());
   return result;

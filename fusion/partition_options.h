@@ -20,6 +20,7 @@ struct PartitionOptions {
   LibraryVerdicts library;  // why Calls that could be decomposed were not
   // Nodes that begin as one region, if it can be scheduled: merging them pairwise may not get that far.
   std::vector<std::vector<NodeId>> seeds;
+  bool says_why = true;  // Partition::unfused is filled in, which asks again about every edge
 };
 
 }  // namespace tilefuse

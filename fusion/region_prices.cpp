@@ -53,9 +53,7 @@ Result<TileGraph> RegionPrices::tiles(const Graph& graph, const RegionNodes& reg
   key += options.eager_numerics ? "e" : "f";
   key += options.writes_out_windows ? "w" : "k";
   if (const auto known = tiles_.find(key); known != tiles_.end()) return known->second;
-  Result<TileGraph> lowered = stages_.lower(graph, region, options);
-  if (lowered) tiles_.emplace(std::move(key), *lowered);
-  return lowered;
+  return tiles_.emplace(std::move(key), stages_.lower(graph, region, options)).first->second;
 }
 
 RegionPrices::Known RegionPrices::price(const TileGraph& graph, double worth_us, bool rough) const {

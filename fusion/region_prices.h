@@ -93,8 +93,8 @@ class RegionPrices {
   SizeHints hints_;
   PriceStages stages_;
   std::set<std::string> faults_;
-  std::unordered_map<std::string, TileGraph> tiles_;  // by what the region computes and how
-  std::unordered_map<std::string, Known> solved_;     // by the tile graph's text without its name
+  std::unordered_map<std::string, Result<TileGraph>> tiles_;  // by what the region computes and how
+  std::unordered_map<std::string, Known> solved_;             // by the tile graph's text without its name
 };
 
 template <class Look>
