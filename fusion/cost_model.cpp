@@ -251,20 +251,29 @@ double CostModel::least_cycles(int lanes, std::optional<AxisId> lane_axis,
   return known->second;
 }
 
-// Cut in tasks, nothing is computed less often than in one task.
+// Cut in tasks, nothing is computed less often than in one task, or in tasks of one block of lanes.
 double CostModel::least_cycles_of_body(const Schedule& schedule) {
   Schedule whole = schedule;
   for (AxisTile& tile : whole.grid) tile.tile = 0;
-  const WalkedPasses& passes = passes_with(whole.keep);
-  const ComputeCost::Work& work = work_of(passes, whole);
-  std::vector<NestLoop> nest = loop_nest(facts_, whole);
+  const double in_one_task = cycles_of_body(whole);
+  if (!facts_.structure.reductions.empty()) return in_one_task;
+  for (AxisTile& tile : whole.grid) {
+    if (tile.axis == schedule.lane_axis) tile.tile = int64_t{schedule.lanes} * schedule.unroll;
+  }
+  return std::min(in_one_task, cycles_of_body(whole));
+}
+
+double CostModel::cycles_of_body(const Schedule& schedule) {
+  const WalkedPasses& passes = passes_with(schedule.keep);
+  const ComputeCost::Work& work = work_of(passes, schedule);
+  std::vector<NestLoop> nest = loop_nest(facts_, schedule);
   for (NestLoop& loop : nest) {  // tasks may be whole blocks where the axis is not
-    if (loop.step > 1 && loop.axis != whole.lane_axis)
+    if (loop.step > 1 && loop.axis != schedule.lane_axis)
       loop.trips = facts_.extent[loop.axis.index] / loop.step;
   }
-  double cycles = compute_.outside_cycles(work, nest, whole) + compute_.packing_cycles(nest, whole);
+  double cycles = compute_.outside_cycles(work, nest, schedule) + compute_.packing_cycles(nest, schedule);
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
-    cycles += compute_.pass_cycles(pass, work, nest, whole);
+    cycles += compute_.pass_cycles(pass, work, nest, schedule);
   }
   return cycles;
 }

@@ -76,6 +76,7 @@ class CostModel {
   const WalkedPasses& passes_with(const std::vector<TileValueId>& keep);
   const WalkedPasses& online_passes();
   const ComputeCost::Work& work_of(const WalkedPasses& passes, const Schedule& schedule);
+  double cycles_of_body(const Schedule& schedule);
   Walked walked(const Schedule& schedule);
   size_t first_walked(size_t pass) const;
   double correction_cycles(const Schedule& schedule) const;

@@ -31,15 +31,31 @@ bool packs_panels(const Structure& structure, const Schedule& schedule) {
   return !structure.reductions.empty() && !schedule.staged.empty();
 }
 
+namespace {
+
+// A task is one block of vectors along the lanes, and nothing is added up: in whatever order its loops stand,
+// elements come in the same one, but what varies along the lanes alone stays in registers around the others.
+bool is_one_block(const Structure& structure, const Schedule& schedule) {
+  if (!structure.reductions.empty() || !schedule.staged.empty()) return false;
+  return std::any_of(schedule.grid.begin(), schedule.grid.end(), [&](const AxisTile& tile) {
+    const int64_t block = int64_t{schedule.lanes} * schedule.unroll;
+    return tile.axis == schedule.lane_axis && tile.tile > 0 && tile.tile <= block;
+  });
+}
+
+}  // namespace
+
 std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
                                         const std::vector<AxisId>& panel_axes) {
   const auto contains = [](const std::vector<AxisId>& axes, AxisId axis) {
     return std::find(axes.begin(), axes.end(), axis) != axes.end();
   };
   std::vector<AxisId> outside, inside, lane;
+  const bool turns_around = is_one_block(structure, schedule);
   for (const AxisTile& tile : schedule.grid) {
     const bool is_panel = !panel_axes.empty() && !contains(panel_axes, tile.axis);
-    const bool is_inside = is_panel || (schedule.staged.empty() && contains(structure.copied, tile.axis));
+    const bool is_copied = schedule.staged.empty() && contains(structure.copied, tile.axis);
+    const bool is_inside = is_panel || is_copied || turns_around;
     (tile.axis == schedule.lane_axis ? lane : is_inside ? inside : outside).push_back(tile.axis);
   }
   std::vector<AxisId> order = std::move(outside);

@@ -31,7 +31,7 @@ bool packs_panels(const Structure& structure, const Schedule& schedule);
 
 // The parallel axes, the lane axis among them, as their loops stand in a task, outermost first. `panel_axes`:
 // those along which a packed load varies; empty: there is none, and a parallel lane axis goes last.
-// Where nothing is staged, copied axes go inside.
+// Where nothing is staged, copied axes go inside, and so do all where a task is one block along the lanes.
 std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
                                         const std::vector<AxisId>& panel_axes);
 
