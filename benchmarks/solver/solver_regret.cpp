@@ -94,15 +94,14 @@ std::vector<size_t> in_order(const Times& times, size_t first) {
   return places;
 }
 
-// The fastest of several times, each in memory allocated anew. In some pages a kernel that reads from L2
-// takes a quarter to a third more than in others, from its first call to its last (Zen 5: a dot product 200
-// or 265 GB/s, whatever the places of the operands in their pages), and schedules are not to be told apart by
-// that.
+// The least of the medians in several places, each in memory allocated anew: which pages it gets decides what
+// a cache of physical addresses holds. Not the fastest run of all: behind something else that had the caches
+// a kernel that reads from L2 may run a third faster for some calls (Zen 5: a dot product at 265 instead of
+// 210 GB/s), which chance decides.
 Times timed_in_several_places(const TileGraph& graph, const std::vector<Schedule>& schedules,
                               const Toolchain& toolchain, KernelCache& cache, const TimingOptions& options) {
   Times fastest = time_schedules(graph, schedules, toolchain, cache, options);
-  std::vector<std::vector<char>>
-      taken;  // the pages of earlier placements, which are the first to be given out
+  std::vector<std::vector<char>> taken;  // the pages of earlier placements, which would be given out first
   for (int placement = 1; placement < kPlacements; ++placement) {
     taken.emplace_back(kPlacementBytes, char{1});
     const Times times = time_schedules(graph, schedules, toolchain, cache, options);

@@ -30,7 +30,7 @@ def load() -> None:
 
 
 def _fake_mask(size: Sequence[int], stride: Sequence[int], _keep: float) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=torch.bool)
+    return torch.empty_strided(size, stride, dtype=torch.bool, device="cpu")
 
 
 def operators():  # noqa: ANN201 - torch's namespace object has no public type
