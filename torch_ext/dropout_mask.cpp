@@ -12,10 +12,10 @@
 #include <ATen/Functions.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <mutex>
-#include <vector>
 
 #include "torch_ext/mersenne_words.h"
 
