@@ -45,14 +45,15 @@ bool runs_here(const FileTarget& target) {
   return what_lacks(target).empty() && (target.processor.empty() || target.processor == this_processor());
 }
 
-std::string no_target_fits(const std::vector<FileTarget>& targets) {
-  std::string text = "none of the file's targets runs on this machine: ";
+std::string why_none_runs(const std::vector<FileTarget>& targets) {
+  std::string text;
   for (const FileTarget& target : targets) {
-    text.append(&target == targets.data() ? "for " : "; for ").append(target.name).append(" it ");
-    text += what_lacks(target);
+    if (!text.empty()) text += "; ";
+    const std::string lack = what_lacks(target);
+    text += lack.empty() ? "the code for " + target.name + " was compiled on another processor"
+                         : "for " + target.name + " the processor " + lack;
   }
-  return text + ". Fuse the model with --target " + host_target_name() +
-         " too, or load the file without trusting its code: then its graphs are compiled";
+  return text;
 }
 
 }  // namespace tilefuse

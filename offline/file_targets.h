@@ -31,7 +31,8 @@ FileTarget parse_file_target(const aten::Field& field);
 std::string what_lacks(const FileTarget& target);
 bool runs_here(const FileTarget& target);  // its machine code
 
-// Why none of a file's code runs: what the file has, what this machine lacks, and what to do.
-std::string no_target_fits(const std::vector<FileTarget>& targets);
+// Why none of a file's code runs here: "for x86-avx2 the processor lacks avx2 and fma; the code for x86-zen4
+// was compiled on another processor".
+std::string why_none_runs(const std::vector<FileTarget>& targets);
 
 }  // namespace tilefuse

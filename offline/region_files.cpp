@@ -62,25 +62,12 @@ class Loader {
     std::copy_if(targets_.begin(), targets_.end(), std::back_inserter(of_this_machine_), runs_here);
     std::vector<FileRegion> regions;
     const Field list = manifest["regions"];
-    if (wanted_ == Wanted::EmbeddedCode) require_target(list);
     regions.reserve(list.size());
     for (size_t i = 0; i < list.size(); ++i) regions.push_back(region(list.at(i)));
     return regions;
   }
 
  private:
-  // Code that was made for certain targets is not quietly replaced where the machine is none of them.
-  void require_target(const Field& regions) const {
-    bool has_code = false;
-    for (size_t i = 0; i < regions.size(); ++i)
-      has_code = has_code || regions.at(i).find("objects").has_value();
-    const bool is_for_any = std::none_of(targets_.begin(), targets_.end(),
-                                         [](const FileTarget& target) { return !target.processor.empty(); });
-    if (has_code && is_for_any && of_this_machine_.empty()) {
-      fail(kManifest, no_target_fits(targets_));
-    }
-  }
-
   const std::string& file(const std::string& name) const {
     const auto found = files_.find(name);
     if (found == files_.end()) throw UserError(origin_ + name + ": is missing");
@@ -99,7 +86,12 @@ class Loader {
     if (region.op != region_operator(name, graph, options_.eager_numerics)) {
       fail(region.op + "/graph.txt", "is not the graph that the operator is named after");
     }
-    if (!load_embedded(region, row)) make_again(region, name, graph);
+    if (load_embedded(region, row)) return region;
+    make_again(region, name, graph);
+    // Code that the caller trusts is not quietly replaced.
+    if (wanted_ == Wanted::EmbeddedCode && row.find("objects") && of_this_machine_.empty()) {
+      region.how += ": the file has no code for this machine: " + why_none_runs(targets_);
+    }
     return region;
   }
 

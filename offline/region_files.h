@@ -10,9 +10,9 @@
 //     kernel.so.b64             its machine code, in base64
 //
 // Machine code is code: it is loaded only where the caller trusts the file, for the richest target that this
-// machine is; a file with none for it is refused then. Otherwise the region is made again from its graph,
-// checked as any input is, with the stored schedule if that is legal. Without a compiler it runs with the
-// framework's operators.
+// machine is. Otherwise, and where the file has none for this machine, the region is made again from its
+// graph, checked as any input is, with the stored schedule if that is legal. Without a compiler it runs with
+// the framework's operators.
 #pragma once
 #include <functional>
 #include <map>
@@ -33,7 +33,9 @@ struct FileRegion {
   std::string op;  // torch.ops.tilefuse.<op>
   CompiledRegion compiled;
   std::optional<Module> module;  // absent: the framework's operators
-  std::string how;  // "embedded for x86-avx2", "compiled", or why it runs with the framework's operators
+  // "embedded for x86-avx2"; "compiled", or "compiled: " and why not the code that the file has; or why it
+  // runs with the framework's operators.
+  std::string how;
 };
 
 // The operator of a region: its words and the hash of its graph.

@@ -127,7 +127,11 @@ def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
         answer = json.loads(operators().register_regions(json.dumps(files), f"entry {_EXTRA}", _trusting, settings))
     except ValueError as error:
         raise UserError(str(error)) from None
-    refusals = sorted({how for how in answer.values() if how != "compiled" and not how.startswith("embedded for ")})
+    ways = sorted(set(answer.values()))
+    compiled = [how for how in ways if how.startswith("compiled: ")]
+    if compiled:
+        warn_once(f"tilefuse: regions of a fused file are {'; '.join(compiled)}", about="faults")
+    refusals = [how for how in ways if not how.startswith(("compiled", "embedded for "))]
     if refusals:
         warn_once(f"tilefuse: regions of a fused file run with plain PyTorch: {'; '.join(refusals)}", about="faults")
 
