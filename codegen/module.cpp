@@ -14,6 +14,7 @@
 #include "codegen/run_compiler.h"
 #include "codegen/runtime/cpu_runtime.h"
 #include "codegen/select_runtime.h"
+#include "codegen/shared_object.h"
 #include "codegen/temporary_folder.h"
 #include "core/structural_hash.h"
 
@@ -31,16 +32,6 @@ std::string read_file(const std::string& path) {
   std::ostringstream bytes;
   bytes << file.rdbuf();
   return std::move(bytes).str();
-}
-
-Result<std::shared_ptr<void>> open_library(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc and musl
-    return Unsupported{std::string("cannot load a kernel: ") +
-                       (reason == nullptr ? "no reason given" : reason)};
-  }
-  return std::shared_ptr<void>(handle, [](void* library) { dlclose(library); });
 }
 
 std::string key_of(const std::string& source, const Toolchain& toolchain,
@@ -168,12 +159,7 @@ Result<std::string> build_object(const std::string& source, const Toolchain& too
 
 Result<Module> load_object(std::string_view bytes) {
   const auto start = Clock::now();
-  const TemporaryFolder folder;
-  const std::string path = folder.file("kernel.so");
-  if (!folder.exists() || !write_file(path, bytes)) {
-    return Unsupported{"cannot load a kernel: cannot write to the directory for temporary files"};
-  }
-  const Result<std::shared_ptr<void>> library = open_library(path);
+  const Result<std::shared_ptr<void>> library = open_library_of(bytes);
   if (!library) return library.unsupported();
   return Module(*library, false, ms_since(start));
 }

@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kExtra = "extra/tilefuse/";
 constexpr std::string_view kNamespace = "tilefuse::";
 
 struct Planned {
@@ -39,17 +38,9 @@ Graph imported(const ProgramFile& file) {
   throw UserError(file.archive().path() + ": cannot be a library: " + graph.unsupported().reason);
 }
 
-ExtraFiles extra_files(const Archive& archive) {
-  ExtraFiles files;
-  for (const auto& [name, entry] : archive.entries()) {
-    if (name.starts_with(kExtra)) files[name.substr(kExtra.size())] = archive.text(name);
-  }
-  return files;
-}
-
 // Of a program that was fused before: its own regions, with the schedules that the file has.
 Planned linked(const ProgramFile& file, const ExtraFiles& files, const CompileOptions& options) {
-  const std::string origin = file.archive().path() + ": entry " + std::string(kExtra);
+  const std::string origin = file.archive().path() + ": entry " + std::string(kExtraFolder);
   RegionSources sources = lower_regions(files, origin, options);
   Planned planned{.executable = {}, .eager_numerics = sources.eager_numerics, .refusals = {}};
   std::map<std::string, CompiledRegion> compiled;

@@ -4,6 +4,7 @@
 
 #include "offline/check_report.h"
 #include "offline/plan_file.h"
+#include "offline/region_files.h"
 
 namespace tilefuse {
 namespace {

@@ -9,8 +9,6 @@
 
 namespace tilefuse {
 
-inline constexpr const char* kReportEntry = "extra/tilefuse/report.json";
-
 // UserError: no .pt2 file, or a fused one without a report that can be read.
 std::string explain_file(const std::string& path, const CompileOptions& options);
 

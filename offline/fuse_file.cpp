@@ -19,8 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kExtra = "extra/tilefuse/";
-
 std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
@@ -194,7 +192,7 @@ FuseResult fuse_file(const std::string& input, const std::string& output, const 
   std::map<std::string, std::string> replaced;
   const auto made = regions_by_target(file, planned, targets, options, result.warnings);
   for (auto& [name, text] : region_files(planned.region_graphs, made, compile.eager_numerics)) {
-    replaced[kExtra + name] = text;
+    replaced[std::string(kExtraFolder) + name] = text;
   }
   replaced[kReportEntry] = stored_report(planned.report);
   std::vector<std::string> operators;

@@ -231,7 +231,22 @@ class Loader {
   std::optional<Result<Toolchain>> toolchain_;
 };
 
+// How its kernels are launched; the source stands in a file of its own.
+std::string program_of(CompiledRegion region) {
+  region.program.source.clear();
+  return to_json(region_executable(std::move(region)));
+}
+
 }  // namespace
+
+ExtraFiles extra_files(const Archive& archive) {
+  ExtraFiles files;
+  for (const auto& [name, entry] : archive.entries()) {
+    if (!name.starts_with(kExtraFolder) || name == kReportEntry) continue;
+    files[name.substr(kExtraFolder.size())] = archive.text(name);
+  }
+  return files;
+}
 
 std::string region_operator(const std::string& name, const std::string& graph_text, bool eager_numerics) {
   const std::string meaning = (eager_numerics ? "eager\n" : "fast\n") + name + "\n" + graph_text;
@@ -255,7 +270,7 @@ ExtraFiles region_files(const std::vector<Graph>& graphs, const std::vector<Targ
       files[op + "/tiles.txt"] = lowered.tiles;  // the same for all targets
       files[folder + "/schedule.txt"] = lowered.schedule;
       files[folder + "/kernel.cpp"] = lowered.compiled.program.source;
-      files[folder + "/program.json"] = to_json(region_executable(lowered.compiled));
+      files[folder + "/program.json"] = program_of(lowered.compiled);
       if (made.objects[r].empty()) continue;
       files[folder + "/kernel.so.b64"] = to_base64(made.objects[r]);
       row["objects"][made.target.name] = to_text(hash_bytes(made.objects[r]));

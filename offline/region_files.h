@@ -18,16 +18,24 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/compile_options.h"
 #include "codegen/module.h"
 #include "codegen/pipeline.h"
+#include "offline/archive.h"
 #include "offline/file_targets.h"
 
 namespace tilefuse {
 
-using ExtraFiles = std::map<std::string, std::string>;  // by name below extra/tilefuse/
+inline constexpr std::string_view kExtraFolder = "extra/tilefuse/";
+inline constexpr const char* kReportEntry = "extra/tilefuse/report.json";
+
+using ExtraFiles = std::map<std::string, std::string>;  // by name below kExtraFolder
+
+// Of a file's entries; without the report, which is for readers. Empty: it is not fused.
+ExtraFiles extra_files(const Archive& archive);
 
 struct FileRegion {
   std::string op;  // torch.ops.tilefuse.<op>

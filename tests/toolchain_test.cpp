@@ -3,10 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -459,6 +464,63 @@ TEST_F(ToolchainTest, a_kernel_compiles_without_a_warning) {
   const ProcessResult run = run_process(command, 60 * kSecond);
   EXPECT_TRUE(run.succeeded());
   EXPECT_EQ(run.output, "");
+}
+
+// ------------------------------------------------------------------ objects in memory
+class ObjectTest : public ToolchainTest {
+ protected:
+  // The object of a kernel that adds `number`, and does nothing else.
+  std::string object_that_adds(int number) const {
+    std::string source = kAddSource;
+    source.replace(source.find("splat<float>(1)"), 15, "splat<float>(" + std::to_string(number) + ")");
+    KernelCache kernels = cache();
+    const Result<Toolchain> toolchain = find_toolchain({}, kernels);
+    EXPECT_TRUE(toolchain);
+    const auto bytes = build_object(source, *toolchain, {}, kernels);
+    EXPECT_TRUE(bytes);
+    return *bytes;
+  }
+  static float loaded_adds(const std::string& object) {
+    const Result<Module> module = load_object(object);
+    EXPECT_TRUE(module);
+    return run_add_one(*module, {0})[0];
+  }
+};
+TEST_F(ObjectTest, one_that_was_unloaded_is_not_taken_for_the_next) {
+  const std::vector<std::string> objects = {object_that_adds(2), object_that_adds(3), object_that_adds(4)};
+  const Result<Module> kept = load_object(objects[0]);
+  ASSERT_TRUE(kept);
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(loaded_adds(objects[size_t(i)]), float(i + 2));
+  }
+  EXPECT_EQ(run_add_one(*kept, {0})[0], 2);
+  EXPECT_TRUE(left_nothing_behind());
+}
+TEST_F(ObjectTest, bytes_that_are_none_are_refused) {
+  const Result<Module> module = load_object("no object");
+  ASSERT_FALSE(module);
+  EXPECT_THAT(module.unsupported().reason, HasSubstr("cannot load a kernel"));
+  EXPECT_TRUE(left_nothing_behind());
+}
+// For this process from here on: no files in memory.
+bool forbid_memory_files() {
+  std::array<sock_filter, 4> filter = {{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+                                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog program = {filter.size(), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 && syscall(SYS_memfd_create, "x", 0) < 0;
+}
+TEST_F(ObjectTest, loads_from_a_temporary_file_where_there_are_none_in_memory) {
+  const std::string object = object_that_adds(2);
+  EXPECT_EXIT(
+      {
+        if (!forbid_memory_files()) _exit(77);
+        _exit(loaded_adds(object) == 2 && left_nothing_behind() ? 0 : 1);
+      },
+      [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77); },
+      "");
 }
 
 }  // namespace

@@ -30,8 +30,6 @@ struct Model::State {
 
 namespace {
 
-constexpr std::string_view kExtra = "extra/tilefuse/";
-
 // Operators of a graph that is loaded, not compiled: nothing is known of regions but their names.
 Graph imported(const ProgramFile& file) {
   Result<Graph> graph = import_program(file);
@@ -39,14 +37,6 @@ Graph imported(const ProgramFile& file) {
     throw UserError(file.archive().path() + ": cannot be run without Python: " + graph.unsupported().reason);
   }
   return canonicalize(*graph);
-}
-
-ExtraFiles extra_files(const Archive& archive) {
-  ExtraFiles files;
-  for (const auto& [name, entry] : archive.entries()) {
-    if (name.starts_with(kExtra)) files[name.substr(kExtra.size())] = archive.text(name);
-  }
-  return files;
 }
 
 // The bytes of an entry as they are mapped, or a copy of them: what is written into, or starts at an odd
@@ -154,7 +144,7 @@ std::shared_ptr<const Model::State> load_state(const std::string& path, const Lo
   std::vector<FileRegion> regions;
   const ExtraFiles files = extra_files(file.archive());
   if (!files.empty()) {
-    regions = register_regions(files, path + ": entry " + std::string(kExtra),
+    regions = register_regions(files, path + ": entry " + std::string(kExtraFolder),
                                options.trust == Trust::embedded_code, compiling);
   }
   std::map<std::string, CompiledRegion> compiled;
