@@ -21,7 +21,7 @@ struct Dialect {
   const char* name;
   const char* lanes_macro;                   // defined as the number of lanes, before the include
   const char* include;                       // the runtime header
-  std::array<const char*, 10> scalar_types;  // by DType
+  std::array<const char*, 12> scalar_types;  // by DType
   const char* vector_type;                   // $ is the scalar type
   const char* mask_type;
   const char* four_type;  // $ is the scalar type

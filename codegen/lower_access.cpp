@@ -295,12 +295,12 @@ void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
   store_at(address(place, {}), value, {buffer.dtype, streamed, "%" + graph_[store.value].name, group});
 }
 
-// A store to a 16-bit float rounds: the cast before it need not.
+// A store to a narrow float rounds: the cast before it need not.
 TileValueId LaunchLowering::stored_value(const TileStore& store) const {
   const TileValue& v = graph_[store.value];
   const auto* map = std::get_if<TileMap>(&v.op);
-  const bool is_narrow = v.dtype == DType::BF16 || v.dtype == DType::F16;
-  if (map == nullptr || map->fn != MapFn::Cast || !is_narrow || is_kept(store.value)) return store.value;
+  if (map == nullptr || map->fn != MapFn::Cast || !is_narrow_float(v.dtype) || is_kept(store.value))
+    return store.value;
   return info(graph_[v.operands[0]].dtype).compute == DType::F32 ? v.operands[0] : store.value;
 }
 

@@ -24,7 +24,7 @@ constexpr std::array kReserved = {
     "sizeof",   "static",    "std",       "struct",    "switch",    "template", "this",      "thread_local",
     "throw",    "true",      "try",       "typedef",   "typeid",    "typename", "union",     "unsigned",
     "using",    "virtual",   "void",      "volatile",  "wchar_t",   "while",    "xor",       "Vec",
-    "Mask",
+    "Mask",     "f8e4m3fn",  "f8e5m2",
 };
 
 // Functions of the C library: those that kernels call, and some more that operators are named like. A kernel

@@ -94,7 +94,7 @@ const char* runtime_name(MapFn fn) {
 
 Code spell_cast(const MapOperand& operand, DType to) {
   const DType from_compute = info(operand.dtype).compute, to_compute = info(to).compute;
-  const bool rounds = to == DType::BF16 || to == DType::F16;
+  const bool rounds = is_narrow_float(to);
   // Also from a value of that type: it is held in f32, and rounded only by a cast.
   if (rounds && from_compute == DType::F32) return call("round_to", {operand.code}, {to});
   if (!rounds && from_compute == to_compute) return operand.code;

@@ -88,6 +88,8 @@ void fill(void* data, int64_t count, DType dtype) {
     fill_with<uint16_t>(data, count, bf16_bits);
   } else if (dtype == DType::F16) {
     fill_with<uint16_t>(data, count, [](int64_t i) { return static_cast<uint16_t>(0x3800 + i % 1024); });
+  } else if (is_narrow_float(dtype)) {  // of eight bits: these are between 0.5 and 2
+    fill_with<uint8_t>(data, count, [](int64_t i) { return static_cast<uint8_t>(0x38 + i % 4); });
   }
 }
 

@@ -1,7 +1,8 @@
 // Element types and the facts about them, as one table.
 //
-// Arithmetic on f16 and bf16 happens in f32 (`compute`); everything else computes in its own type. Opaque
-// types have none: tensors of them pass between the framework's operators (Calls), graph inputs and outputs.
+// Arithmetic on floats of 8 and 16 bits happens in f32 (`compute`); everything else computes in its own type.
+// Opaque types have none: tensors of them pass between the framework's operators (Calls), graph inputs and
+// outputs.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,8 +14,8 @@ namespace tilefuse {
 
 enum class DType : uint8_t {
   // clang-format off
-  Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64,
-  U16, U32, U64, C32, C64, C128, F8E4M3FN, F8E5M2, F8E4M3FNUZ, F8E5M2FNUZ, F8E8M0FNU,  // opaque
+  Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, F8E4M3FN, F8E5M2,
+  U16, U32, U64, C32, C64, C128, F8E4M3FNUZ, F8E5M2FNUZ, F8E8M0FNU,  // opaque
   // clang-format on
 };
 
@@ -31,6 +32,7 @@ struct DTypeInfo {
 const DTypeInfo& info(DType dtype);
 std::optional<DType> parse_dtype(std::string_view name);
 inline bool is_float(DType dtype) { return info(dtype).is_float; }
+inline bool is_narrow_float(DType dtype) { return is_float(dtype) && info(dtype).bytes < 4; }
 inline bool is_opaque(DType dtype) { return info(dtype).is_opaque; }
 inline int size_in_bytes(DType dtype) { return info(dtype).bytes; }
 

@@ -45,6 +45,12 @@ double round_to(DType dtype, double value) {
       return rounded(as_f32(value), 11, -14, 65504.0);
     case DType::BF16:
       return rounded(as_f32(value), 8, -126, std::ldexp(255.0, 120));
+    case DType::F8E5M2:
+      return rounded(as_f32(value), 3, -14, 57344.0);
+    case DType::F8E4M3FN: {  // has no infinity
+      const double result = rounded(as_f32(value), 4, -6, 448.0);
+      return std::isinf(result) ? std::copysign(448.0, result) : result;
+    }
     default:
       TILEFUSE_CHECK(false, std::string("round_to wants a float dtype, got ") + info(dtype).name);
   }

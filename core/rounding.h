@@ -8,8 +8,8 @@
 
 namespace tilefuse {
 
-// To nearest, ties to even, overflow to infinity. f16 and bf16 are rounded to f32 first, as their arithmetic
-// happens there.
+// To nearest, ties to even, overflow to infinity or, where the dtype has none, to its largest number.
+// Narrower ones are rounded to f32 first, as their arithmetic happens there.
 double round_to(DType dtype, double value);
 // Two's complement wrap-around; bool is != 0.
 int64_t wrap_to(DType dtype, int64_t value);

@@ -34,7 +34,8 @@ bool contains(const std::vector<int>& sorted, AxisId axis) {
 constexpr size_t kMinValueLimit = 128, kMaxValuesPerNode = 8;
 constexpr size_t kMaxValuesPerTap = 6;  // of a window: what is loaded, multiplied and added up
 
-bool is_narrow_float(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+// What is rounded to eight bits is quantised on purpose.
+bool is_half(DType dtype) { return is_narrow_float(dtype) && size_in_bytes(dtype) == 2; }
 
 }  // namespace
 
@@ -133,7 +134,7 @@ DemandBuilder::Made DemandBuilder::make_map(const Node& node, NodeId id, const M
 
 // Fast numerics: a cast to a 16-bit float rounds where it is stored, not on the way to the next operator.
 bool DemandBuilder::keeps_f32(DType from, DType to) const {
-  return !options_.eager_numerics && from == DType::F32 && is_narrow_float(to);
+  return !options_.eager_numerics && from == DType::F32 && is_half(to);
 }
 
 // What is left of a reduction or scan along a dimension with one element.
@@ -145,7 +146,7 @@ TileValueId DemandBuilder::converted(TileValueId value, ValueId to, NodeId node)
 
 TileValueId DemandBuilder::rounded(TileValueId value, ValueId of, NodeId node) {
   const DType dtype = graph_[of].type.dtype;
-  if (!options_.eager_numerics || !is_narrow_float(dtype)) return value;
+  if (!options_.eager_numerics || !is_half(dtype)) return value;
   return writer_.add(TileMap{MapFn::Cast}, {value}, dtype, node, graph_[of].name + "_rounded");
 }
 

@@ -68,7 +68,11 @@ double share_asking(const TileGraph& graph, const TileLoad& load, const Expr& gu
   return std::min(1.0, std::ceil(std::max(0.0, outside) / lanes) * lanes / length);
 }
 
-bool is_half(DType dtype) { return dtype == DType::F16 || dtype == DType::BF16; }
+bool is_quarter(DType dtype) { return is_narrow_float(dtype) && size_in_bytes(dtype) == 1; }
+
+// Instructions by which floats of eight bits become wider and narrower (codegen/runtime/cpu_convert.h), as
+// processors have none; by count.
+constexpr double kWidenQuarter = 6, kNarrowQuarter = 16;
 
 }  // namespace
 
@@ -96,9 +100,10 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
         cycles.vector = simple * 2 * double(load.gathered.size());
         for (const Expr& guard : load.guard)
           cycles.vector += simple * share_asking(graph, load, guard, target);
-        if (size_in_bytes(graph[load.buffer].dtype) < 4) {  // widened by a permutation and a shift
+        const DType stored = graph[load.buffer].dtype;
+        if (size_in_bytes(stored) < 4) {  // widened by a permutation and a shift
           cycles.shuffle = 1 / target.rate("rate.permute");
-          cycles.vector += 2 * simple;
+          cycles.vector += (2 + (is_quarter(stored) ? kWidenQuarter : 0)) * simple;
         }
         return cycles;
       },
@@ -108,7 +113,10 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
         return PortCycles{.vector = simple * double(predicate.guard.size())};
       },
       [&](const TileMap& map) {
-        const bool rounds = map.fn == MapFn::Cast && is_half(value.dtype);
+        const bool rounds = map.fn == MapFn::Cast && is_narrow_float(value.dtype);
+        if (rounds && is_quarter(value.dtype)) {
+          return PortCycles{.vector = (kNarrowQuarter + kWidenQuarter) * simple};
+        }
         if (map.fn == MapFn::Cast && !rounds &&
             info(graph[value.operands[0]].dtype).compute == info(value.dtype).compute) {
           return PortCycles{};  // widened where it was loaded
@@ -124,11 +132,13 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
 }
 
 PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, const Target& target) {
+  const double simple = target.rate("clk_per_vector.simple");
   PortCycles cycles{.store = 1 / target.rate("rate.store")};
   const int bytes = size_in_bytes(graph[store.buffer].dtype);
   if (bytes < 4) {  // narrower than a register: half of the store, and the narrowing
     cycles.store /= 2;
     cycles.shuffle = 1 / target.rate("rate.narrow_bf16");
+    if (is_quarter(graph[store.buffer].dtype)) cycles.vector = kNarrowQuarter * simple;
   }
   return cycles;
 }

@@ -14,6 +14,8 @@ namespace {
 // end.
 double tolerance_of(DType dtype) {
   if (dtype == DType::BF16) return 1.0 / 128;
+  if (dtype == DType::F8E4M3FN) return 1.0 / 16;
+  if (dtype == DType::F8E5M2) return 1.0 / 8;
   if (dtype == DType::F16) return 1.0 / 1024;
   return dtype == DType::F64 ? 1e-6 : 1e-4;
 }
@@ -24,7 +26,7 @@ double tolerance_of(DType dtype) {
 double tolerance_of(const TileGraph& graph) {
   double tolerance = 0;
   for (const TileValue& value : graph.values) {
-    const bool is_narrow = value.dtype == DType::BF16 || value.dtype == DType::F16;
+    const bool is_narrow = is_narrow_float(value.dtype);
     if (is_narrow) tolerance = std::max(tolerance, 4 * tolerance_of(value.dtype));
   }
   return tolerance;

@@ -62,6 +62,14 @@ TEST(Rounding, overflows_to_infinity_and_keeps_subnormals) {
   EXPECT_EQ(round_to(DType::F16, 0x1p-25), 0);
   EXPECT_EQ(round_to(DType::BF16, 0x1p-133), 0x1p-133);
   EXPECT_EQ(round_to(DType::BF16, 3.4e38), kInf);
+  EXPECT_EQ(round_to(DType::F8E5M2, 61439.0), 57344);
+  EXPECT_EQ(round_to(DType::F8E5M2, 61440.0), kInf);
+  EXPECT_EQ(round_to(DType::F8E5M2, -0x3p-18), -0x1p-16);
+  EXPECT_EQ(round_to(DType::F8E4M3FN, 1.0625), 1.0);
+  EXPECT_EQ(round_to(DType::F8E4M3FN, 1.1876), 1.25);
+  EXPECT_EQ(round_to(DType::F8E4M3FN, 0x3p-11), 0x1p-9);
+  EXPECT_EQ(round_to(DType::F8E4M3FN, 465), 448);
+  EXPECT_EQ(round_to(DType::F8E4M3FN, -kInf), -448);
   EXPECT_TRUE(std::isnan(round_to(DType::BF16, kNan)));
 }
 

@@ -18,6 +18,8 @@ namespace {
 using tile::bf16;
 using tile::Compute;
 using tile::f16;
+using tile::f8e4m3fn;
+using tile::f8e5m2;
 using tile::kLanes;
 using tile::Vec;
 
@@ -32,7 +34,7 @@ To bit_cast_of(const From& from) {
   return to;
 }
 
-// bf16 and f16 written out slowly: the nearest grid point, ties to the even one.
+// The narrow floats written out slowly: the nearest grid point, ties to the even one.
 float round_slowly(float x, int mantissa_bits, int min_exponent, float largest) {
   if (std::isnan(x) || std::isinf(x) || x == 0) return x;
   int exponent = 0;
@@ -44,6 +46,13 @@ float round_slowly(float x, int mantissa_bits, int min_exponent, float largest) 
 }
 float round_slowly(float x, bf16) { return round_slowly(x, 7, -126, 0x1.fep127f); }
 float round_slowly(float x, f16) { return round_slowly(x, 10, -14, 65504.0F); }
+float round_slowly(float x, f8e5m2) { return round_slowly(x, 2, -14, 57344.0F); }
+float round_slowly(float x, f8e4m3fn) {
+  const float rounded = round_slowly(x, 3, -6, 448.0F);
+  return std::isinf(rounded) ? std::copysign(448.0F, rounded) : rounded;
+}
+template <class T>
+constexpr bool is_f8 = std::is_same_v<T, f8e4m3fn> || std::is_same_v<T, f8e5m2>;
 
 template <class T>
 T element(int i) {
@@ -51,7 +60,7 @@ T element(int i) {
     return i % 3 == 0;
   } else if constexpr (std::is_same_v<T, bf16>) {
     return {static_cast<unsigned short>(bit_cast_of<uint32_t>(static_cast<float>(i) - 5) >> 16)};
-  } else if constexpr (std::is_same_v<T, f16>) {
+  } else if constexpr (std::is_same_v<T, f16> || is_f8<T>) {
     T x;
     tile::store_one(&x, static_cast<float>(i) - 5);
     return x;
@@ -63,6 +72,7 @@ template <class T>
 double value(int i) {
   if constexpr (std::is_same_v<T, bool>) return i % 3 == 0;
   if constexpr (std::is_same_v<T, unsigned char>) return static_cast<unsigned char>(i - 5);
+  if constexpr (is_f8<T>) return static_cast<double>(round_slowly(static_cast<float>(i) - 5, T{}));
   return i - 5;
 }
 template <class T>
@@ -101,8 +111,8 @@ struct Guarded {
 
 template <class T>
 class RuntimeMemory : public testing::Test {};
-using ElementTypes =
-    testing::Types<bool, signed char, unsigned char, short, int, int64_t, float, double, bf16, f16>;
+using ElementTypes = testing::Types<bool, signed char, unsigned char, short, int, int64_t, float, double,
+                                    bf16, f16, f8e4m3fn, f8e5m2>;
 TYPED_TEST_SUITE(RuntimeMemory, ElementTypes);
 
 TYPED_TEST(RuntimeMemory, loads_whole_vectors_at_any_alignment) {
@@ -283,11 +293,16 @@ TYPED_TEST(RuntimeMemory, strided_and_scattered_stores_touch_only_their_places) 
   }
 }
 
-// ------------------------------------------------------------------ 16-bit floats
+// ------------------------------------------------------------------ narrow floats
 template <class T>
-class RuntimeHalf : public testing::Test {};
-using HalfTypes = testing::Types<bf16, f16>;
-TYPED_TEST_SUITE(RuntimeHalf, HalfTypes);
+class RuntimeNarrow : public testing::Test {};
+using NarrowTypes = testing::Types<bf16, f16, f8e4m3fn, f8e5m2>;
+TYPED_TEST_SUITE(RuntimeNarrow, NarrowTypes);
+
+template <class T>
+using Bits = decltype(T{}.bits);
+template <class T>
+constexpr unsigned kPatterns = 1U << (8 * sizeof(T));
 
 double widen_slowly(bf16 x) {
   return static_cast<double>(bit_cast_of<float>(static_cast<uint32_t>(x.bits) << 16));
@@ -301,10 +316,19 @@ double widen_slowly(f16 x) {
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
-TYPED_TEST(RuntimeHalf, all_65536_values_widen_and_come_back) {
-  for (unsigned first = 0; first < 65536; first += kLanes) {
+double widen_slowly(f8e5m2 x) { return widen_slowly(f16{static_cast<unsigned short>(x.bits << 8)}); }
+double widen_slowly(f8e4m3fn x) {
+  const int exponent = x.bits >> 3 & 15, mantissa = x.bits & 7;
+  const double sign = (x.bits & 0x80) != 0 ? -1 : 1;
+  if (exponent == 15 && mantissa == 7) return std::nan("");
+  if (exponent == 0) return sign * std::ldexp(mantissa, -9);
+  return sign * std::ldexp(8 + mantissa, exponent - 10);
+}
+
+TYPED_TEST(RuntimeNarrow, all_values_widen_and_come_back) {
+  for (unsigned first = 0; first < kPatterns<TypeParam>; first += kLanes) {
     TypeParam in[kLanes], out[kLanes];
-    for (int i = 0; i < kLanes; ++i) in[i].bits = static_cast<unsigned short>(first + i);
+    for (int i = 0; i < kLanes; ++i) in[i].bits = static_cast<Bits<TypeParam>>(first + i);
     const Vec<float> wide = tile::load(in);
     tile::store(out, wide);
     for (int i = 0; i < kLanes; ++i) {
@@ -329,8 +353,8 @@ TYPED_TEST(RuntimeHalf, all_65536_values_widen_and_come_back) {
 template <class T>
 std::vector<float> interesting_floats() {
   std::vector<float> floats;
-  for (unsigned bits = 0; bits < 65536; bits += 7) {
-    T here{static_cast<unsigned short>(bits)}, next{static_cast<unsigned short>(bits + 1)};
+  for (unsigned bits = 0; bits < kPatterns<T>; bits += sizeof(T) == 1 ? 1 : 7) {
+    T here{static_cast<Bits<T>>(bits)}, next{static_cast<Bits<T>>(bits + 1)};
     const auto middle = static_cast<float>((widen_slowly(here) + widen_slowly(next)) / 2);
     for (const float x : {static_cast<float>(widen_slowly(here)), middle, std::nextafterf(middle, kInf),
                           std::nextafterf(middle, -kInf)}) {
@@ -343,7 +367,7 @@ std::vector<float> interesting_floats() {
   return floats;
 }
 
-TYPED_TEST(RuntimeHalf, floats_round_to_the_nearest_even_also_among_subnormals) {
+TYPED_TEST(RuntimeNarrow, floats_round_to_the_nearest_even_also_among_subnormals) {
   const std::vector<float> floats = interesting_floats<TypeParam>();
   for (size_t first = 0; first < floats.size(); first += 2 * kLanes) {
     TypeParam stored[2 * kLanes], plain[2 * kLanes];
@@ -394,6 +418,8 @@ void check_casts_from(const std::vector<double>& values) {
   check_casts<double, From>(values);
   check_casts<bf16, From>(values);
   check_casts<f16, From>(values);
+  if (std::is_same_v<From, bool>) check_casts<f8e4m3fn, From>(values);
+  if (std::is_same_v<From, bool>) check_casts<f8e5m2, From>(values);
 }
 
 TEST(RuntimeCasts, between_all_types_are_cpps) {
@@ -431,6 +457,10 @@ TEST(RuntimeCasts, nan_is_true_and_stays_nan) {
   EXPECT_TRUE(std::isnan(tile::convert<double>(nan)[0]));
   EXPECT_TRUE(std::isnan(tile::convert<bf16>(nan)[kLanes - 1]));
   EXPECT_TRUE(std::isnan(tile::convert<f16>(nan)[kLanes - 1]));
+  EXPECT_TRUE(std::isnan(tile::convert<f8e4m3fn>(nan)[kLanes - 1]));
+  EXPECT_TRUE(std::isnan(tile::convert<f8e5m2>(nan)[kLanes - 1]));
+  EXPECT_EQ(tile::convert<f8e4m3fn>(-kInf), -448);
+  EXPECT_EQ(tile::convert<f8e5m2>(kInf), kInf);
 }
 
 }  // namespace

@@ -25,18 +25,26 @@ constexpr std::array<std::pair<DType, c10::ScalarType>, 21> kTypes = {{
     {DType::BF16, c10::ScalarType::BFloat16},
     {DType::F32, c10::ScalarType::Float},
     {DType::F64, c10::ScalarType::Double},
+    {DType::F8E4M3FN, c10::ScalarType::Float8_e4m3fn},
+    {DType::F8E5M2, c10::ScalarType::Float8_e5m2},
     {DType::U16, c10::ScalarType::UInt16},
     {DType::U32, c10::ScalarType::UInt32},
     {DType::U64, c10::ScalarType::UInt64},
     {DType::C32, c10::ScalarType::ComplexHalf},
     {DType::C64, c10::ScalarType::ComplexFloat},
     {DType::C128, c10::ScalarType::ComplexDouble},
-    {DType::F8E4M3FN, c10::ScalarType::Float8_e4m3fn},
-    {DType::F8E5M2, c10::ScalarType::Float8_e5m2},
     {DType::F8E4M3FNUZ, c10::ScalarType::Float8_e4m3fnuz},
     {DType::F8E5M2FNUZ, c10::ScalarType::Float8_e5m2fnuz},
     {DType::F8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
 }};
+
+consteval bool is_in_enum_order() {
+  for (size_t i = 0; i < kTypes.size(); ++i) {
+    if (size_t(kTypes[i].first) != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_enum_order(), "kTypes: one row per DType, in the order of the enum");
 
 c10::DispatchKeySet dense_keys(const c10::Storage& storage) {
   if (storage.device_type() == c10::DeviceType::CPU) return c10::DispatchKeySet(c10::DispatchKey::CPU);

@@ -137,6 +137,85 @@ TILE_INLINE VecN<unsigned short, Facts<V>::kCount> narrow_to_f16(V x) {
 TILE_INLINE float f16_to_float(unsigned short bits) { return f16_to_float_by_bits(unsigned(bits)); }
 TILE_INLINE unsigned short narrow_to_f16(float x) { return (unsigned short)float_to_f16_by_bits(x); }
 
+// ------------------------------------------------------------------ 8-bit floats
+// e5m2 is the upper half of an f16.
+template <class V>
+TILE_INLINE V f8e5m2_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
+  const auto halves = convert_lanes<unsigned short>(bits);
+  return f16_to_float<V>(halves << fill<VecN<unsigned short, Facts<V>::kCount>>(8));
+}
+TILE_INLINE float f8e5m2_to_float(unsigned char bits) { return f16_to_float((unsigned short)(bits << 8)); }
+
+// e4m3fn has no infinity, and one NaN of each sign.
+template <class I>
+TILE_INLINE auto f8e4m3fn_to_float_by_bits(I bits) {  // unsigned lanes
+  const I magnitude = bits & fill<I>(0x7fu);
+  const auto high = bits_as<float>(magnitude << 20u);
+  using V = decltype(fill<decltype(high + high)>(0.0f));
+  const V number = high * fill<V>(0x1p120f);  // subnormals, too
+  const auto is_special = eq(bits_as<int>(magnitude), fill<decltype(bits_as<int>(magnitude))>(0x7f));
+  const I value = bits_as<unsigned>(select(is_special, fill<V>(__builtin_nanf("")), number));
+  return bits_as<float>(value | (bits & fill<I>(0x80u)) << 24u);
+}
+template <class V>
+TILE_INLINE V f8e4m3fn_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
+  return f8e4m3fn_to_float_by_bits(convert_lanes<unsigned>(bits));
+}
+TILE_INLINE float f8e4m3fn_to_float(unsigned char bits) { return f8e4m3fn_to_float_by_bits(unsigned(bits)); }
+
+// Round to nearest even, dropping kDropped bits of the significand, into exponents of bias kBias; kBeyond
+// from kLimit on. The result stands in the low eight bits of each lane.
+template <int kDropped, int kBias, int kLimit, int kBeyond, class V>
+TILE_INLINE auto float_to_f8_by_bits(V x) {
+  // A float whose last bit is the step of the subnormals: adding it lets the float addition round.
+  constexpr int kAnchor = (128 - kBias + kDropped) << 23;
+  constexpr int kHalf = (1 << (kDropped - 1)) - 1;
+  auto bits = bits_as<int>(x);
+  using I = decltype(bits);
+  const I magnitude = bits & fill<I>(0x7fffffff);
+  const I odd = (magnitude >> kDropped) & fill<I>(1);
+  const I normal = (magnitude + odd - fill<I>(((127 - kBias) << 23) - kHalf)) >> kDropped;
+  const V anchor = bits_as<float>(fill<I>(kAnchor));
+  const I subnormal = bits_as<int>(bits_as<float>(magnitude) + anchor) - fill<I>(kAnchor);
+  const I special = select(is_nan(x), fill<I>(0x7f), fill<I>(kBeyond));
+  I result = select(lt(magnitude, fill<I>((128 - kBias) << 23)), subnormal, normal);
+  result = select(ge(magnitude, fill<I>(kLimit)), special, result);
+  return result | (bits_as<int>(bits_as<unsigned>(x) >> 24u) & fill<I>(0x80));
+}
+template <class T, class V>
+TILE_INLINE auto narrow_to_f8(V x) {
+  const auto narrow = [&] {
+    if constexpr (__is_same(T, f8e4m3fn)) {
+      return float_to_f8_by_bits<20, 7, 0x43e80000, 0x7e>(x);  // from 464 on: 448
+    } else {
+      return float_to_f8_by_bits<21, 15, 0x47800000, 0x7c>(x);  // from 2^16 on: infinity
+    }
+  };
+  if constexpr (is_vector<V>) {
+    return convert_lanes<unsigned char>(narrow());
+  } else {
+    return (unsigned char)narrow();
+  }
+}
+template <class T, class V>
+TILE_INLINE V f8_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
+  if constexpr (__is_same(T, f8e4m3fn)) {
+    return f8e4m3fn_to_float<V>(bits);
+  } else {
+    return f8e5m2_to_float<V>(bits);
+  }
+}
+template <class T>
+TILE_INLINE float f8_to_float(unsigned char bits) {
+  if constexpr (__is_same(T, f8e4m3fn)) {
+    return f8e4m3fn_to_float(bits);
+  } else {
+    return f8e5m2_to_float(bits);
+  }
+}
+template <class T>
+constexpr bool is_f8 = __is_same(T, f8e4m3fn) || __is_same(T, f8e5m2);
+
 // ------------------------------------------------------------------ round_to, convert
 // The value that storing x as T and reading it back gives.
 template <class T, class V>
@@ -147,6 +226,10 @@ TILE_INLINE V round_to(V x) {
     return f16_to_float<V>(narrow_to_f16(x));
   } else if constexpr (__is_same(T, f16)) {
     return f16_to_float(narrow_to_f16(x));
+  } else if constexpr (is_f8<T> && is_vector<V>) {
+    return f8_to_float<T, V>(narrow_to_f8<T>(x));
+  } else if constexpr (is_f8<T>) {
+    return f8_to_float<T>(narrow_to_f8<T>(x));
   } else {
     static_assert(lanes_are<V, T>);
     return x;
@@ -158,7 +241,7 @@ TILE_INLINE auto convert(V x) {
   using From = LaneOf<V>;
   using C = Compute<To>;
   constexpr bool kNarrowInt = !is_float<C> && sizeof(C) < 4;
-  if constexpr (__is_same(To, bf16) || __is_same(To, f16)) {
+  if constexpr (__is_same(To, bf16) || __is_same(To, f16) || is_f8<To>) {
     return round_to<To>(convert<float>(x));
   } else if constexpr (__is_same(From, C)) {
     return x;

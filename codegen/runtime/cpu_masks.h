@@ -29,6 +29,10 @@ template <>
 struct Stored<bf16> : Stored<float> {};
 template <>
 struct Stored<f16> : Stored<float> {};
+template <>
+struct Stored<f8e4m3fn> : Stored<float> {};
+template <>
+struct Stored<f8e5m2> : Stored<float> {};
 template <class T>
 using Vec = typename Stored<T>::Vector;
 template <class T>

@@ -136,6 +136,8 @@ TILE_INLINE Vec<T> from_stored(VecN<StoredLane<T>, kLanes> bits) {
     return bf16_to_float<Vec<float>>(bits);
   } else if constexpr (__is_same(T, f16)) {
     return f16_to_float<Vec<float>>(bits);
+  } else if constexpr (is_f8<T>) {
+    return f8_to_float<T, Vec<float>>(bits);
   } else {
     return bits_as<T>(bits);
   }
@@ -148,6 +150,8 @@ TILE_INLINE VecN<StoredLane<T>, kLanes> to_stored(Vec<T> v) {
     return narrow_to_bf16(v);
   } else if constexpr (__is_same(T, f16)) {
     return narrow_to_f16(v);
+  } else if constexpr (is_f8<T>) {
+    return narrow_to_f8<T>(v);
   } else {
     return bits_as<StoredLane<T>>(v);
   }
@@ -205,6 +209,8 @@ TILE_INLINE Compute<T> load_one(const T* p) {
     return bf16_to_float(p->bits);
   } else if constexpr (__is_same(T, f16)) {
     return f16_to_float(p->bits);
+  } else if constexpr (is_f8<T>) {
+    return f8_to_float<T>(p->bits);
   } else if constexpr (__is_same(T, bool)) {
     return *(const unsigned char*)p != 0;
   } else {
@@ -217,6 +223,8 @@ TILE_INLINE void store_one(T* p, Compute<T> x) {
     p->bits = narrow_to_bf16(x);
   } else if constexpr (__is_same(T, f16)) {
     p->bits = narrow_to_f16(x);
+  } else if constexpr (is_f8<T>) {
+    p->bits = narrow_to_f8<T>(x);
   } else {
     *p = x;
   }

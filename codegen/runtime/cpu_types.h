@@ -33,12 +33,18 @@ constexpr int kRegisterBytes = 16;
 #define TILE_MASK_BITS 1
 #endif
 
-// Storage of the 16-bit floats; arithmetic happens in float.
+// Storage of the narrow floats; arithmetic happens in float.
 struct bf16 {
   unsigned short bits;
 };
 struct f16 {
   unsigned short bits;
+};
+struct f8e4m3fn {
+  unsigned char bits;
+};
+struct f8e5m2 {
+  unsigned char bits;
 };
 
 constexpr float kInfinity = __builtin_inff();

@@ -1,4 +1,4 @@
-// Vectors of kLanes elements in the registers of a thread, the 16-bit floats, loads and stores.
+// Vectors of kLanes elements in the registers of a thread, the narrow floats, loads and stores.
 #pragma once
 
 #define TILE_INLINE __device__ __forceinline__
@@ -13,12 +13,18 @@ static_assert(kLanes == 1 || kLanes == 2 || kLanes == 4 || kLanes == 8);
 #define kInfinity __int_as_float(0x7f800000)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)  // as other compilers have it
 
-// Storage of the 16-bit floats; arithmetic happens in float.
+// Storage of the narrow floats; arithmetic happens in float.
 struct bf16 {
   unsigned short bits;
 };
 struct f16 {
   unsigned short bits;
+};
+struct f8e4m3fn {
+  unsigned char bits;
+};
+struct f8e5m2 {
+  unsigned char bits;
 };
 
 template <class T>
@@ -31,6 +37,14 @@ struct ComputeOf<bf16> {
 };
 template <>
 struct ComputeOf<f16> {
+  using Type = float;
+};
+template <>
+struct ComputeOf<f8e4m3fn> {
+  using Type = float;
+};
+template <>
+struct ComputeOf<f8e5m2> {
   using Type = float;
 };
 template <class T>
@@ -75,12 +89,21 @@ TILE_INLINE Vec<T> splat(T x) {
   return result;
 }
 
-// ------------------------------------------------------------------ 16-bit floats
+// ------------------------------------------------------------------ narrow floats
 TILE_INLINE float widened(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 TILE_INLINE float widened(f16 x) {
   float result;
   asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
   return result;
+}
+TILE_INLINE float widened(f8e4m3fn x) {
+  const unsigned magnitude = x.bits & 0x7fu;
+  const float number = __uint_as_float(magnitude << 20) * 0x1p120f;  // subnormals, too
+  const float value = magnitude == 0x7fu ? __uint_as_float(0x7fc00000u) : number;
+  return __uint_as_float(__float_as_uint(value) | (x.bits & 0x80u) << 24);
+}
+TILE_INLINE float widened(f8e5m2 x) {  // the upper half of an f16
+  return widened(f16{(unsigned short)(x.bits << 8)});
 }
 template <class T>
 TILE_INLINE T widened(T x) {
@@ -88,6 +111,21 @@ TILE_INLINE T widened(T x) {
 }
 TILE_INLINE void narrow(float x, bf16& to) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
 TILE_INLINE void narrow(float x, f16& to) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(x)); }
+// As narrow_to_f8 in cpu_convert.h.
+template <int kDropped, int kBias, unsigned kLimit, unsigned kBeyond>
+TILE_INLINE unsigned char narrow_to_f8(float x) {
+  constexpr unsigned kAnchor = (unsigned)(128 - kBias + kDropped) << 23;
+  const unsigned bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
+  const unsigned odd = magnitude >> kDropped & 1u;
+  const unsigned normal =
+      (magnitude + odd - ((unsigned)(127 - kBias) << 23) + ((1u << (kDropped - 1)) - 1u)) >> kDropped;
+  const unsigned subnormal = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(kAnchor)) - kAnchor;
+  unsigned result = magnitude < (unsigned)(128 - kBias) << 23 ? subnormal : normal;
+  if (magnitude >= kLimit) result = magnitude > 0x7f800000u ? 0x7fu : kBeyond;
+  return (unsigned char)(result | (bits >> 24 & 0x80u));
+}
+TILE_INLINE void narrow(float x, f8e4m3fn& to) { to.bits = narrow_to_f8<20, 7, 0x43e80000u, 0x7eu>(x); }
+TILE_INLINE void narrow(float x, f8e5m2& to) { to.bits = narrow_to_f8<21, 15, 0x47800000u, 0x7cu>(x); }
 template <class T, class U>
 TILE_INLINE void narrow(U x, T& to) {
   to = T(x);

@@ -11,10 +11,10 @@
 // Every function below that takes a Vec also takes the scalar, with the same name and result (bool for Mask),
 // except where a row says otherwise. V is a vector or a scalar of any arithmetic type; F of a float type.
 //
-// types      kLanes; bf16, f16 {unsigned short bits}; int64_t
+// types      kLanes; bf16, f16 {unsigned short bits}; f8e4m3fn, f8e5m2 {unsigned char bits}; int64_t
 //            Vec<T>: kLanes lanes; + - * / % & | ^ ~ << >>, also with a scalar of type T; v[i] reads a lane
-//            Vec<bf16> = Vec<f16> = Vec<float>; Vec<bool> = Mask (opaque: functions only)
-//            Compute<T>: float for bf16 and f16, else T
+//            Vec of a narrow float = Vec<float>; Vec<bool> = Mask (opaque: functions only)
+//            Compute<T>: float for the narrow floats, else T
 // constants  kInfinity; lowest<T>(), highest<T>(): the identities of max and min (-inf, inf; integers' ends)
 // fill       splat<T>(x); iota<T>(): 0, 1, ...; iota<T>(first); mask_splat(bool)
 // masks      lt le gt ge eq ne (a, b); mask_and mask_or mask_xor (a, b); mask_not(m); select(m, yes, no) also of
@@ -34,7 +34,8 @@
 //            store_neighbours(p, a, b), (p, a, b, n): rounded, a in the low halves;
 //            dot_pairs(sum, a, b): sum + both products of each lane
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
-//            to bf16 / f16: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named
+//            to a narrow float: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named;
+//            beyond its range f8e4m3fn gives its largest number, the others infinity
 // arithmetic fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(acc, x), min_num(acc, x): NaN of x,
 //            not of acc: one instruction; abs, neg, sign, square, sqrt, rsqrt, reciprocal, floor, ceil,
 //            round (half even), trunc, copysign(x, sign), is_nan, is_inf

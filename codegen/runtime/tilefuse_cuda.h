@@ -7,7 +7,7 @@
 // Kernels stand in namespace tile, where exp(x) is ours. Every function that takes a Vec also takes the number.
 //
 // types      Vec<T>: kLanes elements of a thread, next to each other in memory; + - * / & | ^ ~, also with a T;
-//            Mask = Vec<bool>; bf16, f16 {unsigned short bits}, which compute as float
+//            Mask = Vec<bool>; bf16, f16 {unsigned short bits}, f8e4m3fn, f8e5m2 {unsigned char bits}, which compute as float
 // memory     load(p), store(p, v): in accesses of at most 16 bytes, each at a multiple of its size; load_one,
 //            store_one; storing rounds to nearest even
 // fill       splat<T>(x); kInfinity; lowest<T>(), highest<T>(): the identities of max and min

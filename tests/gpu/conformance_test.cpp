@@ -113,7 +113,7 @@ std::vector<TileCase> function_kernels() {
   kernels.push_back(of_function("fma", "fma(%x, %w, %e)"));
   kernels.push_back(of_function("lt", "lt(%x, %w)", "bool"));
   kernels.push_back(of_function("isnan", "isnan(%x)", "bool"));
-  for (const char* dtype : {"f16", "bf16", "i32", "i64", "i8", "u8", "bool"}) {
+  for (const char* dtype : {"f16", "bf16", "f8e4m3fn", "f8e5m2", "i32", "i64", "i8", "u8", "bool"}) {
     kernels.push_back(of_function(std::string("to_") + dtype, "cast(%w)", dtype));
   }
   for (const char* from : {"h", "b", "n"}) {

@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <random>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "codegen/runtime/cpu_runtime.h"
 #include "core/result.h"
+#include "core/rounding.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/whole_graph_region.h"
@@ -231,6 +234,58 @@ TEST_P(CudaCase, computes_what_the_tile_graph_says) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaCase, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
+
+// ---------------------------------------------------------------- floats of eight bits
+// Every one of them, the f32 beside it and beside its middle to the next, and what is out of range.
+std::vector<double> floats_around(DType dtype) {
+  std::set<double> numbers;
+  for (int exponent = -20; exponent < 16; ++exponent) {
+    for (int unit = 0; unit < 16; ++unit) {
+      const double number = std::ldexp(unit, exponent);
+      if (round_to(dtype, number) == number) numbers.insert(number);
+    }
+  }
+  std::vector<double> values = {INFINITY, -INFINITY, NAN, 1e30, -1e30};
+  const auto add = [&](double x) {
+    for (const double sign : {1.0, -1.0}) {
+      for (const float beside : {-INFINITY, float(x), INFINITY})
+        values.push_back(sign * double(std::nextafter(float(x), beside)));
+    }
+  };
+  for (auto at = numbers.begin(); at != numbers.end(); ++at) {
+    add(*at);
+    add(std::next(at) == numbers.end() ? 1.0625 * *at : (*at + *std::next(at)) / 2);
+  }
+  return values;
+}
+
+TEST_F(CudaTest, eight_bits_round_to_the_bit_and_widen_again) {
+  for (const DType dtype : {DType::F8E4M3FN, DType::F8E5M2}) {
+    const std::vector<double> values = floats_around(dtype);
+    const std::string n = std::to_string(values.size()), name = info(dtype).name;
+    ASSERT_GT(values.size(), 700U);
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph narrow {\n  axes i: " + n + "\n  buffers %x: f32[" + n + "] in, %y: " + name + "[" + n +
+        "] out, %z: f32[" + n + "] out\n  %x = load %x[i] : f32[i]\n  %y = cast(%x) : " + name +
+        "[i]\n  %z = cast(%y) : f32[i]\n  store %y -> %y[i]\n  store %z -> %z[i]\n}\n");
+    const GpuTarget target = load_gpu_target("cuda-sm80");
+    const CudaKernel kernel = compile_cuda(*nvrtc(), graph, *solve_gpu(graph, target, {}), target);
+    const Tensor x = Tensor::floats(DType::F32, {int64_t(values.size())}, values);
+    const CudaRun found = run_cuda(kernel.program.launch, kernel.binary.ptx, graph, {x}, {});
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const double expected = round_to(dtype, x.float_at(i));
+      for (const Tensor& output : found.outputs) {
+        const double got = output.float_at(i);
+        if (std::isnan(expected)) {
+          EXPECT_TRUE(std::isnan(got)) << x.float_at(i);
+        } else {
+          EXPECT_EQ(got, expected) << name << " " << x.float_at(i);
+          EXPECT_EQ(std::signbit(got), std::signbit(expected)) << name << " " << x.float_at(i);
+        }
+      }
+    }
+  }
+}
 
 // ---------------------------------------------------------------- laws
 // Any schedule that passes the check computes the right thing, however bad it is.
