@@ -193,6 +193,26 @@ def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_pa
     assert_close(outputs, *second, name)
 
 
+@pytest.mark.parametrize("name", EXPORTED)
+def test_batches_of_another_size_than_was_exported(name, run_model, tmp_path):
+    model, inputs = EXPORTED[name]()
+    file, fused = tmp_path / "model.pt2", tmp_path / "fused.pt2"
+    shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
+    torch.export.save(torch.export.export(model, copied(inputs), dynamic_shapes=shapes), file)
+    answer = tilefuse.fuse_file(file, fused)
+    assert answer["refusal"] is None and answer["warnings"] == [] and answer["regions"] > 0
+    with tilefuse.trusted_files():
+        module = torch.export.load(fused).module()
+    for parts in (3, 2):  # five and three rows; two were exported
+        batch = tuple(torch.cat([x] * parts)[1:] for x in inputs)
+        (first, _) = expected(model, batch)
+        with torch.no_grad():
+            assert_close(tensors_of(module(*batch)), *first, name)
+        outputs, text = run_model(fused, batch, "--trust", PATH="/nonexistent")
+        assert ": embedded" in text and "compiler" not in text
+        assert_close(tensors_of(outputs), *first, name)
+
+
 def test_a_file_for_several_targets_runs_the_richest_that_is_here(exported, run_model, tmp_path):
     model, inputs, file = exported("mlp")
     here = json.loads(tilefuse.library.operators().host_target())["name"]
