@@ -29,10 +29,11 @@
 namespace tilefuse {
 namespace {
 
-constexpr size_t kListed = 64;    // the choice and what differs from it in one decision
-constexpr size_t kFirst = 8;      // of the list: in the second round whatever they took in the first
-constexpr size_t kFinalists = 8;  // of the others, the fastest
-constexpr int kPlacements = 3;    // of the buffers
+constexpr size_t kListed = 64;      // the choice and what differs from it in one decision
+constexpr size_t kFirst = 8;        // of the list: in the second round whatever they took in the first
+constexpr size_t kFinalists = 8;    // of the others, the fastest
+constexpr int kPlacements = 3;      // of the buffers, in the first round
+constexpr int kMorePlacements = 9;  // in the others: few schedules are left
 constexpr size_t kPlacementBytes = size_t{1} << 22;
 
 struct Arguments {
@@ -98,11 +99,11 @@ std::vector<size_t> in_order(const Times& times, size_t first) {
 // a cache of physical addresses holds. Not the fastest run of all: behind something else that had the caches
 // a kernel that reads from L2 may run a third faster for some calls (Zen 5: a dot product at 265 instead of
 // 210 GB/s), which chance decides.
-Times timed_in_several_places(const TileGraph& graph, const std::vector<Schedule>& schedules,
+Times timed_in_several_places(const TileGraph& graph, const std::vector<Schedule>& schedules, int placements,
                               const Toolchain& toolchain, KernelCache& cache, const TimingOptions& options) {
   Times fastest = time_schedules(graph, schedules, toolchain, cache, options);
   std::vector<std::vector<char>> taken;  // the pages of earlier placements, which would be given out first
-  for (int placement = 1; placement < kPlacements; ++placement) {
+  for (int placement = 1; placement < placements; ++placement) {
     taken.emplace_back(kPlacementBytes, char{1});
     const Times times = time_schedules(graph, schedules, toolchain, cache, options);
     for (size_t i = 0; i < times.size(); ++i) {
@@ -189,7 +190,8 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
     if (known.insert(decisions_text(schedule, region.graph)).second) schedules.push_back(std::move(schedule));
   }
   const TimingOptions options{.threads = threads, .rounds = 25, .most_ms = 60};
-  const Times times = timed_in_several_places(region.graph, schedules, toolchain, cache, options);
+  const Times times =
+      timed_in_several_places(region.graph, schedules, kPlacements, toolchain, cache, options);
   if (!times.front()) {
     line["refused"] = times.front().unsupported().reason;
     return line;
@@ -197,7 +199,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
   record << recorded(region.graph, schedules, times).dump() << std::endl;
   const std::vector<size_t> finalists = finalists_of(times);
   const auto retimed = [&](const std::vector<Schedule>& some) {
-    return timed_in_several_places(region.graph, some, toolchain, cache, options);
+    return timed_in_several_places(region.graph, some, kMorePlacements, toolchain, cache, options);
   };
   const std::vector<Schedule> second = at_places(schedules, finalists);
   const Times second_times = retimed(second);
