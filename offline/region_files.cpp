@@ -234,7 +234,7 @@ class Loader {
 // How its kernels are launched; the source stands in a file of its own.
 std::string program_of(CompiledRegion region) {
   region.program.source.clear();
-  return to_json(region_executable(std::move(region)));
+  return to_json(region_executable(region));
 }
 
 }  // namespace
