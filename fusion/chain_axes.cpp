@@ -98,6 +98,7 @@ Result<OnlineReductions> derive_walk(const TileGraph& graph, const std::vector<T
 Result<ChainAxes> find_chain_axes(const TileGraph& graph) {
   const std::vector<TileValueId> reductions = reductions_of(graph);
   if (reductions.empty()) return Unsupported{"cannot chain " + graph.name + ": it reduces nothing"};
+  if (graph.stores.empty()) return Unsupported{"cannot chain " + graph.name + ": it stores nothing"};
   ChainAxes axes;
   for (uint32_t a = 0; a < graph.axes.size(); ++a) {
     if (is_shared(graph, reductions, {a})) axes.shared.push_back({a});
