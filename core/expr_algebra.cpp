@@ -155,6 +155,16 @@ Expr to_expr(Term term) {
   return make_expr(std::move(terms));
 }
 
+Expr sum_of(std::vector<Expr> parts) {
+  if (parts.empty()) return 0;
+  while (parts.size() > 1) {
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) parts[i / 2] = parts[i] + parts[i + 1];
+    if (parts.size() % 2 == 1) parts[parts.size() / 2] = parts.back();
+    parts.resize((parts.size() + 1) / 2);
+  }
+  return std::move(parts.front());
+}
+
 std::optional<AtomSplit> split_at(const Expr& e, const Atom& atom) {
   std::vector<Term> coefficient, rest;
   for (const Term& term : e.terms()) {

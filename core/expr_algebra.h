@@ -33,6 +33,8 @@ std::optional<std::vector<Expr::Atom>> without_factors(const std::vector<Expr::A
 Expr::Term common_divisor(const Expr::Term& a, const Expr::Term& b);
 Expr::Term content(const Expr& e);  // common divisor of all terms; {0} for zero
 Expr to_expr(Expr::Term term);
+// In a time that grows with the number of terms, where adding one part after the other copies all before it.
+Expr sum_of(std::vector<Expr> parts);
 
 // a == quotient * b + remainder, with as much as possible moved into the quotient without making it longer.
 struct Division {

@@ -55,17 +55,18 @@ std::optional<Expr> replace_term(const Term& term, const Leaf& leaf) {
 // Rebuilds e with every symbol and index for which `leaf` gives an expression replaced.
 template <class Leaf>
 Expr replace_leaves(const Expr& e, const Leaf& leaf) {
-  Expr sum;
+  std::vector<Expr> replaced;
   std::vector<Term> kept;
   for (const Term& term : e.terms()) {
     if (auto replacement = replace_term(term, leaf)) {
-      sum = sum + *replacement;
+      replaced.push_back(std::move(*replacement));
     } else {
       kept.push_back(term);
     }
   }
   if (kept.size() == e.terms().size()) return e;
-  return kept.empty() ? sum : sum + make_expr(std::move(kept));
+  if (!kept.empty()) replaced.push_back(make_expr(std::move(kept)));
+  return sum_of(std::move(replaced));
 }
 
 int64_t evaluate_atom(const Atom& atom, std::span<const int64_t> indices,

@@ -80,14 +80,15 @@ class Simplifier {
   Expr run(Expr e) {
     if ((e.index_mask() & unit_mask_) != 0) e = without_unit_indices(e);
     if (e.is_polynomial()) return e;
-    Expr sum;
+    std::vector<Expr> parts;
     for (const Term& term : e.terms()) {
       Expr product = term.coefficient;
       for (const Atom& atom : term.factors) {
         product = product * (atom.args.empty() ? to_expr({1, {atom}}) : run_atom(atom));
       }
-      sum = sum + product;
+      parts.push_back(std::move(product));
     }
+    Expr sum = sum_of(std::move(parts));
     while (auto joined = rejoin(sum)) {
       if (--steps_ < 0) break;
       sum = std::move(*joined);

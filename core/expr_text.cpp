@@ -174,15 +174,15 @@ class Parser {
 
   Expr sum() {
     if (++depth_ > kMaxDepth) fail("fewer nested parentheses");
-    Expr result = product();
+    std::vector<Expr> parts = {product()};
     while (true) {
       if (take("+")) {
-        result = result + product();
+        parts.push_back(product());
       } else if (take("-")) {
-        result = result - product();
+        parts.push_back(-product());
       } else {
         --depth_;
-        return result;
+        return sum_of(std::move(parts));
       }
     }
   }

@@ -194,6 +194,13 @@ TEST(ExprText, reads_like_python) {
   }
 }
 
+TEST(ExprText, a_product_of_many_sums_reads_as_it_prints) {
+  Expr product = 1;
+  for (int i = 0; i < 10; ++i) product = product * (Expr::symbol("s" + std::to_string(i)) + i - 5);
+  ASSERT_EQ(product.terms().size(), 512U);
+  EXPECT_EQ(parse_expr(to_text(product)), product);
+}
+
 TEST(ExprText, operators_bind_as_in_python) {
   EXPECT_EQ(parse_expr("-7 // 2"), Expr(-4));
   EXPECT_EQ(parse_expr("-(7 // 2)"), Expr(-3));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <vector>
 
+#include "core/expr_algebra.h"
 #include "core/size_error.h"
 
 namespace tilefuse::aten {
@@ -82,9 +83,9 @@ class Parser {
   }
 
   static Expr folded(const std::string& name, const std::vector<Expr>& args) {
+    if (name == "Add") return sum_of(args);
     Expr result = args[0];
     for (size_t i = 1; i < args.size(); ++i) {
-      if (name == "Add") result = result + args[i];
       if (name == "Mul") result = result * args[i];
       if (name == "Max") result = max(result, args[i]);
       if (name == "Min") result = min(result, args[i]);
