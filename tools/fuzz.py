@@ -59,7 +59,7 @@ def regressions(target: str) -> list[pathlib.Path]:
 def open_ended(target: str, corpus: pathlib.Path, seconds: int, seed: int) -> list[str]:
     kept = ROOT / "tests" / "fuzz" / "regressions" / target
     folders = [str(corpus / target)] + ([str(kept)] if kept.exists() else [])
-    return [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=20", *folders]
+    return [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=60", *folders]  # of wall time: others may run here, too
 
 
 def run(given: argparse.Namespace, target: str) -> Outcome:
