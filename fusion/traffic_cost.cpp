@@ -59,6 +59,15 @@ bool look_at_the_same(const TileLoad& a, const Access& along_a, const TileLoad& 
   return true;
 }
 
+// The share of what one pass touches that a later one still finds in a cache, as it comes to each element at
+// the same place of its own walk: between two looks at the first element lies all of the earlier pass,
+// between those at the last one all of the later.
+double share_found(double earlier_bytes, double later_bytes, double usable) {
+  const double least = std::min(earlier_bytes, later_bytes), most = std::max(earlier_bytes, later_bytes);
+  if (most <= usable) return 1;
+  return least >= usable ? 0 : (usable - least) / (most - least);
+}
+
 }  // namespace
 
 TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads)
@@ -205,8 +214,7 @@ WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestL
   return looks;
 }
 
-// Of what a pass reads again, the share that is still in a cache. Between two looks at an element lie the
-// rest of the earlier pass and the later one as far as the element.
+// Of what a pass reads again, the share that is still in a cache.
 double TrafficCost::found_again(const Access& access, size_t pass,
                                 const std::vector<std::vector<TileValueId>>& passes,
                                 const std::vector<double>& windows, double usable) const {
@@ -217,10 +225,7 @@ double TrafficCost::found_again(const Access& access, size_t pass,
   if (!last) return 0;
   double between = 0;
   for (size_t p = *last + 1; p < pass; ++p) between += windows[p];
-  const double first = windows[*last] + between, at_end = windows[pass] + between;
-  const double least = std::min(first, at_end), most = std::max(first, at_end);
-  if (most <= usable) return 1;
-  return least >= usable ? 0 : (usable - least) / (most - least);
+  return share_found(windows[*last] + between, windows[pass] + between, usable);
 }
 
 void TrafficCost::add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
@@ -405,7 +410,18 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
   return traffic;
 }
 
-// Kept values in one pass, when they do not stay in L1.
+// Of kept values, the share that each pass moves between L1 and L2: what is not found any more, and in the
+// first pass, which writes them, what some later one does not find.
+std::vector<double> TrafficCost::spilled_shares(const std::vector<double>& windows) const {
+  std::vector<double> lost = {0};
+  for (size_t pass = 1; pass < windows.size(); ++pass) {
+    lost.push_back(1 - share_found(windows[pass - 1], windows[pass], usable_[0]));
+  }
+  lost.front() = *std::max_element(lost.begin(), lost.end());
+  return lost;
+}
+
+// Kept values in one pass.
 double TrafficCost::spilled_bytes(size_t pass, const Schedule& schedule) const {
   double bytes = 0;
   for (TileValueId kept : schedule.keep) {
@@ -421,12 +437,13 @@ std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkL
                                          const Schedule& schedule) const {
   const double widest = *std::max_element(looks.windows.begin(), looks.windows.end());
   const bool stays = widest <= usable_[0];
+  const std::vector<double> spilled = spilled_shares(looks.windows);
   std::vector<Traffic> result;
   result.reserve(passes.values.size());
   Moved moved;
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
     result.push_back(pass_traffic(pass, passes, looks, schedule, moved));
-    if (!stays) result.back().l2_bytes += spilled_bytes(pass, schedule);
+    result.back().l2_bytes += spilled[pass] * spilled_bytes(pass, schedule);
     if (stays && pass + 1 < passes.values.size()) continue;
     result.back().dram_ns = dram_ns(std::exchange(moved, {}), schedule);
   }

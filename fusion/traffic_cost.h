@@ -82,6 +82,7 @@ class TrafficCost {
   Traffic pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
                        const Schedule& schedule, Moved& moved) const;
   std::optional<size_t> writing_pass(TileValueId value, const Schedule& schedule) const;
+  std::vector<double> spilled_shares(const std::vector<double>& windows) const;
   double spilled_bytes(size_t pass, const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
