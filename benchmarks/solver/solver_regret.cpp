@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -95,22 +96,51 @@ std::vector<size_t> in_order(const Times& times, size_t first) {
   return places;
 }
 
-// The least of the medians in several places, each in memory allocated anew: which pages it gets decides what
-// a cache of physical addresses holds. Not the fastest run of all: behind something else that had the caches
-// a kernel that reads from L2 may run a third faster for some calls (Zen 5: a dot product at 265 instead of
-// 210 GB/s), which chance decides.
+// What a placement of the buffers does to all schedules is no schedule's merit: its share is the mean of the
+// logarithms of their times.
+double log_mean(const Times& times) {
+  double sum = 0;
+  int count = 0;
+  for (const Result<double>& time : times) {
+    if (!time) continue;
+    sum += std::log(*time);
+    ++count;
+  }
+  return sum / std::max(count, 1);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// For each schedule the median over several placements, each in memory allocated anew: which pages the
+// buffers get decides what a cache of physical addresses holds, a quarter of the time for some. Schedules
+// take turns on the same pages, so that each placement compares them all; what it costs all of them is taken
+// out before the medians. Not the least of the placements, which is the luckiest draw and differs from one
+// set of draws to the next; and not the fastest run of all: behind something else that had the caches a
+// kernel that reads from L2 may run a third faster for some calls (Zen 5: a dot product at 265 instead of 210
+// GB/s).
 Times timed_in_several_places(const TileGraph& graph, const std::vector<Schedule>& schedules, int placements,
                               const Toolchain& toolchain, KernelCache& cache, const TimingOptions& options) {
-  Times fastest = time_schedules(graph, schedules, toolchain, cache, options);
   std::vector<std::vector<char>> taken;  // the pages of earlier placements, which would be given out first
-  for (int placement = 1; placement < placements; ++placement) {
+  std::vector<Times> timed;
+  std::vector<double> shares;
+  for (int placement = 0; placement < placements; ++placement) {
     taken.emplace_back(kPlacementBytes, char{1});
-    const Times times = time_schedules(graph, schedules, toolchain, cache, options);
-    for (size_t i = 0; i < times.size(); ++i) {
-      if (times[i] && *times[i] < *fastest[i]) fastest[i] = times[i];
-    }
+    timed.push_back(time_schedules(graph, schedules, toolchain, cache, options));
+    shares.push_back(log_mean(timed.back()));
   }
-  return fastest;
+  const double share = median(shares);
+  Times usual = timed.front();
+  for (size_t i = 0; i < usual.size(); ++i) {
+    if (!usual[i]) continue;
+    std::vector<double> beside;  // logarithms, as if each placement had been the usual one
+    for (size_t p = 0; p < timed.size(); ++p) beside.push_back(std::log(*timed[p][i]) - shares[p] + share);
+    usual[i] = std::exp(median(beside));
+  }
+  return usual;
 }
 
 // Of the schedules timed: the list's first eight, and the fastest of the others.
