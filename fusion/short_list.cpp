@@ -43,9 +43,9 @@ bool keeps_other_values(const Schedule& choice, const Schedule& other) {
 
 // Where the choice was beaten most often, those first that gain most: chosen one after the other so that the
 // best of eight loses least, over 79 regions on one processor (Zen 5); the first three were so on two others,
-// too (benchmarks/solver). One row at a time reads one stream after the other; what is kept costs stores, and
-// loads that wait for them; narrow lanes cross fewer lines; how many rows are too many depends on what a
-// prefetcher follows; an online walk reads once.
+// too, and more rows on Zen 4 (benchmarks/solver). One row at a time reads one stream after the other; what
+// is kept costs stores, and loads that wait for them; narrow lanes cross fewer lines; how many rows are too
+// many depends on what a prefetcher follows; an online walk reads once.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
     [](const Schedule& choice, const Schedule& other) {
@@ -57,7 +57,8 @@ constexpr Doubt kDoubts[] = {
     [](const Schedule& choice, const Schedule& other) {
       return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
     },
-    [](const Schedule& choice, const Schedule& other) { return choice.rows != 3 && other.rows == 3; },
+    [](const Schedule& choice, const Schedule& other) { return other.rows > choice.rows; },
+    [](const Schedule& choice, const Schedule& other) { return choice.rows > 4 && other.rows == 3; },
     [](const Schedule& choice, const Schedule& other) {
       return other.walk != Walk::Online && keeps_other_values(choice, other);
     },
