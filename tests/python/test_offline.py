@@ -318,6 +318,110 @@ def test_fuse_of_a_program_in_memory_leaves_the_rest_untouched():
         torch.testing.assert_close(fused.module()(*inputs), Largest()(*inputs), rtol=1e-5, atol=1e-6)
 
 
+IN_ANOTHER_PROCESS = """
+import sys, tilefuse, torch
+folder, trusted = sys.argv[1], sys.argv[2] == "trusted"
+def load():
+    return torch.export.load(folder + "/saved.pt2")
+if trusted:
+    with tilefuse.trusted_files():
+        program = load()
+else:
+    program = load()
+module = program.module()
+arguments = torch.load(folder + "/arguments.pt", weights_only=False)
+with torch.no_grad():
+    torch.save([module(*arguments) for _ in range(2)], folder + "/results.pt")
+"""
+
+
+def run_saved(folder, arguments, trusted="trusted"):
+    """Two calls of folder/saved.pt2 in a process that has seen no other; and what it warned of."""
+    torch.save(arguments, folder / "arguments.pt")
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(folder), trusted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [tensors_of(outputs) for outputs in torch.load(folder / "results.pt", weights_only=False)], done.stderr
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp_dynamic", "counter_dynamic", "tied", "attention_dynamic", "constants"])
+def test_a_fused_program_is_saved_with_its_regions(name, exported, run_model, tmp_path):
+    model, inputs, file = exported(name)
+    fused = tilefuse.fuse(torch.export.load(file))
+    torch.export.save(fused, tmp_path / "saved.pt2", extra_files={"mine.txt": "kept"})
+    wanted = expected(model, inputs)
+    given = copied(inputs)
+    outputs, warned = run_saved(tmp_path, given)
+    assert "tilefuse" not in warned
+    for got, want in zip(outputs, wanted, strict=True):
+        assert_close(got, *want, name)
+    outputs, text = run_model(tmp_path / "saved.pt2", inputs, "--trust", "--repeat", "2", PATH="/nonexistent")
+    assert ": embedded" in text and "compile" not in text
+    assert_close(tensors_of(outputs), *wanted[1], name)
+    extra = {"mine.txt": ""}
+    again = torch.export.load(tmp_path / "saved.pt2", extra_files=extra)
+    assert extra["mine.txt"] == "kept"
+    assert len(again.graph.nodes) == len(fused.graph.nodes)
+
+
+def entries_of(file):
+    with zipfile.ZipFile(file) as archive:
+        return {name.partition("/extra/tilefuse/")[2]: archive.read(name) for name in archive.namelist() if "/extra/tilefuse/" in name}
+
+
+def test_what_is_saved_again_is_what_was_read(exported, tmp_path, capfd):
+    """With the report for explain; without machine code that nobody trusted."""
+    _, inputs, file = exported("mlp")
+    tilefuse.fuse_file(file, tmp_path / "fused.pt2", targets=["portable-cpu", "x86-avx2"])
+    with tilefuse.trusted_files():
+        program = torch.export.load(tmp_path / "fused.pt2")
+    tilefuse.save(program, tmp_path / "saved.pt2")
+    before, after = entries_of(tmp_path / "fused.pt2"), entries_of(tmp_path / "saved.pt2")
+    assert before.keys() == after.keys() and sum(name.endswith(".so.b64") for name in before) >= 2
+    for name in before:
+        same = json.loads if name.endswith(".json") else bytes
+        assert same(before[name]) == same(after[name]), name
+    assert cli.main(["explain", str(tmp_path / "saved.pt2")]) == 0
+    assert "region linear_layer_norm_gelu" in capfd.readouterr().out
+
+    source = """import sys, tilefuse, torch
+torch.export.save(torch.export.load(sys.argv[1]), sys.argv[2])"""
+    command = [sys.executable, "-c", source, tmp_path / "fused.pt2", tmp_path / "saved.pt2"]
+    subprocess.run([str(part) for part in command], check=True)
+    assert {name for name in before if not name.endswith(".so.b64")} == entries_of(tmp_path / "saved.pt2").keys()
+    assert b"objects" not in entries_of(tmp_path / "saved.pt2")["tilefuse.json"]
+    outputs, warned = run_saved(tmp_path, inputs)
+    assert "regions of a fused file are compiled" not in warned
+
+
+def test_a_program_with_regions_of_two_files_is_saved(tmp_path):
+    class Whole(nn.Module):
+        def __init__(self, *parts):
+            super().__init__()
+            self.parts = nn.ModuleList(parts)
+
+        def forward(self, x):
+            return self.parts[1](torch.cumsum(self.parts[0](x), 0))
+
+    class Waves(nn.Module):
+        def forward(self, x):
+            return torch.sin(x).exp().sum(-1, keepdim=True) + x
+
+    x = torch.randn(4, 64)
+    parts = [torch.export.export(part.eval(), (x,)) for part in (Mlp(), Waves())]
+    with torch.no_grad():
+        whole = torch.export.export(Whole(*(tilefuse.fuse(part).module() for part in parts)), (x,))
+        want = Whole(*(part.module() for part in parts))(x)
+    torch.export.save(whole, tmp_path / "saved.pt2")
+    (first, _), _ = run_saved(tmp_path, (x,))
+    torch.testing.assert_close(first[0], want, rtol=1e-5, atol=1e-5)
+    eager = tilefuse.fuse(parts[1], numerics="eager").module()
+    with torch.no_grad():
+        both = torch.export.export(Whole(tilefuse.fuse(parts[0]).module(), eager), (x,))
+    with pytest.raises(tilefuse.UserError, match="cannot be saved in one: those of one round where eager rounds"):
+        torch.export.save(both, tmp_path / "both.pt2")
+
+
 def test_a_program_that_cannot_be_taken_stays_as_it_is(tmp_path):
     class DataDependent(nn.Module):
         def forward(self, x):
@@ -356,7 +460,7 @@ def test_the_demo_runs_from_the_machine_code_in_its_file():
 WITHOUT_HOOK = """
 import sys, warnings, torch
 from torch.export.pt2_archive import _package
-read = _package._load_exported_programs
+read, write = _package._load_exported_programs, _package.package_pt2
 del _package._load_exported_programs
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -366,6 +470,8 @@ _package._load_exported_programs = read  # torch's own reader needs it
 with tilefuse.trusted_files():
     program = tilefuse.load(sys.argv[1])
 print(program.module()(torch.ones(2, 3)).sum().item())
+assert _package.package_pt2 is write
+tilefuse.save(program, sys.argv[3])
 try:
     tilefuse.load(sys.argv[2])
 except tilefuse.UserError as error:
@@ -373,7 +479,7 @@ except tilefuse.UserError as error:
 """
 
 
-def test_tilefuse_load_needs_no_private_part_of_torch(tmp_path):
+def test_tilefuse_load_and_save_need_no_private_part_of_torch(tmp_path):
     class Squares(nn.Module):
         def forward(self, x):
             return torch.relu(x * x + 1)
@@ -381,10 +487,11 @@ def test_tilefuse_load_needs_no_private_part_of_torch(tmp_path):
     torch.export.save(torch.export.export(Squares(), (torch.ones(2, 3),)), tmp_path / "model.pt2")
     tilefuse.fuse_file(tmp_path / "model.pt2", tmp_path / "fused.pt2")
     (tmp_path / "none.pt2").write_text("no archive")
-    command = [sys.executable, "-c", WITHOUT_HOOK, tmp_path / "fused.pt2", tmp_path / "none.pt2"]
+    command = [sys.executable, "-c", WITHOUT_HOOK, tmp_path / "fused.pt2", tmp_path / "none.pt2", tmp_path / "saved.pt2"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     warning, result, error = done.stdout.splitlines()
+    assert entries_of(tmp_path / "saved.pt2").keys() == entries_of(tmp_path / "fused.pt2").keys()
     assert "fused files load with tilefuse.load" in warning and torch.__version__ in warning
     assert result == "12.0"
     assert "none.pt2: File is not a zip file" in error

@@ -2,7 +2,8 @@
 
 ``tilefuse.fuse(torch.export.export(model, inputs))`` gives an ExportedProgram with one node per fused region;
 ``tilefuse.fuse_file`` does the same from file to file. ``tilefuse.load`` makes the operators of a fused file known and
-lets torch read it. ``torch.export.load`` alone does as well: importing this package has torch's reader do the first part.
+lets torch read it; ``tilefuse.save`` hands torch's writer what such a file has to say of its regions. ``torch.export.load`` and
+``torch.export.save`` alone do as well: importing this package has torch's reader and writer do the first part.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ import torch
 from torch.export import ExportedProgram
 
 from tilefuse.errors import UserError, warn_once
+from tilefuse.fused_files import REPORT, files_of, remember
 from tilefuse.library import operators
 from tilefuse.options import Options
 
-try:  # torch offers no public place where operators could be made known before its reader needs them
+try:  # torch offers no public place where operators could be made known before its reader needs them, or be written
     from torch.export.pt2_archive import _package
 except ImportError:
     _package = None  # type: ignore[assignment]
 
-__all__ = ["fuse", "fuse_file", "know_fused_files", "load", "trusted_files"]
+__all__ = ["fuse", "fuse_file", "know_fused_files", "load", "save", "trusted_files"]
 
-_EXTRA = "extra/tilefuse/"
-_REPORT = "extra/tilefuse/report.json"  # for explain
+_FOLDER = "tilefuse/"  # below torch's folder of extra files
+_EXTRA = f"extra/{_FOLDER}"
 _trusting = False
 
 
@@ -90,6 +92,17 @@ def load(path: str | os.PathLike[str], **options: Any) -> ExportedProgram:
     return torch.export.load(path, **options)
 
 
+def save(program: ExportedProgram, file: Any, **options: Any) -> None:
+    """``torch.export.save`` of a fused program, or of any other; the options are its own."""
+    options["extra_files"] = _with_regions([program], options.get("extra_files"))
+    torch.export.save(program, file, **options)
+
+
+def _with_regions(programs: Sequence[ExportedProgram], extra_files: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    regions = {_FOLDER + name: text for name, text in files_of(programs).items()}
+    return dict(extra_files or {}) | regions if regions else extra_files  # type: ignore[return-value]
+
+
 def _register_operators_of(path: str | os.PathLike[str]) -> None:
     try:
         with _naming(path), zipfile.ZipFile(path) as archive:
@@ -118,15 +131,16 @@ def _text(read: Callable[[str], str], name: str) -> str:
 
 def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
     """Makes the operators of a fused file known; ``read`` gives the text of an entry. Nothing, if they are."""
-    wanted = (name for name in names if name.startswith(_EXTRA) and name != _REPORT)
-    files = {name.removeprefix(_EXTRA): _text(read, name) for name in wanted}
-    if not files:
+    files = {name.removeprefix(_EXTRA): _text(read, name) for name in names if name.startswith(_EXTRA)}
+    if not files.keys() - {REPORT}:
         return
+    report = {name: files.pop(name) for name in (REPORT,) if name in files}
     settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})
     try:
         answer = json.loads(operators().register_regions(json.dumps(files), f"entry {_EXTRA}", _trusting, settings))
     except ValueError as error:
         raise UserError(str(error)) from None
+    remember(files | report, _trusting)
     ways = sorted(set(answer.values()))
     compiled = [how for how in ways if how.startswith("compiled: ")]
     if compiled:
@@ -141,14 +155,15 @@ def _torch_knows() -> bool:
 
 
 def know_fused_files() -> None:
-    """Has torch's reader of .pt2 files register the operators of fused ones; warns where this torch's has no place for it."""
+    """Has torch's reader of .pt2 files register the regions of fused ones, and its writer write them; warns where this torch's
+    have no place for it."""
     if _torch_knows():
         return
-    read = getattr(_package, "_load_exported_programs", None)
-    if read is None or not hasattr(_package, "load_pt2"):
+    read, write = getattr(_package, "_load_exported_programs", None), getattr(_package, "package_pt2", None)
+    if read is None or write is None or not hasattr(_package, "load_pt2"):
         warn_once(
             f"tilefuse: the reader of .pt2 files of torch {torch.__version__} is another than those known: fused files load "
-            "with tilefuse.load, not with torch.export.load alone"
+            "with tilefuse.load and are saved with tilefuse.save, not with torch.export alone"
         )
         return
 
@@ -157,8 +172,15 @@ def know_fused_files() -> None:
         _register(archive_reader.read_string, file_names)
         return read(archive_reader, file_names, *arguments, **keywords)
 
+    @functools.wraps(write)
+    def write_fused(f: Any, *, exported_programs: Any = None, extra_files: Any = None, **keywords: Any) -> Any:
+        one_or_many = exported_programs if isinstance(exported_programs, Mapping) else {"model": exported_programs}
+        programs = [program for program in one_or_many.values() if program is not None]
+        return write(f, exported_programs=exported_programs, extra_files=_with_regions(programs, extra_files), **keywords)
+
     read_fused._knows_fused_files = True  # type: ignore[attr-defined]
     _package._load_exported_programs = read_fused
+    _package.package_pt2 = write_fused
     _package.load_pt2 = _naming_the_file(_package.load_pt2)
 
 
