@@ -55,3 +55,34 @@ def test_torch_is_found_inside_an_isolated_build(tmp_path):
     assert subprocess.run([python, "-c", "import torch"], env=environment, capture_output=True).returncode != 0
     found = subprocess.run([python, script], env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.split(";")[0] == str(folder)
+
+
+PAGES = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md"))
+
+
+def test_pages_that_use_words_of_ours_lead_to_the_glossary():
+    words = re.compile(r"\b(?:regions?|Calls?|tile graphs?|nests?|chains?)\b")
+    users = [page for page in PAGES if words.search(page.read_text()) and page.name not in ("glossary.md", "CONTRIBUTING.md")]
+    assert len(users) > 10
+    assert not [page.name for page in users if "glossary.md)" not in page.read_text()]
+
+
+def test_links_between_pages_lead_somewhere():
+    findings = []
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if link.startswith(("http://", "https://")):
+                continue
+            file, _, heading = link.partition("#")
+            target = (page.parent / file).resolve() if file else page
+            if not target.exists():
+                findings.append(f"{page.name}: {link}")
+            elif heading and heading not in anchors_of(target):
+                findings.append(f"{page.name}: {link} is no heading")
+    assert not findings, findings
+
+
+def anchors_of(page):
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
