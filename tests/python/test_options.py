@@ -1,4 +1,10 @@
+import re
+import subprocess
+import sys
+import warnings
+
 import pytest
+import tilefuse
 import torch
 from tilefuse import UserError
 from tilefuse.errors import TileFuseWarning
@@ -17,7 +23,7 @@ def test_unknown_mode_names_the_known_ones():
 
 @pytest.mark.parametrize(
     ("name", "value", "wants"),
-    [("numerics", "sloppy", "'fast' or 'eager'"), ("tune", -1, "0 to 64"), ("strict", 1, "bool"), ("threads", True, ">= 0")],
+    [("numerics", "sloppy", "'fast' or 'eager'"), ("tune", -1, "a whole number from 0 to 64"), ("strict", 1, "True or False"), ("threads", "4", "a whole number")],
 )
 def test_bad_value_says_what_the_option_wants(name, value, wants):
     with pytest.raises(UserError, match=f"option '{name}' wants {wants}"):
@@ -49,3 +55,42 @@ def test_a_pin_of_a_misspelt_region_is_doubted():
 
 def test_backend_is_found_without_an_import():
     assert "tilefuse" in torch._dynamo.list_backends()
+
+
+def test_explain_says_of_a_pin_that_no_graph_has_it():
+    def broken_in_two(x):
+        y = torch.tanh(x).exp()
+        torch._dynamo.graph_break()
+        return torch.sigmoid(y).log()
+
+    good = {"tanh_exp": {"unroll": "2"}, "sigmoid_log": {"unroll": "2"}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        tilefuse.explain(broken_in_two, torch.randn(40), options={"pins": good})
+    pins = good | {"nosuchregion": {"unroll": "2"}}
+    with pytest.warns(TileFuseWarning, match="pin 'nosuchregion' has no effect: no region has this name; did you mean '") as seen:
+        tilefuse.explain(broken_in_two, torch.randn(40), options={"pins": pins})
+    assert len(seen) == 1
+
+
+PINNED = """
+import sys, torch
+def broken_in_two(x):
+    y = torch.tanh(x).exp()
+    torch._dynamo.graph_break()
+    return torch.sigmoid(y).log()
+pins = {name: {"unroll": "2"} for name in sys.argv[1:]}
+torch.compile(broken_in_two, backend="tilefuse", options={"pins": pins})(torch.randn(40))
+"""
+
+
+def test_a_pin_of_no_graph_of_the_process_is_said_at_its_end():
+    """Not before: the graph that has it may be yet to come."""
+    def said(*pins):
+        done = subprocess.run([sys.executable, "-c", PINNED, *pins], capture_output=True, text=True, check=True)
+        return done.stderr.count("TileFuseWarning"), done.stderr
+
+    assert said("tanh_exp", "sigmoid_log")[0] == 0
+    count, text = said("nosuchregion", "sigmoid_log")
+    assert count == 1
+    assert re.search(r"pin 'nosuchregion' has no effect: no region has this name; did you mean '(tanh_exp|sigmoid_log)'\?", text)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import json
 import time
 import weakref
@@ -26,9 +25,10 @@ from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
 from tilefuse.library import operators
 from tilefuse.options import Options
+from tilefuse.pins import see_pins
 from tilefuse.trace_rules import trace_rules
 
-__all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_captured", "compile_graph"]
+__all__ = ["CompiledGraph", "backend", "collect_graphs", "compile_captured", "compile_graph", "regions_of"]
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 
@@ -114,19 +114,16 @@ def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options)
         warn_once(f"tilefuse: {'; '.join(answer['warnings'])}", about="faults")
     for note in answer["notes"]:
         warn_once(f"tilefuse: {note}")
-    _doubt_pins(settings, [name.rpartition("_")[0] for name in answer["regions"]])
+    see_pins(settings.pins, regions_of(answer))
     milliseconds = (time.perf_counter() - started) * 1e3
     for graphs in _collectors:
         graphs.append(CompiledGraph(role, captured.json, answer, milliseconds))
     return answer, captured
 
 
-def _doubt_pins(settings: Options, regions: Sequence[str]) -> None:
-    """A pin whose region is in another graph is fine; one that nearly has the name of a region here is misspelt."""
-    for name in settings.values.get("pins", {}):
-        near = [] if name in regions else difflib.get_close_matches(name, regions, n=1, cutoff=0.75)
-        if near:
-            warn_once(f"tilefuse: pin {name!r} has no effect: no region has this name; did you mean {near[0]!r}?")
+def regions_of(answer: Mapping[str, Any]) -> list[str]:
+    """The names of the regions, without their hashes."""
+    return [name.rpartition("_")[0] for name in answer["regions"]]
 
 
 def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:

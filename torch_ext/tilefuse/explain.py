@@ -12,9 +12,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from tilefuse.backend import CompiledGraph, backend, collect_graphs
+from tilefuse.backend import CompiledGraph, backend, collect_graphs, regions_of
 from tilefuse.errors import UserError
 from tilefuse.library import operators
+from tilefuse.options import Options
+from tilefuse.pins import require_pins
 
 __all__ = ["Report", "explain"]
 
@@ -68,6 +70,7 @@ def explain(model: Callable[..., Any], *inputs: Any, options: Mapping[str, Any] 
     with collect_graphs() as graphs:
         result = torch.compile(model, backend=explained)(*inputs, **kwargs)
         _run_backward(model, (inputs, kwargs), result)
+    require_pins(Options.parse(options=options).pins, {name for graph in graphs for name in regions_of(graph.answer)})
     return Report(graphs)
 
 

@@ -41,7 +41,7 @@ OPTIONS: Mapping[str, _Option] = {
     ),
     "strict": _Option(bool, False, "raise where a region or a graph would fall back to plain PyTorch"),
     "target": _Option(str, "", "hardware profile: a name, or the path of a JSON file; default: this machine's"),
-    "threads": _Option(int, 0, "threads to plan for; 0: torch.get_num_threads()", lambda v: v >= 0, ">= 0"),
+    "threads": _Option(int, 0, "threads to plan for; 0: torch.get_num_threads()", lambda v: v >= 0, "a whole number, 0 or more"),
     "products": _Option(
         str,
         "auto",
@@ -50,7 +50,7 @@ OPTIONS: Mapping[str, _Option] = {
         "'auto', 'library' or 'own'",
     ),
     "freeze": _Option(bool, False, "parameters and buffers do not change: pack weights once, not in each call"),
-    "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "0 to 64"),
+    "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "a whole number from 0 to 64"),
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
     "cxx": _Option(str, "", "the C++ compiler; default: TILEFUSE_CXX, c++, g++, clang++, the ziglang wheel"),
@@ -69,6 +69,7 @@ def nvrtc_folders() -> list[str]:
     return sorted({str(library.parent) for library in wheels.glob("*/lib/libnvrtc.so.*")})
 
 
+_KINDS = {bool: "True or False", int: "a whole number", str: "a text", dict: "a dict"}
 _MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     "max-autotune": {"tune": 8},
@@ -85,7 +86,7 @@ def _checked(name: str, value: Any) -> Any:
     option = OPTIONS[name]
     right_type = isinstance(value, option.kind) and not (option.kind is int and isinstance(value, bool))
     if not right_type or not option.accepts(value):
-        wants = option.wants or option.kind.__name__
+        wants = option.wants or _KINDS[option.kind]
         raise UserError(f"tilefuse: option {name!r} wants {wants}, got {value!r}")
     return value
 
@@ -113,6 +114,10 @@ class Options:
     @property
     def strict(self) -> bool:
         return bool(self.values.get("strict", False))
+
+    @property
+    def pins(self) -> Mapping[str, Any]:
+        return self.values.get("pins", {})
 
     def for_training(self) -> Options:
         """Parameters that are trained are no constants."""
