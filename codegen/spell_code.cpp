@@ -5,6 +5,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/fill_in.h"
+#include "core/enum_order.h"
 #include "core/match.h"
 #include "core/result.h"
 
@@ -43,13 +44,7 @@ constexpr std::array kOperators = {
     OperatorSpelling{CodeOperator::Choose, "?", kChoosePrecedence},
 };
 
-consteval bool operators_are_in_enum_order() {
-  for (size_t i = 0; i < kOperators.size(); ++i) {
-    if (static_cast<size_t>(kOperators[i].op) != i) return false;
-  }
-  return kOperators.size() == static_cast<size_t>(CodeOperator::Choose) + 1;
-}
-static_assert(operators_are_in_enum_order(),
+static_assert(is_in_enum_order(kOperators, &OperatorSpelling::op, CodeOperator::Choose),
               "kOperators: one row per CodeOperator, in the order of the enum");
 
 template <class T>

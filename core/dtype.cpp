@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/enum_order.h"
 #include "core/match.h"
 #include "core/result.h"
 
@@ -39,13 +40,8 @@ constexpr std::array kDTypes = {
     opaque(DType::F8E8M0FNU, "f8e8m0fnu", 1),
 };
 
-consteval bool is_in_enum_order() {
-  for (size_t i = 0; i < kDTypes.size(); ++i) {
-    if (static_cast<size_t>(kDTypes[i].dtype) != i) return false;
-  }
-  return kDTypes.size() == static_cast<size_t>(DType::F8E8M0FNU) + 1;
-}
-static_assert(is_in_enum_order(), "kDTypes: one row per DType, in the order of the enum");
+static_assert(is_in_enum_order(kDTypes, &DTypeInfo::dtype, DType::F8E8M0FNU),
+              "kDTypes: one row per DType, in the order of the enum");
 
 // Out of range and NaN give the lowest value, as the x86 conversion instruction does.
 int64_t truncate(double value) {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/enum_order.h"
 #include "core/result.h"
 
 namespace tilefuse {
@@ -97,21 +98,9 @@ constexpr std::array kReduceKinds = {
 };
 // clang-format on
 
-consteval bool map_fns_are_in_enum_order() {
-  for (size_t i = 0; i < kMapFns.size(); ++i) {
-    if (static_cast<size_t>(kMapFns[i].fn) != i) return false;
-  }
-  return kMapFns.size() == static_cast<size_t>(MapFn::Fma) + 1;
-}
-static_assert(map_fns_are_in_enum_order(), "kMapFns: one row per MapFn, in the order of the enum");
-
-consteval bool reduce_kinds_are_in_enum_order() {
-  for (size_t i = 0; i < kReduceKinds.size(); ++i) {
-    if (static_cast<size_t>(kReduceKinds[i].kind) != i) return false;
-  }
-  return kReduceKinds.size() == static_cast<size_t>(ReduceKind::ArgMin) + 1;
-}
-static_assert(reduce_kinds_are_in_enum_order(),
+static_assert(is_in_enum_order(kMapFns, &MapFnInfo::fn, MapFn::Fma),
+              "kMapFns: one row per MapFn, in the order of the enum");
+static_assert(is_in_enum_order(kReduceKinds, &ReduceInfo::kind, ReduceKind::ArgMin),
               "kReduceKinds: one row per ReduceKind, in the order of the enum");
 
 }  // namespace

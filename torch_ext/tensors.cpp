@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/enum_order.h"
 #include "torch_ext/pool.h"
 
 namespace tilefuse {
@@ -38,13 +39,8 @@ constexpr std::array<std::pair<DType, c10::ScalarType>, 21> kTypes = {{
     {DType::F8E8M0FNU, c10::ScalarType::Float8_e8m0fnu},
 }};
 
-consteval bool is_in_enum_order() {
-  for (size_t i = 0; i < kTypes.size(); ++i) {
-    if (size_t(kTypes[i].first) != i) return false;
-  }
-  return true;
-}
-static_assert(is_in_enum_order(), "kTypes: one row per DType, in the order of the enum");
+static_assert(is_in_enum_order(kTypes, &std::pair<DType, c10::ScalarType>::first, DType::F8E8M0FNU),
+              "kTypes: one row per DType, in the order of the enum");
 
 c10::DispatchKeySet dense_keys(const c10::Storage& storage) {
   if (storage.device_type() == c10::DeviceType::CPU) return c10::DispatchKeySet(c10::DispatchKey::CPU);
