@@ -68,6 +68,45 @@ TILE_INLINE auto narrow_to_bf16(V x) {
 }
 #endif
 
+// ------------------------------------------------------------------ rounding by bits
+// kBits of sign, exponent of this bias and a significand without kDropped bits of a float's. Floats from the
+// one of bits kLimit on become kBeyond, NaN becomes kNan.
+template <class T>
+struct Narrow;
+template <>
+struct Narrow<f16> {
+  static constexpr int kBits = 16, kDropped = 13, kBias = 15, kLimit = 0x477ff000, kBeyond = 0x7c00,
+                       kNan = 0x7e00;
+};
+template <>
+struct Narrow<f8e4m3fn> {  // from 464 on: 448
+  static constexpr int kBits = 8, kDropped = 20, kBias = 7, kLimit = 0x43e80000, kBeyond = 0x7e, kNan = 0x7f;
+};
+template <>
+struct Narrow<f8e5m2> {  // from 2^16 on: infinity
+  static constexpr int kBits = 8, kDropped = 21, kBias = 15, kLimit = 0x47800000, kBeyond = 0x7c, kNan = 0x7f;
+};
+// Round to nearest even, into subnormals too; the result stands in the low bits of each lane.
+template <class T, class V>
+TILE_INLINE auto round_by_bits(V x) {
+  constexpr int kDropped = Narrow<T>::kDropped, kBias = Narrow<T>::kBias;
+  // A float whose last bit is the step of the subnormals: adding it lets the float addition round.
+  constexpr int kAnchor = (128 - kBias + kDropped) << 23;
+  constexpr int kHalf = (1 << (kDropped - 1)) - 1;
+  constexpr int kSign = 1 << (Narrow<T>::kBits - 1);
+  auto bits = bits_as<int>(x);
+  using I = decltype(bits);
+  const I magnitude = bits & fill<I>(0x7fffffff);
+  const I odd = (magnitude >> kDropped) & fill<I>(1);
+  const I normal = (magnitude + odd - fill<I>(((127 - kBias) << 23) - kHalf)) >> kDropped;
+  const V anchor = bits_as<float>(fill<I>(kAnchor));
+  const I subnormal = bits_as<int>(bits_as<float>(magnitude) + anchor) - fill<I>(kAnchor);
+  const I special = select(is_nan(x), fill<I>(Narrow<T>::kNan), fill<I>(Narrow<T>::kBeyond));
+  I result = select(lt(magnitude, fill<I>((128 - kBias) << 23)), subnormal, normal);
+  result = select(ge(magnitude, fill<I>(Narrow<T>::kLimit)), special, result);
+  return result | (bits_as<int>(bits_as<unsigned>(x) >> unsigned(32 - Narrow<T>::kBits)) & fill<I>(kSign));
+}
+
 // ------------------------------------------------------------------ f16
 template <class I>
 TILE_INLINE auto f16_to_float_by_bits(I bits) {  // unsigned lanes
@@ -77,21 +116,6 @@ TILE_INLINE auto f16_to_float_by_bits(I bits) {  // unsigned lanes
   const auto is_special = ge(bits_as<int>(magnitude), fill<decltype(bits_as<int>(magnitude))>(0x0f800000));
   const I value = bits_as<unsigned>(select(is_special, special, scaled));
   return bits_as<float>(value | (bits & fill<I>(0x8000u)) << 16u);
-}
-// Round to nearest even, into subnormals and infinity; the result stands in the low half of each lane.
-template <class V>
-TILE_INLINE auto float_to_f16_by_bits(V x) {
-  auto bits = bits_as<int>(x);
-  using I = decltype(bits);
-  const I magnitude = bits & fill<I>(0x7fffffff);
-  const I odd = (magnitude >> 13) & fill<I>(1);
-  const I normal = (magnitude + odd - fill<I>((112 << 23) - 0xfff)) >> 13;
-  // Adding 0.5 lets the float addition round at 2^-24, the step of f16's subnormals.
-  const I subnormal = bits_as<int>(bits_as<float>(magnitude) + fill<V>(0.5f)) - fill<I>(0x3f000000);
-  const I special = select(is_nan(x), fill<I>(0x7e00), fill<I>(0x7c00));
-  I result = select(lt(magnitude, fill<I>(0x38800000)), subnormal, normal);
-  result = select(ge(magnitude, fill<I>(0x477ff000)), special, result);
-  return result | (bits_as<int>(bits_as<unsigned>(x) >> 16u) & fill<I>(0x8000));
 }
 template <class V>
 TILE_INLINE V f16_to_float(VecN<unsigned short, Facts<V>::kCount> bits) {
@@ -131,21 +155,13 @@ TILE_INLINE VecN<unsigned short, Facts<V>::kCount> narrow_to_f16(V x) {
   } else
 #endif
   {
-    return convert_lanes<unsigned short>(float_to_f16_by_bits(x));
+    return convert_lanes<unsigned short>(round_by_bits<f16>(x));
   }
 }
 TILE_INLINE float f16_to_float(unsigned short bits) { return f16_to_float_by_bits(unsigned(bits)); }
-TILE_INLINE unsigned short narrow_to_f16(float x) { return (unsigned short)float_to_f16_by_bits(x); }
+TILE_INLINE unsigned short narrow_to_f16(float x) { return (unsigned short)round_by_bits<f16>(x); }
 
 // ------------------------------------------------------------------ 8-bit floats
-// e5m2 is the upper half of an f16.
-template <class V>
-TILE_INLINE V f8e5m2_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
-  const auto halves = convert_lanes<unsigned short>(bits);
-  return f16_to_float<V>(halves << fill<VecN<unsigned short, Facts<V>::kCount>>(8));
-}
-TILE_INLINE float f8e5m2_to_float(unsigned char bits) { return f16_to_float((unsigned short)(bits << 8)); }
-
 // e4m3fn has no infinity, and one NaN of each sign.
 template <class I>
 TILE_INLINE auto f8e4m3fn_to_float_by_bits(I bits) {  // unsigned lanes
@@ -157,61 +173,30 @@ TILE_INLINE auto f8e4m3fn_to_float_by_bits(I bits) {  // unsigned lanes
   const I value = bits_as<unsigned>(select(is_special, fill<V>(__builtin_nanf("")), number));
   return bits_as<float>(value | (bits & fill<I>(0x80u)) << 24u);
 }
-template <class V>
-TILE_INLINE V f8e4m3fn_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
-  return f8e4m3fn_to_float_by_bits(convert_lanes<unsigned>(bits));
-}
-TILE_INLINE float f8e4m3fn_to_float(unsigned char bits) { return f8e4m3fn_to_float_by_bits(unsigned(bits)); }
-
-// Round to nearest even, dropping kDropped bits of the significand, into exponents of bias kBias; kBeyond
-// from kLimit on. The result stands in the low eight bits of each lane.
-template <int kDropped, int kBias, int kLimit, int kBeyond, class V>
-TILE_INLINE auto float_to_f8_by_bits(V x) {
-  // A float whose last bit is the step of the subnormals: adding it lets the float addition round.
-  constexpr int kAnchor = (128 - kBias + kDropped) << 23;
-  constexpr int kHalf = (1 << (kDropped - 1)) - 1;
-  auto bits = bits_as<int>(x);
-  using I = decltype(bits);
-  const I magnitude = bits & fill<I>(0x7fffffff);
-  const I odd = (magnitude >> kDropped) & fill<I>(1);
-  const I normal = (magnitude + odd - fill<I>(((127 - kBias) << 23) - kHalf)) >> kDropped;
-  const V anchor = bits_as<float>(fill<I>(kAnchor));
-  const I subnormal = bits_as<int>(bits_as<float>(magnitude) + anchor) - fill<I>(kAnchor);
-  const I special = select(is_nan(x), fill<I>(0x7f), fill<I>(kBeyond));
-  I result = select(lt(magnitude, fill<I>((128 - kBias) << 23)), subnormal, normal);
-  result = select(ge(magnitude, fill<I>(kLimit)), special, result);
-  return result | (bits_as<int>(bits_as<unsigned>(x) >> 24u) & fill<I>(0x80));
-}
-template <class T, class V>
-TILE_INLINE auto narrow_to_f8(V x) {
-  const auto narrow = [&] {
-    if constexpr (__is_same(T, f8e4m3fn)) {
-      return float_to_f8_by_bits<20, 7, 0x43e80000, 0x7e>(x);  // from 464 on: 448
-    } else {
-      return float_to_f8_by_bits<21, 15, 0x47800000, 0x7c>(x);  // from 2^16 on: infinity
-    }
-  };
-  if constexpr (is_vector<V>) {
-    return convert_lanes<unsigned char>(narrow());
-  } else {
-    return (unsigned char)narrow();
-  }
-}
 template <class T, class V>
 TILE_INLINE V f8_to_float(VecN<unsigned char, Facts<V>::kCount> bits) {
   if constexpr (__is_same(T, f8e4m3fn)) {
-    return f8e4m3fn_to_float<V>(bits);
-  } else {
-    return f8e5m2_to_float<V>(bits);
+    return f8e4m3fn_to_float_by_bits(convert_lanes<unsigned>(bits));
+  } else {  // e5m2 is the upper half of an f16
+    const auto halves = convert_lanes<unsigned short>(bits);
+    return f16_to_float<V>(halves << fill<VecN<unsigned short, Facts<V>::kCount>>(8));
   }
 }
 template <class T>
 TILE_INLINE float f8_to_float(unsigned char bits) {
   if constexpr (__is_same(T, f8e4m3fn)) {
-    return f8e4m3fn_to_float(bits);
+    return f8e4m3fn_to_float_by_bits(unsigned(bits));
   } else {
-    return f8e5m2_to_float(bits);
+    return f16_to_float((unsigned short)(bits << 8));
   }
+}
+template <class T, class V>
+TILE_INLINE auto narrow_to_f8(V x) {
+  return convert_lanes<unsigned char>(round_by_bits<T>(x));
+}
+template <class T>
+TILE_INLINE unsigned char narrow_to_f8(float x) {
+  return (unsigned char)round_by_bits<T>(x);
 }
 template <class T>
 constexpr bool is_f8 = __is_same(T, f8e4m3fn) || __is_same(T, f8e5m2);
