@@ -23,7 +23,7 @@
 #include "offline/fuse_file.h"
 #include "offline/program_file.h"
 #include "page/report_page.h"
-#include "tools/print_report.h"
+#include "page/report_text.h"
 
 namespace {
 
@@ -104,7 +104,9 @@ void fuse(const Arguments& arguments) {
     std::cout << arguments.output << ": copied as it is: " << result.refusal << "\n";
     return;
   }
-  if (arguments.explain) std::cout << tilefuse::report_text(Json{{"graphs", {Json::parse(result.report)}}});
+  if (arguments.explain) {
+    std::cout << tilefuse::report_text(Json::parse(tilefuse::report_document(result.report, "")));
+  }
   std::cout << arguments.output << ": " << result.launches << " fused regions (" << result.regions
             << " distinct), " << result.calls << " operators stay with torch\n";
 }

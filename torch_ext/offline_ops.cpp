@@ -9,6 +9,8 @@
 //       {"layer_norm_gelu_0f3a...": "embedded for x86-zen4", ...}
 //   report_page(str report_json, str title) -> str
 //     The report as one HTML file.
+//   report_text(str report_json) -> str
+//     The report as it is printed.
 #include <torch/library.h>
 
 #include <mutex>
@@ -17,6 +19,7 @@
 #include "core/import/document.h"
 #include "offline/fuse_file.h"
 #include "page/report_page.h"
+#include "page/report_text.h"
 #include "torch_ext/region_operators.h"
 #include "torch_ext/translate_errors.h"
 
@@ -80,11 +83,16 @@ std::string page_of(const std::string& report_json, const std::string& title) {
   return translated([&] { return report_page(report_json, title); });
 }
 
+std::string text_of(const std::string& report_json) {
+  return translated([&] { return report_text(parse_document(report_json, "the report")); });
+}
+
 TORCH_LIBRARY_FRAGMENT(tilefuse, library) {
   library.def("fuse_file(str input, str output, str options_json) -> str", &fuse_program);
   library.def("register_regions(str files_json, str origin, bool trusted, str options_json) -> str",
               &register_from);
   library.def("report_page(str report_json, str title) -> str", &page_of);
+  library.def("report_text(str report_json) -> str", &text_of);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include "core/result.h"
 #include "offline/check_report.h"
 #include "page/report_page.h"
+#include "page/report_text.h"
 #include "tests/fuzz/finding.h"
 #include "tests/fuzz/fuzz_targets.h"
-#include "tools/print_report.h"
 
 namespace tilefuse::fuzz {
 namespace {

@@ -524,3 +524,22 @@ def test_the_command_fuses_shows_and_names_what_is_wrong(tmp_path, capfd):
     assert re.search(r"pin nowhere: no region of the program has this name; there is \w+", capfd.readouterr().err)
     assert cli.main(["show", str(tmp_path / "nothing.pt2")]) == 2
     assert "nothing.pt2: cannot read the file" in capfd.readouterr().err
+
+
+def test_the_report_of_a_file_is_printed_as_that_of_a_model(tmp_path, capfd):
+    class Sorted(nn.Module):
+        def forward(self, x):
+            return torch.sort(torch.tanh(x) * 2).values.exp()
+
+    model, fused = str(tmp_path / "model.pt2"), str(tmp_path / "fused.pt2")
+    torch.export.save(torch.export.export(Sorted(), (torch.randn(4, 64),)), model)
+    assert cli.main(["fuse", model, "-o", fused, "--explain"]) == 0
+    fusing = capfd.readouterr().out
+    for file in (model, fused):
+        assert cli.main(["explain", file, "--json", "-"]) == 0
+        report = tilefuse.Report([])
+        report._graphs = json.loads(capfd.readouterr().out)["graphs"]
+        assert cli.main(["explain", file]) == 0
+        text = capfd.readouterr().out
+        assert text == f"{report}\n" and fusing.startswith(text)
+        assert text.startswith("inference graph\n  region ") and "\n    OpaqueConsumer: " in text and "\n      %" in text

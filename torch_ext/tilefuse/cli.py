@@ -127,9 +127,8 @@ def _explain(options: argparse.Namespace, console: Console) -> int:
     elif options.source:
         try:
             console.print(Syntax(report.source(options.source), "cpp", word_wrap=False))
-        except KeyError:
-            names = ", ".join(str(region["name"]) for region in report.regions())
-            raise UserError(f"no region {options.source!r}; there are: {names}") from None
+        except KeyError as error:
+            raise UserError(error.args[0]) from None
     elif not options.html:
         console.print(str(report), markup=False)
     return 0

@@ -42,7 +42,7 @@ class Report:
         for candidate in self.regions():
             if candidate["name"] == region:
                 return candidate["source"]
-        raise KeyError(region)
+        raise KeyError(f"no region {region!r}; there are: {', '.join(candidate['name'] for candidate in self.regions())}")
 
     def html(self, path: str | os.PathLike[str], title: str = "TileFuse") -> None:
         """Writes the report as one HTML file that needs nothing else: the graph as a picture, and all about what is clicked."""
@@ -53,7 +53,7 @@ class Report:
         pathlib.Path(path).write_text(page, encoding="utf-8")
 
     def __str__(self) -> str:
-        return "\n".join(line for graph in self._graphs for line in _lines(graph))
+        return operators().report_text(json.dumps(self.json())).rstrip("\n")
 
     __repr__ = __str__
 
@@ -63,6 +63,8 @@ def explain(model: Callable[..., Any], *inputs: Any, options: Mapping[str, Any] 
 
     The model's own compiled code stays as it is, and so does every ``.grad``.
     """
+    if not callable(model):
+        raise UserError(f"tilefuse.explain wants a model or a function, got {model!r}; a file has `tilefuse explain FILE.pt2`")
 
     def explained(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return backend(graph_module, example_inputs, options=options)
@@ -95,39 +97,3 @@ def _graph_report(graph: CompiledGraph) -> dict[str, Any]:
     if graph.answer["op"] is None:
         return base | {"fallback_reason": graph.answer["fallback_reason"], "regions": [], "graph": _NO_GRAPH, "unfused_edges": []}
     return base | json.loads(operators().report(graph.answer["report_id"]))
-
-
-def _lines(graph: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{graph['role']} graph"
-    if reason := graph.get("fallback_reason"):
-        yield f"  runs with plain PyTorch: {reason}"
-        return
-    for fault in graph.get("faults", []):
-        yield f"  {fault}"
-    for region in graph["regions"]:
-        yield from _region_lines(region)
-    edges = graph["unfused_edges"]
-    yield f"  {len(edges)} edges not fused"
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for edge in edges:
-        name = f"%{edge['value']} -> %{edge['consumer']}"
-        grouped.setdefault((edge["reason"], edge["text"]), []).append(name)
-    for (kind, text), names in sorted(grouped.items(), key=lambda item: -len(item[1])):
-        shown = ", ".join(names[:4]) + (f", and {len(names) - 4} more" if len(names) > 4 else "")
-        yield f"    {kind}: {text}"
-        yield f"      {shown}"
-
-
-def _region_lines(region: Mapping[str, Any]) -> Iterator[str]:
-    yield f"  region {region['name']}"
-    yield f"    ops        {', '.join(region['ops'])}"
-    yield f"    predicted  {region['predicted_us']:.1f} us, {region['bytes'] / 1e6:.3f} MB moved"
-    if tuned := region.get("tuned"):
-        times = ", ".join("does not build" if time is None else f"{time:.1f}" for time in tuned["measured_us"])
-        yield f"    measured   {times} us; schedule {tuned['chosen'] + 1} taken"
-    if region.get("refusal"):
-        yield f"    runs with plain PyTorch: {region['refusal']}"
-    for line in region.get("user_source", [])[:3]:
-        yield f"    from       {line}"
-    for line in region["schedule"].splitlines():
-        yield f"    {line}"
