@@ -32,21 +32,13 @@ struct ComputeOf {
   using Type = T;
 };
 template <>
-struct ComputeOf<bf16> {
-  using Type = float;
-};
+struct ComputeOf<bf16> : ComputeOf<float> {};
 template <>
-struct ComputeOf<f16> {
-  using Type = float;
-};
+struct ComputeOf<f16> : ComputeOf<float> {};
 template <>
-struct ComputeOf<f8e4m3fn> {
-  using Type = float;
-};
+struct ComputeOf<f8e4m3fn> : ComputeOf<float> {};
 template <>
-struct ComputeOf<f8e5m2> {
-  using Type = float;
-};
+struct ComputeOf<f8e5m2> : ComputeOf<float> {};
 template <class T>
 using Compute = typename ComputeOf<T>::Type;
 
