@@ -27,7 +27,8 @@ constexpr std::string_view kNamespace = "tilefuse::";
 struct Planned {
   Executable executable;
   bool eager_numerics = false;
-  std::map<std::string, std::string> refusals;  // by operator of a fused file: why it has no source
+  // By operator of a fused file: why its region has no source; empty: it has one.
+  std::map<std::string, std::string> refusals;
 };
 
 CallFacts no_facts(const Call&) { return {}; }
@@ -45,7 +46,7 @@ Planned linked(const ProgramFile& file, const ExtraFiles& files, const CompileOp
   Planned planned{.executable = {}, .eager_numerics = sources.eager_numerics, .refusals = {}};
   std::map<std::string, CompiledRegion> compiled;
   for (FileRegion& region : sources.regions) {
-    if (!region.compiled.refusal.empty()) planned.refusals[region.op] = region.compiled.refusal;
+    planned.refusals[region.op] = region.compiled.refusal;
     compiled.emplace(region.op, std::move(region.compiled));
   }
   planned.executable = link_regions(canonicalize(imported(file)), compiled, no_facts).executable;
@@ -62,10 +63,11 @@ Planned fused(const ProgramFile& file, CompileOptions options) {
 
 std::string call_reason(const CallOperator& left, const Planned& planned, bool was_fused) {
   const Call& call = left.call;
-  if (call.op.starts_with(kNamespace)) {
-    const auto found = planned.refusals.find(call.op.substr(kNamespace.size()));
-    return found != planned.refusals.end() ? found->second
-                                           : "the region was compiled for operands of other sizes or strides";
+  const bool is_ours = call.op.starts_with(kNamespace);  // a region, or an operator of tilefuse.ops
+  const auto region = planned.refusals.find(is_ours ? call.op.substr(kNamespace.size()) : "");
+  if (region != planned.refusals.end()) {
+    return region->second.empty() ? "the region was compiled for operands of other sizes or strides"
+                                  : region->second;
   }
   if (was_fused && is_decomposable(call)) {
     return "torch's library was to make it; fuse with --products own, or bundle the exported program itself";

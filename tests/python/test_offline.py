@@ -504,6 +504,37 @@ def test_errors_name_the_file_and_the_option(tmp_path):
         tilefuse.fuse_file(tmp_path / "nothing.pt2", tmp_path / "out.pt2", thread=1)
 
 
+def test_what_is_no_program_is_said_in_one_sentence(tmp_path, caplog):
+    torch.save({"x": torch.ones(2)}, tmp_path / "state.pt2")
+    (tmp_path / "text.pt2").write_text("no archive")
+    for name, reason in {
+        "nothing.pt2": "No such file or directory", "text.pt2": "File is not a zip file",
+        "state.pt2": "is no file of torch.export.save",
+    }.items():  # fmt: skip
+        with pytest.raises(tilefuse.UserError, match=f"{name}: {reason}"):
+            tilefuse.load(tmp_path / name)
+    assert not caplog.records  # torch writes a page of tracebacks
+    with pytest.raises(tilefuse.UserError, match="tilefuse.fuse wants what torch.export.export gives, got Linear"):
+        tilefuse.fuse(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match="os.PathLike object, not Linear"):
+        tilefuse.fuse_file(nn.Linear(2, 2), tmp_path / "out.pt2")
+    with pytest.raises(tilefuse.UserError, match="tilefuse.explain wants a model or a function, got 'model.pt2'"):
+        tilefuse.explain("model.pt2")
+
+
+def test_a_program_with_ready_operators_is_read_by_who_imports_tilefuse(tmp_path):
+    from tilefuse import ops
+
+    class Norm(nn.Module):
+        def forward(self, x):
+            return ops.rms_norm(x)
+
+    x = torch.randn(4, 8)
+    torch.export.save(torch.export.export(Norm(), (x,)), tmp_path / "saved.pt2")
+    (got, _), _ = run_saved(tmp_path, (x,))
+    torch.testing.assert_close(got[0], nn.functional.rms_norm(x, (8,), eps=1e-6))
+
+
 def test_the_command_fuses_shows_and_names_what_is_wrong(tmp_path, capfd):
     torch.export.save(torch.export.export(Mlp().eval(), (torch.randn(8, 64),)), tmp_path / "model.pt2")
     fused = str(tmp_path / "fused.pt2")

@@ -64,7 +64,7 @@ def op(
 
     The function may not change its arguments, draw random numbers or look at the values of tensors.
     """
-    if not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UserError(f"tilefuse.op: a name has the form library::name, got {name!r}")
     if autocast not in _AUTOCAST:
         raise UserError(f"tilefuse.op: autocast wants None, 'lower' or torch.float32, got {autocast!r}")
@@ -287,8 +287,9 @@ def _prototype(function: Callable[..., Any], signature: inspect.Signature) -> Ca
 def _schema(name: str, function: Callable[..., Any]) -> str:
     try:
         text = torch.library.infer_schema(_prototype(function, inspect.signature(function)), mutates_args=())
-    except ValueError as error:
-        raise UserError(f"tilefuse.op: {name}: {error}") from error
+    except ValueError as error:  # torch's own sentence, without the list of all types that it knows
+        reason = str(error).removeprefix("infer_schema(func): ").partition(". The valid types")[0]
+        raise UserError(f"tilefuse.op: {name}: {reason}; docs/custom_ops.md says what arguments and results may be") from error
     parsed = torch._C.parse_schema(f"{name}{text}")
     if not any("Tensor" in str(argument.type) for argument in parsed.arguments):
         raise UserError(f"tilefuse.op: {name} has no tensor among its arguments")

@@ -9,8 +9,10 @@ lets torch read it; ``tilefuse.save`` hands torch's writer what such a file has 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -35,11 +37,14 @@ __all__ = ["fuse", "fuse_file", "know_fused_files", "load", "save", "trusted_fil
 
 _FOLDER = "tilefuse/"  # below torch's folder of extra files
 _EXTRA = f"extra/{_FOLDER}"
+_READY_OPERATOR = re.compile(r'"torch\.ops\.tilefuse\.(?!\w*_[0-9a-f]{16}\.)')  # those of regions end in a hash
 _trusting = False
 
 
 def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
     """The program with its regions fused. Options: those of ``torch.compile(backend="tilefuse")``, and ``fuse_file``'s."""
+    if not isinstance(program, ExportedProgram):
+        raise UserError(f"tilefuse.fuse wants what torch.export.export gives, got {type(program).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         exported, fused = os.path.join(folder, "model.pt2"), os.path.join(folder, "fused.pt2")
         torch.export.save(program, exported)
@@ -68,7 +73,7 @@ def fuse_file(
     settings = json.loads(Options.parse(options=options).to_json(torch.get_num_threads()))
     settings |= {"embed": embed, "targets": [str(target) for target in targets]}
     try:
-        text = operators().fuse_file(str(source), str(output), json.dumps(settings))
+        text = operators().fuse_file(os.fspath(source), os.fspath(output), json.dumps(settings))
     except ValueError as error:
         raise UserError(str(error)) from None
     return json.loads(text)
@@ -87,9 +92,21 @@ def trusted_files() -> Iterator[None]:
 
 def load(path: str | os.PathLike[str], **options: Any) -> ExportedProgram:
     """``torch.export.load`` of a fused file, or of any other; the options are its own."""
+    if isinstance(path, (str, os.PathLike)):  # torch's error for these is a page of tracebacks
+        _require_program(path)
     if not _torch_knows():
         _register_operators_of(path)
     return torch.export.load(path, **options)
+
+
+def _require_program(path: str | os.PathLike[str]) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.rpartition("/")[2] for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UserError(f"{os.fspath(path)}: {getattr(error, 'strerror', None) or error}") from None
+    if not names & {"archive_format", "serialized_exported_program.json"}:  # the latter until torch 2.7
+        raise UserError(f"{os.fspath(path)}: is no file of torch.export.save")
 
 
 def save(program: ExportedProgram, file: Any, **options: Any) -> None:
@@ -104,13 +121,10 @@ def _with_regions(programs: Sequence[ExportedProgram], extra_files: Mapping[str,
 
 
 def _register_operators_of(path: str | os.PathLike[str]) -> None:
-    try:
-        with _naming(path), zipfile.ZipFile(path) as archive:
-            root = os.path.commonprefix(archive.namelist()).partition("/")[0] + "/"
-            names = [name.removeprefix(root) for name in archive.namelist()]
-            _register(lambda name: archive.read(root + name).decode(), names)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise UserError(f"{os.fspath(path)}: {error}") from None
+    with _naming(path), zipfile.ZipFile(path) as archive:
+        root = os.path.commonprefix(archive.namelist()).partition("/")[0] + "/"
+        names = [name.removeprefix(root) for name in archive.namelist()]
+        _register(lambda name: archive.read(root + name).decode(), names)
 
 
 @contextmanager
@@ -130,7 +144,9 @@ def _text(read: Callable[[str], str], name: str) -> str:
 
 
 def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
-    """Makes the operators of a fused file known; ``read`` gives the text of an entry. Nothing, if they are."""
+    """Makes the operators of a file known, its regions and ours of ``tilefuse.ops``; ``read`` gives the text of an entry."""
+    if any(name.startswith("models/") and _READY_OPERATOR.search(_text(read, name)) for name in names):
+        importlib.import_module("tilefuse.ops")
     files = {name.removeprefix(_EXTRA): _text(read, name) for name in names if name.startswith(_EXTRA)}
     if not files.keys() - {REPORT}:
         return

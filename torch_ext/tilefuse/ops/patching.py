@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from tilefuse.errors import UserError
 from tilefuse.ops.activations import geglu, rotary_embedding, swiglu
 from tilefuse.ops.normalisations import layer_norm, rms_norm
 
@@ -78,6 +79,8 @@ def patch(model: nn.Module) -> Patch:
 
     Rotary embeddings are functions of the model's file: they change for every model of that file until ``unpatch``.
     """
+    if not isinstance(model, nn.Module):
+        raise UserError(f"tilefuse.ops.patch wants a torch.nn.Module, got {type(model).__name__}")
     patched = Patch()
     for name, module in model.named_modules():
         if "forward" in module.__dict__ or module._forward_hooks_with_kwargs:
