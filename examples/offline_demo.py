@@ -39,8 +39,8 @@ def main() -> int:
         torch.save(list(inputs), folder / "inputs.pt")
         said = timed("fuse", PACKAGE / "bin" / "tilefuse", "fuse", folder / "model.pt2", "-o", folder / "fused.pt2")
         print(" ", said.strip().rsplit("/", 1)[-1])
-        places = [f"-DTORCH_FOLDER={pathlib.Path(torch.__file__).parent}", f"-DTILEFUSE_FOLDER={PACKAGE}"]
-        timed("configure examples/cpp", "cmake", "-B", folder / "build", *places, ROOT / "cpp")
+        places = f"-DCMAKE_PREFIX_PATH={PACKAGE};{pathlib.Path(torch.__file__).parent}"
+        timed("configure examples/cpp", "cmake", "-B", folder / "build", places, ROOT / "cpp")
         timed("build examples/cpp", "cmake", "--build", folder / "build")
         files = [folder / "fused.pt2", folder / "inputs.pt", folder / "outputs.pt"]
         said = timed(

@@ -43,8 +43,8 @@ print(time.perf_counter() - started)
 
 
 def build(folder: pathlib.Path) -> pathlib.Path:
-    places = [f"-DTORCH_FOLDER={pathlib.Path(torch.__file__).parent}", f"-DTILEFUSE_FOLDER={PACKAGE}"]
-    subprocess.run(["cmake", "-B", folder, *places, HERE], check=True, stdout=subprocess.DEVNULL)
+    places = f"-DCMAKE_PREFIX_PATH={PACKAGE};{pathlib.Path(torch.__file__).parent}"
+    subprocess.run(["cmake", "-B", folder, places, HERE], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", folder], check=True, stdout=subprocess.DEVNULL)
     return folder / "compare"
 

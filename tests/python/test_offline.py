@@ -123,9 +123,9 @@ def run_model(tmp_path_factory):
     """examples/cpp as a function: (file, inputs, trusted, environment) -> outputs, and what it printed."""
     build = tmp_path_factory.mktemp("examples")
     torch_folder, package = pathlib.Path(torch.__file__).parent, pathlib.Path(tilefuse.__file__).parent
-    places = [f"-DTORCH_FOLDER={torch_folder}", f"-DTILEFUSE_FOLDER={package}"]
+    places = f"-DCMAKE_PREFIX_PATH={package};{torch_folder}"
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-    subprocess.run(["cmake", "-B", build, *places, *launcher, ROOT / "examples/cpp"], check=True, capture_output=True)
+    subprocess.run(["cmake", "-B", build, places, *launcher, ROOT / "examples/cpp"], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
 
     def run(file, inputs, *flags, **environment):
