@@ -73,11 +73,13 @@ std::string edges_text(const Json& edges) {
         "%" + edge.at("value").get<std::string>() + " -> %" + edge.at("consumer").get<std::string>());
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  groups.reserve(by_reason.size());
   for (auto& [reason, names] : by_reason) {
     groups.emplace_back(reason.first + ": " + reason.second, std::move(names));
   }
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.first < b.first;
+  });
   std::string text = "  " + std::to_string(edges.size()) + " edges not fused\n";
   for (const auto& [reason, names] : groups) {
     text += "    " + reason + "\n      " + listed(names, kEdgesShown) + "\n";
