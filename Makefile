@@ -69,9 +69,10 @@ $(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
 	cmake --build build/release -j $(JOBS)
 	@touch $@
 
+# By the name that CMake calls the compiler by above, so that ccache finds what was compiled there.
 $(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
 	@echo "compiling the package: some minutes, in which nothing is printed"
-	$(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON .
+	CXX=$${CXX:-c++} $(PYTHON) -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.TILEFUSE_WARNINGS_AS_ERRORS=ON .
 	@touch $@
 
 cpp-test: $(STAMPS)/cpp
