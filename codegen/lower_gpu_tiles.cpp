@@ -25,6 +25,10 @@ bool GpuLowering::is_staged(TileValueId id) const {
   return std::find(region_.staged.begin(), region_.staged.end(), id) != region_.staged.end();
 }
 
+Computed GpuLowering::load(TileValueId id, const TileLoad& load) {
+  return is_staged(id) ? load_staged(id) : GpuValues::load(id, load);
+}
+
 void GpuLowering::stage_tiles() {
   if (region_.staged.empty()) return;
   for (const TileValueId id : region_.staged) stage(id);

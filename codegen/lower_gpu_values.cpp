@@ -1,9 +1,9 @@
-// Values of a GPU kernel: what is computed where, under which name.
 #include <algorithm>
 #include <cctype>
 
 #include "codegen/expr_code.h"
-#include "codegen/gpu_lowering.h"
+#include "codegen/gpu_values.h"
+#include "codegen/name_values.h"
 #include "codegen/spell_map.h"
 #include "core/match.h"
 #include "core/result.h"
@@ -13,9 +13,28 @@ namespace {
 
 std::string key_of(TileValueId id) { return "%" + std::to_string(id.index); }
 
+std::vector<AxisId> axes_of(const Expr& e) {
+  std::vector<AxisId> axes;
+  for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
+  return axes;
+}
+
 }  // namespace
 
-std::string GpuLowering::name_of(TileValueId id) const {
+GpuValues::GpuValues(const TileGraph& graph, const GpuAccesses& accesses, GpuLanes lanes, bool fits_int,
+                     int threads)
+    : graph_(graph),
+      accesses_(accesses),
+      lanes_(lanes),
+      kernel_(new_kernel(to_function_name(graph.name + "_kernel"), lanes.vector)),
+      scopes_(kernel_),
+      index_type_{fits_int ? DType::I32 : DType::I64, CodeShape::Scalar},
+      extents_(axis_extents(graph)),
+      symbols_(symbols_in(graph)) {
+  kernel_.threads = threads;
+}
+
+std::string GpuValues::name_of(TileValueId id) const {
   const TileValue& v = graph_[id];
   const auto* load = std::get_if<TileLoad>(&v.op);
   const bool is_number = v.name.empty() || std::isdigit(static_cast<unsigned char>(v.name[0])) != 0;
@@ -31,51 +50,33 @@ std::string GpuLowering::name_of(TileValueId id) const {
       [](const auto&) { return std::string("value"); });
 }
 
-CodeType GpuLowering::type_of(TileValueId id, bool is_vector) const {
+CodeType GpuValues::type_of(TileValueId id, bool is_vector) const {
   return {info(graph_[id].dtype).compute, is_vector ? CodeShape::Vector : CodeShape::Scalar};
 }
 
-bool GpuLowering::is_kept(TileValueId id) const {
-  return std::find(schedule_.keep.begin(), schedule_.keep.end(), id) != schedule_.keep.end();
-}
-
-// The element of the current step.
-Code GpuLowering::kept_code(TileValueId id) {
-  auto found = kept_.find(id);
-  if (found == kept_.end()) {
-    const bool is_vector = schedule_.vector > 1;
-    const auto* load = std::get_if<TileLoad>(&graph_[id].op);
-    const std::string name = load == nullptr ? name_of(id) : graph_[load->buffer].name;
-    found = kept_.emplace(id, scopes_.symbol(name + "_kept", type_of(id, is_vector))).first;
-    scopes_.add_at(0, {Var{.symbol = found->second, .initial = std::nullopt, .count = schedule_.steps}, ""});
+int GpuValues::depth_of(const std::vector<AxisId>& axes) const {
+  int depth = 0;
+  for (const AxisId axis : axes) {
+    if (axis == lanes_.inner) return scopes_.depth();
+    if (const auto found = depths_.find(axis); found != depths_.end()) depth = std::max(depth, found->second);
   }
-  const Code variable = reference(found->second);
-  return schedule_.steps > 1 ? subscript(variable, *step_) : variable;
+  return depth;
 }
 
-Computed GpuLowering::value(TileValueId id) {
+Computed GpuValues::value(TileValueId id) {
   const std::string key = key_of(id);
   if (const Computed* known = scopes_.find(key)) return *known;
-  const bool keeps = is_kept(id);
-  if (keeps && kept_in_pass_.contains(id) && kept_in_pass_.at(id) < pass_) {
-    return scopes_.remember(key, {kept_code(id), scopes_.depth(), schedule_.vector > 1});
-  }
+  if (const std::optional<Computed> there = held(id)) return scopes_.remember(key, *there);
   Computed computed = compute(id);
   if (std::holds_alternative<Literal>(computed.code.kind)) return computed;
-  computed.depth = depth_of(id);
+  computed.depth = depth_of(graph_[id].axes);
   computed.code =
       scopes_.let(computed.depth, name_of(id), type_of(id, computed.is_vector), std::move(computed.code));
-  if (keeps && computed.depth > 0) {
-    if (schedule_.vector > 1 && !computed.is_vector) computed = splat(id, computed);
-    kept_in_pass_.emplace(id, pass_);
-    const Code kept = kept_code(id);
-    scopes_.add({Assign{kept, std::nullopt, computed.code}, ""});
-    computed.code = kept;
-  }
+  hold(id, computed);
   return scopes_.remember(key, computed);
 }
 
-Computed GpuLowering::compute(TileValueId id) {
+Computed GpuValues::compute(TileValueId id) {
   const TileValue& v = graph_[id];
   return match(
       v.op, [&](const TileLoad& op) { return load(id, op); },
@@ -85,12 +86,12 @@ Computed GpuLowering::compute(TileValueId id) {
         const auto number = constant_of(code);
         return Computed{number ? literal(*number, DType::I64) : code, 0, false};
       },
-      [&](const TilePredicate& op) { return predicate(id, op); },
+      [&](const TilePredicate& op) { return predicate(op); },
       [&](const TileMap& op) { return compute_map(id, op.fn); },
       [&](const auto&) -> Computed { TILEFUSE_CHECK(false, "%" + v.name + " is wanted before its pass"); });
 }
 
-Computed GpuLowering::splat(TileValueId id, const Computed& scalar) {
+Computed GpuValues::splat(TileValueId id, const Computed& scalar) {
   Computed result{call("splat", {scalar.code}, {info(graph_[id].dtype).compute}), scalar.depth, true};
   if (std::holds_alternative<Literal>(scalar.code.kind)) return result;
   const std::string key = key_of(id) + " splat";
@@ -99,7 +100,7 @@ Computed GpuLowering::splat(TileValueId id, const Computed& scalar) {
   return scopes_.remember(key, std::move(result));
 }
 
-Computed GpuLowering::compute_where(TileValueId id) {
+Computed GpuValues::compute_where(TileValueId id) {
   const std::vector<TileValueId>& operands = graph_[id].operands;
   std::vector<Computed> parts;
   parts.reserve(operands.size());
@@ -117,7 +118,7 @@ Computed GpuLowering::compute_where(TileValueId id) {
   return {call("select", {parts[0].code, parts[1].code, parts[2].code}), 0, true};
 }
 
-Computed GpuLowering::compute_map(TileValueId id, MapFn fn) {
+Computed GpuValues::compute_map(TileValueId id, MapFn fn) {
   if (fn == MapFn::Where) return compute_where(id);
   const TileValue& v = graph_[id];
   std::vector<Computed> operands;
@@ -136,29 +137,29 @@ Computed GpuLowering::compute_map(TileValueId id, MapFn fn) {
   return {spell_map(fn, spelled, v.dtype), 0, is_vector};
 }
 
-std::vector<Expr> GpuLowering::open_guards(const std::vector<Expr>& guard) const {
+std::vector<Expr> GpuValues::open_guards(const std::vector<Expr>& guard) const {
   std::vector<Expr> open;
   std::copy_if(guard.begin(), guard.end(), std::back_inserter(open),
                [&](const Expr& e) { return !proves_nonnegative(e, extents_); });
   return open;
 }
 
-Code GpuLowering::condition(const std::vector<Expr>& guards) {
+Code GpuValues::condition(const std::vector<Expr>& guards) {
   return none_negative(guards, [this](const Expr& e) { return index_code(e); });
 }
 
-Computed GpuLowering::predicate(TileValueId, const TilePredicate& predicate) {
+Computed GpuValues::predicate(const TilePredicate& predicate) {
   const std::vector<Expr> guards = open_guards(predicate.guard);
   if (guards.empty()) return {literal(true, DType::Bool), 0, false};
   return {condition(guards), 0, false};
 }
 
 // The address of an element: what does not vary along the row becomes a pointer with a name.
-Code GpuLowering::pointer_at(BufferId buffer, const Expr& offset) {
+Code GpuValues::pointer_at(BufferId buffer, const Expr& offset) {
   Expr outer, inner;
   for (const Expr::Term& term : offset.terms()) {
     const Expr whole = make_expr({term});
-    const bool stays = term.factors.empty() || uses_index(whole, static_cast<int>(region_.inner.index));
+    const bool stays = term.factors.empty() || uses_index(whole, static_cast<int>(lanes_.inner.index));
     (stays ? inner : outer) = (stays ? inner : outer) + whole;
   }
   Code pointer = pointers_[buffer.index];
@@ -167,8 +168,10 @@ Code GpuLowering::pointer_at(BufferId buffer, const Expr& offset) {
     const Computed* known = scopes_.find(key);
     if (known == nullptr) {
       const CodeType type = kernel_[std::get<Reference>(pointer.kind).symbol].type;
-      const Code named = let(graph_[buffer].name + "_row", type, add(pointer, index_code(outer)));
-      known = &scopes_.remember(key, {named, 0, false});
+      const int depth = depth_of(axes_of(outer));
+      const Code row = add(pointer, index_code(outer));
+      known =
+          &scopes_.remember(key, {scopes_.let(depth, graph_[buffer].name + "_row", type, row), depth, false});
     }
     pointer = known->code;
   }
@@ -176,7 +179,7 @@ Code GpuLowering::pointer_at(BufferId buffer, const Expr& offset) {
 }
 
 // Stops the kernel where the index is outside its extent.
-Code GpuLowering::checked_index(const IndexTerm& term) {
+Code GpuValues::checked_index(const IndexTerm& term) {
   const Code index = value(term.value).code;
   const Code extent = index_code(term.extent);
   const auto number = constant_of(extent);
@@ -184,10 +187,9 @@ Code GpuLowering::checked_index(const IndexTerm& term) {
   return call(term.wrap ? "wrapped_index" : "checked_index", {index, limit});
 }
 
-Computed GpuLowering::load(TileValueId id, const TileLoad& load) {
-  if (is_staged(id)) return load_staged(id);
+Computed GpuValues::load(TileValueId id, const TileLoad& load) {
   const std::vector<Expr> guards = open_guards(load.guard);
-  const bool is_vector = schedule_.vector > 1 && region_.wide_loads[id.index];
+  const bool is_vector = lanes_.vector > 1 && accesses_.wide_loads[id.index];
   Code pointer = pointer_at(load.buffer, load.offset);
   for (const IndexTerm& term : load.gathered) {
     const Code stride = index_code(term.stride);
@@ -205,17 +207,51 @@ Computed GpuLowering::load(TileValueId id, const TileLoad& load) {
   return {code, 0, is_vector};
 }
 
-Code GpuLowering::column() {
+void GpuValues::declare_arguments() {
+  for (const Buffer& buffer : graph_.buffers) {
+    const bool is_output = buffer.role == Buffer::Role::Output;
+    const CodeShape shape = is_output ? CodeShape::Pointer : CodeShape::ConstPointer;
+    kernel_.arguments.push_back(scopes_.symbol(buffer.name, {buffer.dtype, shape}));
+    pointers_.push_back(reference(kernel_.arguments.back()));
+  }
+  for (const std::string& symbol : symbols_) {
+    kernel_.arguments.push_back(scopes_.symbol(symbol, {DType::I64, CodeShape::Scalar}));
+    sizes_[symbol] = reference(kernel_.arguments.back());
+  }
+}
+
+void GpuValues::in_condition(const std::vector<Code>& conditions, const std::function<void()>& body) {
+  if (conditions.empty()) return body();
+  Code all = conditions.front();
+  for (size_t i = 1; i < conditions.size(); ++i) all = operate(CodeOperator::And, {all, conditions[i]});
+  scopes_.open();
+  body();
+  Block block = scopes_.close();
+  scopes_.add({If{all, std::move(block)}, ""});
+}
+
+void GpuValues::emit_store(const TileStore& store) {
+  const auto group_of_store = static_cast<size_t>(&store - graph_.stores.data());
+  Computed stored = value(store.value);
+  const bool is_vector = lanes_.vector > 1 && accesses_.wide_stores[group_of_store];
+  if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
+  const Code pointer = pointer_at(store.buffer, store.offset);
+  const int group = static_cast<int>(group_of_store);
+  scopes_.add({Effect{call(is_vector ? "store" : "store_one", {pointer, stored.code}), group},
+               "%" + graph_[store.value].name});
+}
+
+Code GpuValues::column() {
   if (const Computed* known = scopes_.find("column")) return known->code;
-  const Code named = scopes_.let(column_depth_, graph_[region_.inner].name, index_type_, column_);
+  const Code named = scopes_.let(column_depth_, graph_[lanes_.inner].name, index_type_, column_);
   return scopes_.remember("column", {named, column_depth_, false}).code;
 }
 
-Code GpuLowering::atom_code(const Expr::Atom& atom) {
+Code GpuValues::atom_code(const Expr::Atom& atom) {
   using enum Expr::AtomKind;
   if (atom.kind == Symbol) return sizes_.at(atom.symbol);
   if (atom.kind == Index) {
-    if (AxisId{static_cast<uint32_t>(atom.index)} == region_.inner) return column();
+    if (AxisId{static_cast<uint32_t>(atom.index)} == lanes_.inner) return column();
     const auto found = coordinates_.find({static_cast<uint32_t>(atom.index)});
     TILEFUSE_CHECK(found != coordinates_.end(),
                    "no thread has a place along axis " + graph_.axes.at(atom.index).name);
@@ -236,7 +272,7 @@ Code GpuLowering::atom_code(const Expr::Atom& atom) {
   return call(divides ? "floor_div" : "remainder", {typed(atom.args[0]), typed(atom.args[1])});
 }
 
-Code GpuLowering::index_code(const Expr& e) {
+Code GpuValues::index_code(const Expr& e) {
   return expr_code(e, [this](const Expr::Atom& atom) { return atom_code(atom); });
 }
 

@@ -28,29 +28,10 @@ Code times(Code a, int64_t by) {
 }  // namespace
 
 GpuLowering::GpuLowering(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule)
-    : graph_(graph),
+    : GpuValues(graph, region.accesses, {region.inner, schedule.vector}, region.fits_int,
+                schedule.block_threads()),
       region_(region),
-      schedule_(schedule),
-      kernel_(new_kernel(to_function_name(graph.name + "_kernel"), schedule.vector)),
-      scopes_(kernel_),
-      index_type_{region.fits_int ? DType::I32 : DType::I64, CodeShape::Scalar},
-      extents_(axis_extents(graph)),
-      symbols_(symbols_in(graph)) {
-  kernel_.threads = schedule.block_threads();
-}
-
-void GpuLowering::declare_arguments() {
-  for (const Buffer& buffer : graph_.buffers) {
-    const bool is_output = buffer.role == Buffer::Role::Output;
-    const CodeShape shape = is_output ? CodeShape::Pointer : CodeShape::ConstPointer;
-    kernel_.arguments.push_back(scopes_.symbol(buffer.name, {buffer.dtype, shape}));
-    pointers_.push_back(reference(kernel_.arguments.back()));
-  }
-  for (const std::string& symbol : symbols_) {
-    kernel_.arguments.push_back(scopes_.symbol(symbol, {DType::I64, CodeShape::Scalar}));
-    sizes_[symbol] = reference(kernel_.arguments.back());
-  }
-}
+      schedule_(schedule) {}
 
 bool GpuLowering::steps_cover_row() const {
   return region_.reduces() || proves_nonnegative(Expr(schedule_.width()) - graph_[region_.inner].extent);
@@ -170,16 +151,6 @@ void GpuLowering::bind_outer_axes(const std::vector<AxisId>& axes) {
   coordinates_[axes.front()] = left;
 }
 
-void GpuLowering::in_condition(const std::vector<Code>& conditions, const std::function<void()>& body) {
-  if (conditions.empty()) return body();
-  Code all = conditions.front();
-  for (size_t i = 1; i < conditions.size(); ++i) all = operate(CodeOperator::And, {all, conditions[i]});
-  scopes_.open();
-  body();
-  Block block = scopes_.close();
-  scopes_.add({If{all, std::move(block)}, ""});
-}
-
 // One step, which may be beyond the row, of a row that may not exist.
 void GpuLowering::guarded_step(const std::function<void()>& body) {
   const Expr& extent = graph_[region_.inner].extent;
@@ -227,6 +198,40 @@ void GpuLowering::for_each_step(const std::function<void()>& body) {
   scopes_.add(
       {For{step, integer(0), integer(schedule_.steps), 1, name, std::move(block), schedule_.steps}, ""});
   step_.reset();
+}
+
+bool GpuLowering::is_kept(TileValueId id) const {
+  return std::find(schedule_.keep.begin(), schedule_.keep.end(), id) != schedule_.keep.end();
+}
+
+// The element of the current step.
+Code GpuLowering::kept_code(TileValueId id) {
+  auto found = kept_.find(id);
+  if (found == kept_.end()) {
+    const bool is_vector = schedule_.vector > 1;
+    const auto* load = std::get_if<TileLoad>(&graph_[id].op);
+    const std::string name = load == nullptr ? name_of(id) : graph_[load->buffer].name;
+    found = kept_.emplace(id, scopes_.symbol(name + "_kept", type_of(id, is_vector))).first;
+    scopes_.add_at(0, {Var{.symbol = found->second, .initial = std::nullopt, .count = schedule_.steps}, ""});
+  }
+  const Code variable = reference(found->second);
+  return schedule_.steps > 1 ? subscript(variable, *step_) : variable;
+}
+
+// In registers, since an earlier pass.
+std::optional<Computed> GpuLowering::held(TileValueId id) {
+  const auto since = kept_in_pass_.find(id);
+  if (since == kept_in_pass_.end() || since->second >= pass_) return std::nullopt;
+  return Computed{kept_code(id), scopes_.depth(), schedule_.vector > 1};
+}
+
+void GpuLowering::hold(TileValueId id, Computed& computed) {
+  if (!is_kept(id) || computed.depth == 0) return;
+  if (schedule_.vector > 1 && !computed.is_vector) computed = splat(id, computed);
+  kept_in_pass_.emplace(id, pass_);
+  const Code kept = kept_code(id);
+  scopes_.add({Assign{kept, std::nullopt, computed.code}, ""});
+  computed.code = kept;
 }
 
 GpuLowering::Accumulator GpuLowering::begin(TileValueId reduction) {
@@ -292,17 +297,6 @@ void GpuLowering::finish(const Accumulator& accumulator) {
       scopes_.symbol(name_of(accumulator.reduction), type_of(accumulator.reduction, is_vector));
   scopes_.add({Let{symbol, total}, "%" + graph_[accumulator.reduction].name});
   scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, is_vector});
-}
-
-void GpuLowering::emit_store(const TileStore& store) {
-  const auto group_of_store = static_cast<size_t>(&store - graph_.stores.data());
-  Computed stored = value(store.value);
-  const bool is_vector = schedule_.vector > 1 && region_.wide_stores[group_of_store];
-  if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
-  const Code pointer = pointer_at(store.buffer, store.offset);
-  const int group = static_cast<int>(group_of_store);
-  scopes_.add({Effect{call(is_vector ? "store" : "store_one", {pointer, stored.code}), group},
-               "%" + graph_[store.value].name});
 }
 
 void GpuLowering::lower_pass(int pass) {

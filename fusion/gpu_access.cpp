@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/gpu_region.h"
 #include "fusion/gpu_target.h"
 
 namespace tilefuse {
@@ -70,30 +71,39 @@ bool allows(const TileGraph& graph, const GroupsOf& groups, AxisId lanes, const 
   return predicate == nullptr || groups.has_one_sign(predicate->guard);
 }
 
-bool allows(const TileGraph& graph, AxisId lanes, int width) {
+bool allows(const TileGraph& graph, AxisId lanes, int width, const std::vector<bool>& counts) {
   if (!is_multiple_of(graph[lanes].extent, width)) return false;
   const GroupsOf groups(graph, lanes, width);
-  return std::all_of(graph.values.begin(), graph.values.end(),
-                     [&](const TileValue& value) { return allows(graph, groups, lanes, value, width); }) &&
-         std::all_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
-           return allows(groups, store.offset, graph[store.buffer].dtype, width);
-         });
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (counts[v] && !allows(graph, groups, lanes, graph.values[v], width)) return false;
+  }
+  return std::all_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+    return allows(groups, store.offset, graph[store.buffer].dtype, width);
+  });
 }
 
 }  // namespace
 
-void find_wide_accesses(const TileGraph& graph, GpuRegion& region) {
-  region.widest = kAccessBytes / 2;  // of 16-bit elements; those of 8 bits would fill registers
-  while (region.widest > 1 && !allows(graph, region.lanes, region.widest)) region.widest /= 2;
-  const GroupsOf groups(graph, region.lanes, region.widest);
+GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes, int most,
+                               const std::vector<bool>& counts) {
+  GpuAccesses accesses;
+  accesses.widest = most;
+  while (accesses.widest > 1 && !allows(graph, lanes, accesses.widest, counts)) accesses.widest /= 2;
+  const GroupsOf groups(graph, lanes, accesses.widest);
   const auto is_wide = [&](const Expr& offset) {
-    return region.widest > 1 && groups.neighbours(offset) == Neighbours::Next;
+    return accesses.widest > 1 && groups.neighbours(offset) == Neighbours::Next;
   };
   for (const TileValue& value : graph.values) {
     const auto* load = std::get_if<TileLoad>(&value.op);
-    region.wide_loads.push_back(load != nullptr && is_wide(load->offset));
+    accesses.wide_loads.push_back(load != nullptr && is_wide(load->offset));
   }
-  for (const TileStore& store : graph.stores) region.wide_stores.push_back(is_wide(store.offset));
+  for (const TileStore& store : graph.stores) accesses.wide_stores.push_back(is_wide(store.offset));
+  return accesses;
+}
+
+GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes) {
+  constexpr int kMost = kAccessBytes / 2;  // of 16-bit elements; those of 8 bits would fill registers
+  return find_wide_accesses(graph, lanes, kMost, std::vector<bool>(graph.values.size(), true));
 }
 
 }  // namespace tilefuse

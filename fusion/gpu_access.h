@@ -5,11 +5,20 @@
 //   %w = load %w[i*4 + m // 1024]      the same for any 4 neighbours
 //   %c = load %c[m - 1024] if [m - 1024]   wide: 4 neighbours are all inside or all outside
 #pragma once
-#include "fusion/gpu_region.h"
+#include <vector>
+
+#include "fusion/tile_graph.h"
 
 namespace tilefuse {
 
-// Sets widest, wide_loads and wide_stores.
-void find_wide_accesses(const TileGraph& graph, GpuRegion& region);
+struct GpuAccesses {
+  int widest = 1;  // elements of one access that start at a multiple of their bytes, a power of two
+  std::vector<bool> wide_loads, wide_stores;  // by value and by store: neighbours along the lanes
+};
+
+GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes);
+// Of at most so many elements, of the values that `counts` (by value); the others are read in another way.
+GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes, int most,
+                               const std::vector<bool>& counts);
 
 }  // namespace tilefuse

@@ -58,8 +58,8 @@ double apart_bytes(const TileGraph& graph, const GpuRegion& region, const Region
   for (const Access& access : facts.accesses) {
     const auto along = access.along[region.lanes.index].kind;
     if (along == AxisAccess::Kind::Broadcast || along == AxisAccess::Kind::Unit) continue;
-    const bool is_wide =
-        access.load ? region.wide_loads[access.load->index] : region.wide_stores[*access.store];
+    const bool is_wide = access.load ? region.accesses.wide_loads[access.load->index]
+                                     : region.accesses.wide_stores[*access.store];
     const bool is_staged = access.load && std::find(region.staged.begin(), region.staged.end(),
                                                     *access.load) != region.staged.end();
     if (is_wide || is_staged) continue;

@@ -40,13 +40,6 @@ std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   return std::nullopt;
 }
 
-std::optional<Unsupported> check_values(const TileGraph& graph) {
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
-  }
-  return std::nullopt;
-}
-
 std::optional<Unsupported> check_reductions(const TileGraph& graph, const Structure& structure) {
   if (structure.reductions.empty()) return std::nullopt;
   if (auto refusal = repeated_reduction(graph, structure)) return refusal;
@@ -101,6 +94,49 @@ int kept_words(const TileGraph& graph, const GpuRegion& region) {
   return most;
 }
 
+// The loads that go through shared memory, and the axis along which they are next to each other.
+void find_staged(const TileGraph& graph, GpuRegion& region) {
+  std::optional<AxisId> turned;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto* load = std::get_if<TileLoad>(&graph.values[v].op);
+    if (load == nullptr || !load->gathered.empty()) continue;
+    const auto stride = stride_along(graph, *load, region.lanes);
+    if (!stride || stride->is_constant(0) || stride->is_constant(1)) continue;
+    for (const AxisId axis : region.outer) {
+      const auto across = stride_along(graph, *load, axis);
+      if (!across || !across->is_constant(1) || (turned && *turned != axis)) continue;
+      turned = axis;
+      region.staged.push_back({v});
+    }
+  }
+  if (!turned) return;
+  region.turned = *turned;
+  std::erase(region.outer, *turned);
+  region.outer.push_back(*turned);
+  region.accesses.widest = 1;
+}
+
+void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
+  region.inner = region.reduces() ? region.structure.reduced.front() : lanes;
+  region.lanes = lanes;
+  region.rows = 1;
+  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
+    if (AxisId{axis} == region.inner) continue;
+    region.rows = region.rows * graph.axes[axis].extent;
+    if (AxisId{axis} != lanes) region.outer.push_back({axis});
+  }
+  if (region.is_across()) region.outer.push_back(lanes);
+}
+
+}  // namespace
+
+std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
+  }
+  return std::nullopt;
+}
+
 bool offsets_fit_int(const TileGraph& graph) {
   for (const TileValue& value :
        graph.values) {  // positions are numbers of the user's, with products of their own
@@ -123,42 +159,6 @@ bool offsets_fit_int(const TileGraph& graph) {
   }
   return true;
 }
-
-// The loads that go through shared memory, and the axis along which they are next to each other.
-void find_staged(const TileGraph& graph, GpuRegion& region) {
-  std::optional<AxisId> turned;
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    const auto* load = std::get_if<TileLoad>(&graph.values[v].op);
-    if (load == nullptr || !load->gathered.empty()) continue;
-    const auto stride = stride_along(graph, *load, region.lanes);
-    if (!stride || stride->is_constant(0) || stride->is_constant(1)) continue;
-    for (const AxisId axis : region.outer) {
-      const auto across = stride_along(graph, *load, axis);
-      if (!across || !across->is_constant(1) || (turned && *turned != axis)) continue;
-      turned = axis;
-      region.staged.push_back({v});
-    }
-  }
-  if (!turned) return;
-  region.turned = *turned;
-  std::erase(region.outer, *turned);
-  region.outer.push_back(*turned);
-  region.widest = 1;
-}
-
-void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
-  region.inner = region.reduces() ? region.structure.reduced.front() : lanes;
-  region.lanes = lanes;
-  region.rows = 1;
-  for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
-    if (AxisId{axis} == region.inner) continue;
-    region.rows = region.rows * graph.axes[axis].extent;
-    if (AxisId{axis} != lanes) region.outer.push_back({axis});
-  }
-  if (region.is_across()) region.outer.push_back(lanes);
-}
-
-}  // namespace
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   const auto& axes = graph[value].axes;
@@ -195,7 +195,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph) {
 Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   Result<Structure> structure = analyze_structure(graph);
   if (!structure) return structure.unsupported();
-  if (auto refusal = check_values(graph)) return *std::move(refusal);
+  if (auto refusal = value_without_kernel(graph)) return *std::move(refusal);
   if (auto refusal = check_reductions(graph, *structure)) return *std::move(refusal);
   if (graph.axes.empty()) {
     return Unsupported{"cannot compute " + graph.name +
@@ -204,7 +204,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   GpuRegion region;
   region.structure = *std::move(structure);
   find_axes(graph, lanes, region);
-  find_wide_accesses(graph, region);
+  region.accesses = find_wide_accesses(graph, lanes);
   if (!region.reduces()) find_staged(graph, region);
   if (region.reduces()) region.crossing = crossing(graph, region.structure);
   region.kept_words = kept_words(graph, region);

@@ -1,8 +1,8 @@
 // What a GPU kernel that is bound by memory needs to know of a tile graph: which axis is walked, along which
 // one neighbouring threads stand, which axes number the rows, how wide an access may be.
 //
-//   softmax over [s0, 1024]:  inner = col, lanes = col, outer = {row}, widest = 4 elements, crossing = {%0,
-//   %e} sum down [4096, 768]:     inner = row, lanes = col, outer = {col}: a row of the kernel is a column
+//   softmax over [s0, 1024]:  inner = col, lanes = col, outer = {row}, crossing = {%0, %e}
+//   sum down [4096, 768]:     inner = row, lanes = col, outer = {col}: a row of the kernel is a column
 //
 // Reductions walk one axis (gpu_axes.h). What is not covered is refused with a sentence: see docs/cuda.md.
 #pragma once
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "fusion/gpu_access.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -22,8 +23,7 @@ struct GpuRegion {
   AxisId lanes;
   std::vector<AxisId> outer;  // the others, outermost first: together they number the rows
   Expr rows;                  // how many there are
-  int widest = 1;  // elements of one access that start at a multiple of their bytes, a power of two
-  std::vector<bool> wide_loads, wide_stores;  // by value and by store: neighbours along `lanes`
+  GpuAccesses accesses;       // along `lanes`
   // Loads of a map whose neighbours lie along another axis, `turned`, the last of `outer`: they go through
   // shared memory.
   std::vector<TileValueId> staged;
@@ -42,5 +42,8 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes);
 Result<GpuRegion> analyze_gpu_region(const TileGraph& graph);  // along the first of lane_axes
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis);
+// The first value that no kernel for GPUs computes, and why.
+std::optional<Unsupported> value_without_kernel(const TileGraph& graph);
+bool offsets_fit_int(const TileGraph& graph);  // every one, into every buffer
 
 }  // namespace tilefuse

@@ -167,8 +167,8 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
   demand(schedule.lanes == region.lanes && schedule.is_across == region.is_across(),
          "the lanes stand along another axis");
   demand(is_power_of_two(schedule.threads), "the threads of a row are no power of two");
-  demand(is_power_of_two(schedule.vector) && schedule.vector <= region.widest,
-         "accesses are at most " + std::to_string(region.widest) + " elements wide, a power of two");
+  demand(is_power_of_two(schedule.vector) && schedule.vector <= region.accesses.widest,
+         "accesses are at most " + std::to_string(region.accesses.widest) + " elements wide, a power of two");
   demand(schedule.block_threads() % kWarpThreads == 0, "a block is no whole number of warps");
   demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
   demand(schedule.is_across || schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,

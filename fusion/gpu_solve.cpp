@@ -52,7 +52,7 @@ class GpuSystem {
     if (region_.reduces() && graph_[region_.inner].extent.constant()) walk.domain.push_back({1, "resident"});
     if (region_.reduces()) walk.domain.push_back({0, "multi_pass"});
     std::vector<int> vectors;
-    for (int v = region_.widest; v >= 1; v /= 2) vectors.push_back(v);
+    for (int v = region_.accesses.widest; v >= 1; v /= 2) vectors.push_back(v);
     const bool reduces = region_.reduces();
     system_.variables = {
         walk, numbers("vector", vectors), numbers("threads", {128, 256, 64, 32, 512, 1024, 16, 8, 4, 2, 1}),
@@ -187,7 +187,7 @@ class GpuSystem {
     prefer({{{1, {half_of_rows, row_vector()}}}, rows_ - 1, "rows"}, "more than half of the rows exist");
     if (is_across()) {
       prefer({{{kWarpThreads / 2.0, {over(kRows), over(kVector)}}}, 1, ""}, "a warp reads whole sectors");
-    } else if (row_elements_ >= double(kWarpThreads) * region_.widest) {
+    } else if (row_elements_ >= double(kWarpThreads) * region_.accesses.widest) {
       prefer({{{kWarpThreads, {over(kThreads)}}}, 1, ""}, "a warp reads what is next to each other");
     } else {
       prefer({{{row_elements_, {over(kThreads), over(kVector)}}}, 1, ""},
