@@ -7,8 +7,9 @@ namespace tilefuse {
 Code reference(SymbolId symbol) { return {Reference{symbol}}; }
 Code integer(int64_t value) { return {Literal{value, std::nullopt}}; }
 Code literal(Scalar value, DType dtype) { return {Literal{value, dtype}}; }
-Code call(std::string function, std::vector<Code> arguments, std::vector<DType> types) {
-  return {FunctionCall{std::move(function), std::move(types), std::move(arguments)}};
+Code call(std::string function, std::vector<Code> arguments, std::vector<DType> types,
+          std::vector<int64_t> numbers) {
+  return {FunctionCall{std::move(function), std::move(types), std::move(arguments), std::move(numbers)}};
 }
 Code operate(CodeOperator op, std::vector<Code> operands) { return {Operation{op, std::move(operands)}}; }
 Code subscript(Code base, Code index) { return {Subscript{{std::move(base), std::move(index)}}}; }

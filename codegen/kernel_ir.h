@@ -59,10 +59,11 @@ struct Literal {
   Scalar value;
   std::optional<DType> dtype;  // absent: a plain integer, as in addresses and loop bounds
 };
-struct FunctionCall {  // function<types>(arguments), of the runtime header
+struct FunctionCall {  // function<types, numbers>(arguments), of the runtime header
   std::string function;
   std::vector<DType> types;
   std::vector<Code> arguments;
+  std::vector<int64_t> numbers;
 };
 struct Operation {
   CodeOperator op;
@@ -86,7 +87,8 @@ struct Code {
 Code reference(SymbolId symbol);
 Code integer(int64_t value);
 Code literal(Scalar value, DType dtype);
-Code call(std::string function, std::vector<Code> arguments, std::vector<DType> types = {});
+Code call(std::string function, std::vector<Code> arguments, std::vector<DType> types = {},
+          std::vector<int64_t> numbers = {});
 Code operate(CodeOperator op, std::vector<Code> operands);
 Code add(Code a, Code b);  // leaves out a zero
 Code subscript(Code base, Code index);

@@ -4,8 +4,9 @@
 #include <map>
 
 #include "codegen/emit.h"
-#include "codegen/lower_to_gpu_kernel.h"
+#include "codegen/lower_to_gpu_product.h"
 #include "core/faults.h"
+#include "core/match.h"
 #include "fusion/region_graph.h"
 
 namespace tilefuse {
@@ -43,8 +44,9 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
     return;
   }
   for (const GpuNest& nest : plan->nests) {
-    lowered.schedule += to_text(nest.schedule, nest.graph);
-    lowered.cost.insert(lowered.cost.end(), nest.schedule.cost.begin(), nest.schedule.cost.end());
+    lowered.schedule += to_text(nest);
+    const std::vector<CostTerm>& cost = cost_of(nest.schedule);
+    lowered.cost.insert(lowered.cost.end(), cost.begin(), cost.end());
   }
   lowered.predicted_us = plan->cost_us;
   trace.write(DumpStage::Schedule, [&] { return lowered.schedule; });
@@ -60,21 +62,35 @@ void run_stages(LoweredRegion& lowered, const Graph& graph, const RegionNodes& r
 
 }  // namespace
 
+Result<GpuProgram> lower_to_gpu_kernel(const GpuNest& nest) {
+  return match(
+      nest.schedule,
+      [&](const GpuSchedule& rows) -> Result<GpuProgram> {
+        const Result<GpuRegion> region = analyze_gpu_region(nest.graph, rows.lanes);
+        if (!region) return region.unsupported();
+        return lower_to_gpu_kernel(nest.graph, *region, rows);
+      },
+      [&](const GpuProductSchedule& schedule) -> Result<GpuProgram> {
+        const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
+        if (!product) return product.unsupported();
+        return lower_to_gpu_product(nest.graph, *product, schedule);
+      });
+}
+
 Result<RegionProgram> gpu_program(const TileGraph& graph, const GpuPlan& plan) {
   RegionProgram program;
   program.name = graph.name;
   std::map<std::string, int> places;
   for (const Buffer& buffer : graph.buffers) places.emplace(buffer.name, static_cast<int>(places.size()));
   for (const GpuNest& nest : plan.nests) {
-    const Result<GpuRegion> region = analyze_gpu_region(nest.graph, nest.schedule.lanes);
-    if (!region) return region.unsupported();
-    const GpuProgram kernel = lower_to_gpu_kernel(nest.graph, *region, nest.schedule);
-    GpuStep step{kernel.launch.symbol,
-                 emit({kernel.kernel}, cuda_dialect()),
-                 kernel.launch.blocks,
-                 kernel.launch.threads,
+    const Result<GpuProgram> kernel = lower_to_gpu_kernel(nest);
+    if (!kernel) return kernel.unsupported();
+    GpuStep step{kernel->launch.symbol,
+                 emit({kernel->kernel}, cuda_dialect()),
+                 kernel->launch.blocks,
+                 kernel->launch.threads,
                  {},
-                 kernel.launch.sizes};
+                 kernel->launch.sizes};
     for (const Buffer& buffer : nest.graph.buffers) {
       const auto [place, is_new] = places.emplace(buffer.name, static_cast<int>(places.size()));
       if (is_new) program.workspaces.push_back({buffer.dtype, elements_of(buffer)});

@@ -4,9 +4,13 @@
 // Every region keeps what the framework would run instead: a launch may fail on the machine it comes to.
 #pragma once
 #include "codegen/lower_region.h"
+#include "codegen/lower_to_gpu_kernel.h"
 #include "fusion/gpu_plan.h"
 
 namespace tilefuse {
+
+// The kernel of one nest of a plan. Unsupported: the schedule is for another tile graph.
+Result<GpuProgram> lower_to_gpu_kernel(const GpuNest& nest);
 
 // A region's kernels as they are launched. Buffers: those of the tile graph, then the workspaces, which are
 // what the kernels of the plan hand each other.

@@ -116,11 +116,13 @@ class Speller {
   }
 
   std::string spell_call(const FunctionCall& node) const {
-    std::string text = node.function;
-    for (size_t i = 0; i < node.types.size(); ++i) {
-      text += (i == 0 ? "<" : ", ") + std::string(spell({node.types[i], CodeShape::Scalar}, dialect_));
-    }
-    text += node.types.empty() ? "(" : ">(";
+    std::string text = node.function, constants;
+    const auto add = [&](const std::string& constant) {
+      constants += (constants.empty() ? "<" : ", ") + constant;
+    };
+    for (const DType type : node.types) add(spell({type, CodeShape::Scalar}, dialect_));
+    for (const int64_t number : node.numbers) add(std::to_string(number));
+    text += constants + (constants.empty() ? "(" : ">(");
     for (size_t i = 0; i < node.arguments.size(); ++i) {
       text += (i == 0 ? "" : ", ") + spell_in(node.arguments[i], 0);
     }

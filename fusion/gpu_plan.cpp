@@ -1,7 +1,11 @@
 #include "fusion/gpu_plan.h"
 
+#include <algorithm>
 #include <array>
 
+#include "core/match.h"
+#include "fusion/contraction.h"
+#include "fusion/cost_text.h"
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_split.h"
@@ -11,14 +15,59 @@ namespace {
 
 constexpr std::array kParts = {1, 8, 32, 128, 512};
 
-Result<GpuPlan> solve_nests(std::vector<TileGraph> graphs, const GpuTarget& target, const Pins& pins,
-                            const SizeHints& hints) {
+enum class Kind : uint8_t { Any, Rows, Product };
+
+// Takes the pin out.
+Kind pinned_kind(Pins& pins) {
+  const auto pin = pins.decisions.extract("kernel");
+  if (!pin.empty()) {
+    if (pin.mapped() == "rows") return Kind::Rows;
+    if (pin.mapped() == "product") return Kind::Product;
+    throw UserError("pin kernel = " + pin.mapped() + ": a kernel is one of rows or of a product");
+  }
+  const bool has_product = std::any_of(pins.decisions.begin(), pins.decisions.end(),
+                                       [](const auto& p) { return is_product_decision(p.first); });
+  return has_product ? Kind::Product : pins.decisions.empty() ? Kind::Any : Kind::Rows;
+}
+
+Result<GpuNest> product_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
+                             const SizeHints& hints) {
+  const Result<GpuProduct> product = analyze_gpu_product(graph);
+  if (!product) return product.unsupported();
+  Result<GpuProductSchedule> schedule = solve_gpu_product(graph, *product, target, pins, hints);
+  if (!schedule) return schedule.unsupported();
+  return GpuNest{graph, *std::move(schedule), ""};
+}
+
+Result<GpuNest> row_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
+                         const SizeHints& hints) {
+  Result<GpuSchedule> schedule = solve_gpu(graph, target, pins, hints);
+  if (!schedule) return schedule.unsupported();
+  return GpuNest{graph, *std::move(schedule), ""};
+}
+
+Result<GpuNest> solve_nest(const TileGraph& graph, const GpuTarget& target, Kind kind, const Pins& pins,
+                           const SizeHints& hints) {
+  if (kind == Kind::Product) return product_nest(graph, target, pins, hints);
+  Result<GpuNest> rows = row_nest(graph, target, pins, hints);
+  if (kind == Kind::Rows || !has_contraction(graph)) return rows;
+  Result<GpuNest> product = product_nest(graph, target, pins, hints);
+  if (product && (!rows || cost_us(product->schedule) < cost_us(rows->schedule))) return product;
+  if (rows) {
+    rows->why_no_product = product ? "tensor cores would take " + cost_text(cost_us(product->schedule), {})
+                                   : product.unsupported().reason;
+  }
+  return rows;
+}
+
+Result<GpuPlan> solve_nests(std::vector<TileGraph> graphs, const GpuTarget& target, Kind kind,
+                            const Pins& pins, const SizeHints& hints) {
   GpuPlan plan;
-  for (TileGraph& graph : graphs) {
-    Result<GpuSchedule> schedule = solve_gpu(graph, target, pins, hints);
-    if (!schedule) return schedule.unsupported();
-    plan.cost_us += schedule->cost_us;
-    plan.nests.push_back({std::move(graph), *std::move(schedule)});
+  for (const TileGraph& graph : graphs) {
+    Result<GpuNest> nest = solve_nest(graph, target, kind, pins, hints);
+    if (!nest) return nest.unsupported();
+    plan.cost_us += cost_us(nest->schedule);
+    plan.nests.push_back(*std::move(nest));
   }
   return plan;
 }
@@ -35,18 +84,54 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   const TileGraph whole = merge_reduced_axes(graph);
   Pins others = pins;
   const auto pinned = others.decisions.extract("parts");
+  const Kind kind = pinned_kind(others);
   std::optional<Result<GpuPlan>> best;
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
+    if (parts > 1 && kind == Kind::Product) continue;
     std::optional<std::vector<TileGraph>> graphs = {{whole}};
     if (parts > 1) graphs = split_reduction(whole, parts);
     if (!graphs) continue;
-    Result<GpuPlan> plan = solve_nests(*std::move(graphs), target, others, hints);
+    Result<GpuPlan> plan = solve_nests(*std::move(graphs), target, kind, others, hints);
     if (!best || (plan && (!*best || plan->cost_us < (*best)->cost_us))) best = std::move(plan);
   }
   if (!best)
     return Unsupported{"cannot reduce " + graph.name + " in parts as pinned: parts = " + pinned.mapped()};
   return *std::move(best);
+}
+
+double cost_us(const GpuNestSchedule& schedule) {
+  return match(schedule, [](const auto& one) { return one.cost_us; });
+}
+
+const std::vector<CostTerm>& cost_of(const GpuNestSchedule& schedule) {
+  return std::visit([](const auto& one) -> const std::vector<CostTerm>& { return one.cost; }, schedule);
+}
+
+std::string to_text(const GpuNest& nest) {
+  return match(
+      nest.schedule, [&](const GpuSchedule& rows) { return to_text(rows, nest.graph); },
+      [&](const GpuProductSchedule& product) {
+        return to_text(product, nest.graph, *analyze_gpu_product(nest.graph));
+      });
+}
+
+GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph) {
+  if (!is_product_schedule(text)) return {graph, parse_gpu_schedule(text, graph), ""};
+  const Result<GpuProduct> product = analyze_gpu_product(graph);
+  if (!product) throw UserError(product.unsupported().reason);
+  return {graph, parse_gpu_product_schedule(text, graph, *product), ""};
+}
+
+std::vector<std::string> check_gpu_nest(const GpuNest& nest) {
+  return match(
+      nest.schedule,
+      [&](const GpuSchedule& rows) -> std::vector<std::string> {
+        const Result<GpuRegion> region = analyze_gpu_region(nest.graph, rows.lanes);
+        if (!region) return {region.unsupported().reason};
+        return check_gpu_schedule(nest.graph, *region, rows);
+      },
+      [](const GpuProductSchedule& product) { return check_gpu_product_schedule(product); });
 }
 
 }  // namespace tilefuse

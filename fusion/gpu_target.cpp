@@ -32,6 +32,8 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
   target.memory_gbs = profile.quantity("memory_gbs");
   target.l2_gbs = profile.quantity("l2_gbs");
   target.memory_latency_ns = profile.quantity("memory_latency_ns");
+  target.matrix_flops_per_cycle = profile.quantity("matrix_flops_per_cycle");
+  target.shared_bytes_per_cycle = profile.quantity("shared_bytes_per_cycle");
   target.shuffle_cycles = profile.quantity("shuffle_cycles");
   target.barrier_cycles = profile.quantity("barrier_cycles");
   target.launch_us = profile.quantity("launch_us");

@@ -29,6 +29,8 @@ struct GpuTarget {
   int64_t l2_bytes = 1 << 20;
   double memory_gbs = 1, l2_gbs = 1;  // GB/s of a copy, read and written bytes together
   double memory_latency_ns = 500;
+  double matrix_flops_per_cycle = 1024;  // of 16-bit floats on tensor cores, by one multiprocessor
+  double shared_bytes_per_cycle = 128;   // by one multiprocessor
   double shuffle_cycles = 25, barrier_cycles = 40;
   double launch_us = 3;
 };

@@ -8,7 +8,7 @@
 #include "codegen/bundle_header.h"
 #include "codegen/distinct_regions.h"
 #include "codegen/emit.h"
-#include "codegen/lower_to_gpu_kernel.h"
+#include "codegen/lower_gpu_region.h"
 #include "codegen/lower_to_kernel.h"
 #include "codegen/pipeline.h"
 #include "core/canonicalize.h"
@@ -181,7 +181,10 @@ std::string run_gpu_schedule(const StageOptions& options, const std::string& inp
   const Result<GpuPlan> plan = plan_gpu(parse_tile_graph(input), target, pins_option(options));
   if (!plan) return "unsupported: " + plan.unsupported().reason + "\n";
   std::string text;
-  for (const GpuNest& nest : plan->nests) text += to_text(nest.schedule, nest.graph);
+  for (const GpuNest& nest : plan->nests) {
+    text += to_text(nest);
+    if (!nest.why_no_product.empty()) text += "# no tensor cores: " + nest.why_no_product + "\n";
+  }
   return text;
 }
 
@@ -197,15 +200,15 @@ std::string run_cuda(const StageOptions& options, const std::string& input) {
     plan = *std::move(found);
   } else {
     const TileGraph merged = merge_reduced_axes(tiles);
-    plan.nests.push_back({merged, parse_gpu_schedule(input.substr(given + 1), merged)});
+    plan.nests.push_back(parse_gpu_nest(input.substr(given + 1), merged));
   }
   std::string text;
   for (const GpuNest& nest : plan.nests) {
-    const Result<GpuRegion> region = analyze_gpu_region(nest.graph, nest.schedule.lanes);
-    if (!region) return "unsupported: " + region.unsupported().reason + "\n";
-    const std::vector<std::string> findings = check_gpu_schedule(nest.graph, *region, nest.schedule);
+    const std::vector<std::string> findings = check_gpu_nest(nest);
     if (!findings.empty()) throw UserError("the schedule does not fit: " + findings.front());
-    text += emit({lower_to_gpu_kernel(nest.graph, *region, nest.schedule).kernel}, cuda_dialect());
+    const Result<GpuProgram> program = lower_to_gpu_kernel(nest);
+    if (!program) return "unsupported: " + program.unsupported().reason + "\n";
+    text += emit({program->kernel}, cuda_dialect());
   }
   return text;
 }

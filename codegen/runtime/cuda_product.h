@@ -25,10 +25,15 @@ struct Operand {
     return from + (kIsAlongK ? row * pitch + k : k * pitch + row);
   }
 };
-template <bool kIsAlongK, bool kIsWide, class T>
-TILE_INLINE Operand<T, kIsAlongK, kIsWide> operand(const T* from, int64_t pitch, int64_t rows) {
-  return {from, pitch, rows};
-}
+#define TILE_OPERAND(name, is_along_k, is_wide)                                                  \
+  template <class T>                                                                             \
+  TILE_INLINE Operand<T, is_along_k, is_wide> name(const T* from, int64_t pitch, int64_t rows) { \
+    return {from, pitch, rows};                                                                  \
+  }
+TILE_OPERAND(wide_along_k, true, true)
+TILE_OPERAND(wide_along_rows, false, true)
+TILE_OPERAND(single_along_k, true, false)
+TILE_OPERAND(single_along_rows, false, false)
 
 // A piece of an operand in shared memory: kRows x kDepth elements.
 template <int kRows, int kDepth, bool kIsAlongK>
@@ -49,14 +54,16 @@ template <class T, class E>
 TILE_INLINE unsigned short narrowed(T x) {
   if constexpr (Same<T, E>::kValue) return x.bits;
   E result;
-  narrow(widened(x), result);
+  narrow((float)widened(x), result);
   return result.bits;
 }
 
 template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                             int64_t depth) {
-#pragma unroll
+  // Elements that are loaded one by one wait in registers: of two chunks at a time.
+  enum : int { kAtATime = kIsWide ? (P::kLines * P::kChunks + kThreads - 1) / kThreads : 2 };
+#pragma unroll kAtATime
   for (int first = 0; first < P::kLines * P::kChunks; first += kThreads) {
     const int i = first + thread_number();
     if ((P::kLines * P::kChunks) % kThreads != 0 && i >= P::kLines * P::kChunks) break;
@@ -159,6 +166,14 @@ TILE_INLINE void multiply_tiles(float* sums, const Operand<A, kA, kWideA>& a, co
     }
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
+}
+
+// Neighbours along n.
+TILE_INLINE Vec<float> lanes_of(const float* sums) {
+  Vec<float> result;
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) result.r[i] = sums[i];
+  return result;
 }
 
 // Where the sums of the thread are within the tile: of matrix 0, half 0.

@@ -79,16 +79,20 @@ Pins pins_of(const std::string& text) {
   return pins;
 }
 
-CudaKernel compile_cuda(const Nvrtc& nvrtc, const TileGraph& graph, const GpuSchedule& schedule,
-                        const GpuTarget& target) {
-  const Result<GpuRegion> region = analyze_gpu_region(graph, schedule.lanes);
-  if (!region) throw UserError(region.unsupported().reason);
-  CudaKernel kernel{lower_to_gpu_kernel(graph, *region, schedule), {}, {}};
+CudaKernel compile_cuda(const Nvrtc& nvrtc, const GpuNest& nest, const GpuTarget& target) {
+  Result<GpuProgram> program = lower_to_gpu_kernel(nest);
+  if (!program) throw UserError(program.unsupported().reason);
+  CudaKernel kernel{*std::move(program), {}, {}};
   kernel.source = emit({kernel.program.kernel}, cuda_dialect());
   Result<GpuBinary> binary = nvrtc.compile(kernel.source, target.architecture);
   if (!binary) throw UserError(binary.unsupported().reason + "\n" + kernel.source);
   kernel.binary = *std::move(binary);
   return kernel;
+}
+
+CudaKernel compile_cuda(const Nvrtc& nvrtc, const TileGraph& graph, const GpuSchedule& schedule,
+                        const GpuTarget& target) {
+  return compile_cuda(nvrtc, {graph, schedule, ""}, target);
 }
 
 CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGraph& graph,
@@ -111,8 +115,7 @@ CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGrap
 
 std::vector<CudaKernel> compile_plan(const Nvrtc& nvrtc, const GpuPlan& plan, const GpuTarget& target) {
   std::vector<CudaKernel> kernels;
-  for (const GpuNest& nest : plan.nests)
-    kernels.push_back(compile_cuda(nvrtc, nest.graph, nest.schedule, target));
+  for (const GpuNest& nest : plan.nests) kernels.push_back(compile_cuda(nvrtc, nest, target));
   return kernels;
 }
 

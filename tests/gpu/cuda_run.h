@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/lower_to_gpu_kernel.h"
+#include "codegen/lower_gpu_region.h"
 #include "codegen/nvrtc.h"
 #include "core/reference.h"
 #include "core/tensor.h"
@@ -26,6 +26,7 @@ struct CudaKernel {
 // InternalError, or UserError with what the compiler says, where a stage fails.
 CudaKernel compile_cuda(const Nvrtc& nvrtc, const TileGraph& graph, const GpuSchedule& schedule,
                         const GpuTarget& target);
+CudaKernel compile_cuda(const Nvrtc& nvrtc, const GpuNest& nest, const GpuTarget& target);
 
 // The inputs of a tile graph as they lie in memory, and place for its outputs; by BufferId. And back.
 std::vector<GpuBuffer> buffers_of(const TileGraph& graph, const std::vector<Tensor>& inputs,

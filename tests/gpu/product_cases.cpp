@@ -44,7 +44,8 @@ std::string source_of(const MatrixProduct& p) {
     return text;
   };
   const auto operand = [&](const char* name, bool is_along_k, const std::string& first) {
-    return "operand<" + numbers({is_along_k, p.is_wide}) + ">(" + name + " + " + first +
+    const std::string kind = p.is_wide ? "wide_along_" : "single_along_";
+    return kind + (is_along_k ? "k(" : "rows(") + name + " + " + first +
            (is_along_k ? std::string(" * ") + name + "_pitch" : "") + ", " + name + "_pitch, ";
   };
   return R"(#define TILEFUSE_LANES 2

@@ -1,0 +1,37 @@
+// A product that the tensor cores of a GPU compute: a sum over one axis of the products of two factors that
+// are loaded, each the same along an axis of the result, and what is computed of the sum, element by element.
+//
+//   %p = mul(%x, %w) : f32[i, j, k];  %s = reduce.sum(%p) over k : f32[i, j];  %y = add(%s, %bias)
+//   =>  sum = %s, m = i, n = j, k = k;  first: %x along k, lines 512 apart;  second: %w along j
+//
+// Runs on a tile graph with merged axes (gpu_axes.h). Unsupported: why tensor cores cannot, in a sentence.
+#pragma once
+#include <vector>
+
+#include "core/result.h"
+#include "fusion/gpu_access.h"
+
+namespace tilefuse {
+
+struct GpuFactor {
+  TileValueId load;        // what is multiplied, but for casts
+  AxisId row;              // its axis of the result: m of the first factor, n of the second
+  bool is_along_k = true;  // elements are next to each other along k, else along the rows
+  Expr pitch;              // elements from line to line
+  bool is_wide = false;    // lines start at multiples of 16 bytes, and elements are multiplied as they are
+};
+
+struct GpuProduct {
+  TileValueId sum;
+  AxisId m, n, k;             // n: along which results are stored next to each other, where some are
+  std::vector<AxisId> batch;  // the other axes, outermost first: a product for each of their elements
+  DType dtype = DType::BF16;  // of what is multiplied
+  GpuFactor first, second;
+  GpuAccesses accesses;  // of what is computed of the sum: of one element, or of two neighbours along n
+  bool fits_int = false;
+  int vector() const { return accesses.widest; }
+};
+
+Result<GpuProduct> analyze_gpu_product(const TileGraph& graph);
+
+}  // namespace tilefuse

@@ -1,0 +1,53 @@
+// A schedule of a product on tensor cores (gpu_product.h): the tile that a block computes, and how. Made by
+// solve_gpu_product, or written by hand; lower_to_gpu_product follows it and decides nothing itself.
+//
+//   schedule linear_0 for cuda-sm80 {
+//     product  %s: 128 i x 64 j
+//     step     32 k
+//     warps    2 x 2
+//     stages   3
+//     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
+//   }
+//
+// The warps of a block share its tile evenly. In each step, pieces of both factors, `step` long, lie in
+// shared memory; `stages` of them at a time, of which all but one are on their way.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusion/gpu_product.h"
+#include "fusion/gpu_target.h"
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+
+struct GpuProductSchedule {
+  std::string tile_graph, target;
+  int block_m = 64, block_n = 64;  // of results, by a block
+  int step = 32;                   // along k
+  int warps_m = 2, warps_n = 2;
+  int stages = 2;
+  std::vector<CostTerm> cost;  // as of a Schedule
+  double cost_us = 0;
+
+  int block_threads() const { return warps_m * warps_n * kWarpThreads; }
+  int warp_m() const { return block_m / warps_m; }
+  int warp_n() const { return block_n / warps_n; }
+  int sums() const { return block_m * block_n / block_threads(); }  // of a thread
+  int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
+};
+
+std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product);
+bool is_product_schedule(std::string_view text);  // else it is one of rows
+GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileGraph& graph,
+                                              const GpuProduct& product);  // UserError with line
+
+// Every way in which kernels cannot follow the schedule, in words; empty where they can. Written apart from
+// the constraints of solve_gpu_product, which tests compare with it.
+std::vector<std::string> check_gpu_product_schedule(const GpuProductSchedule& schedule);
+
+// 32-bit registers of a thread, as they are estimated to bound the sums that it holds.
+int estimated_registers(const GpuProductSchedule& schedule);
+
+}  // namespace tilefuse

@@ -1,0 +1,201 @@
+#include "fusion/gpu_product_solve.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "fusion/decision_variables.h"
+#include "fusion/explain_conflict.h"
+#include "fusion/gpu_product_cost.h"
+#include "fusion/search.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5};
+constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages"};
+constexpr int64_t kNodeBudget = 20000;
+constexpr double kMatrix = 16;     // rows of the matrices of one instruction, and its steps along k
+constexpr double kPieceBytes = 2;  // of an element in shared memory
+
+class ProductSystem {
+ public:
+  ProductSystem(const TileGraph& graph, const GpuProduct& product, const GpuTarget& target,
+                const GpuProductSize& size)
+      : graph_(graph), product_(product), target_(target), size_(size) {
+    system_.tile_graph = graph.name;
+    system_.target = target.name;
+  }
+
+  ConstraintSystem build() {
+    add_variables();
+    add_warp_limits();
+    add_memory_limits();
+    add_preferences();
+    return std::move(system_);
+  }
+
+ private:
+  void add_variables() {
+    const auto add = [&](const std::vector<int>& values) {
+      Variable variable{kNames.at(system_.variables.size()), {}};
+      for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
+      system_.variables.push_back(std::move(variable));
+    };
+    add({128, 64, 32, 16, 256});
+    add({128, 64, 32, 16, 256});
+    add({32, 64, 16});
+    add({2, 1, 4});
+    add({2, 1, 4});
+    add({3, 2, 4, 5, 6});
+  }
+
+  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
+               ConstraintKind kind = ConstraintKind::Limit) {
+    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
+  }
+
+  template <class Fn>
+  Factor factor(VariableId variable, const Fn& of) const {
+    Factor result{variable, {}, {}};
+    for (const DecisionValue& value : system_.variables[variable.index].domain) {
+      result.by_value.push_back(of(double(value.number)));
+    }
+    return result;
+  }
+  Factor times(VariableId variable) const {
+    return factor(variable, [](double n) { return n; });
+  }
+  Factor over(VariableId variable) const {
+    return factor(variable, [](double n) { return 1 / n; });
+  }
+
+  void add_warp_limits() {
+    at_most({{double(kWarpThreads), {times(kWarpsM), times(kWarpsN)}}}, target_.threads_per_block, "threads",
+            "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
+    for (const auto& [tile, warps, axis] :
+         {std::tuple{kBlockM, kWarpsM, product_.m}, std::tuple{kBlockN, kWarpsN, product_.n}}) {
+      at_most(
+          {{kMatrix, {over(tile), times(warps)}}}, 1, "parts of a tile",
+          "a warp has 16 results along " + graph_[axis].name + " or a multiple, as a matrix instruction has");
+    }
+  }
+
+  // As shared_bytes and estimated_registers, term by term.
+  void add_memory_limits() {
+    std::vector<Product> bytes;
+    for (const VariableId tile : {kBlockM, kBlockN})
+      bytes.push_back({kPieceBytes, {times(tile), times(kStep), times(kStages)}});
+    const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
+    at_most(std::move(bytes), limit, "bytes",
+            "the pieces of both factors take at most " + std::to_string(int64_t(limit)) +
+                " bytes of shared memory");
+    at_most(registers({}), target_.registers_per_thread, "registers",
+            "the sums of a thread are held in its " + std::to_string(target_.registers_per_thread) +
+                " registers");
+    at_most(registers({times(kWarpsM), times(kWarpsN)}),
+            double(target_.registers_per_multiprocessor) / kWarpThreads, "registers of a lane",
+            "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
+                " registers");
+  }
+
+  std::vector<Product> registers(const std::vector<Factor>& with) const {
+    const auto product = [&](double constant, std::vector<Factor> factors) {
+      factors.insert(factors.end(), with.begin(), with.end());
+      return Product{constant, std::move(factors)};
+    };
+    GpuProductSchedule one;
+    one.block_m = one.block_n = 16;
+    one.warps_m = one.warps_n = 1;
+    const int smallest = estimated_registers(one);
+    one.block_m = 32;
+    const int taller = estimated_registers(one);
+    one.block_n = 32;
+    const int both = estimated_registers(one);
+    // fixed + sums * m * n + fragments * (m + n), in matrices of 16 x 16
+    const int sums = both - 2 * taller + smallest, fragments = taller - smallest - sums;
+    const double fixed = smallest - sums - 2 * fragments;
+    const std::vector<Factor> rows = {times(kBlockM), over(kWarpsM)},
+                              columns = {times(kBlockN), over(kWarpsN)};
+    std::vector<Factor> all = rows;
+    all.insert(all.end(), columns.begin(), columns.end());
+    return {product(fixed, {}), product(fragments / kMatrix, rows), product(fragments / kMatrix, columns),
+            product(sums / (kMatrix * kMatrix), all)};
+  }
+
+  void add_preferences() {
+    for (const auto& [tile, axis, length] :
+         {std::tuple{kBlockM, product_.m, size_.m}, std::tuple{kBlockN, product_.n, size_.n},
+          std::tuple{kStep, product_.k, size_.k}}) {
+      const Factor half = factor(tile, [](double n) { return n == kMatrix ? 0 : n / 2; });
+      at_most({{1, {half}}}, length - 1, "", "more than half of a tile exists along " + graph_[axis].name,
+              ConstraintKind::Preference);
+    }
+  }
+
+  const TileGraph& graph_;
+  const GpuProduct& product_;
+  const GpuTarget& target_;
+  const GpuProductSize& size_;
+  ConstraintSystem system_;
+};
+
+GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment) {
+  const auto number = [&](VariableId variable) {
+    const auto value = size_t(std::countr_zero(assignment[variable.index]));
+    return static_cast<int>(system.variables[variable.index].domain[value].number);
+  };
+  GpuProductSchedule schedule;
+  schedule.tile_graph = system.tile_graph;
+  schedule.target = system.target;
+  schedule.block_m = number(kBlockM);
+  schedule.block_n = number(kBlockN);
+  schedule.step = number(kStep);
+  schedule.warps_m = number(kWarpsM);
+  schedule.warps_n = number(kWarpsN);
+  schedule.stages = number(kStages);
+  return schedule;
+}
+
+}  // namespace
+
+bool is_product_decision(const std::string& name) {
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuProduct& product,
+                                             const GpuTarget& target, const Pins& pins,
+                                             const SizeHints& hints) {
+  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  if (!facts) return facts.unsupported();
+  const GpuProductSize size = collect_product_size(product, *facts);
+  ConstraintSystem system = ProductSystem(graph, product, target, size).build();
+  add_pins(pins, system);
+
+  const auto costed = [&](const Domains& assignment) {
+    GpuProductSchedule schedule = schedule_of(system, assignment);
+    schedule.cost = gpu_product_cost(size, product, schedule, target);
+    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
+    return schedule;
+  };
+  const double least = least_gpu_product_cost(size, target);
+  const auto find = [&] {
+    return search(
+        system, {.candidates = 1, .node_budget = kNodeBudget},
+        [&](const Domains& assignment) { return costed(assignment).cost_us; },
+        [&](const Domains&) { return least; });
+  };
+  SearchResult found = find();
+  if (found.ranked.empty()) {  // a small product, or pins, for which not all preferences can be had
+    std::erase_if(system.constraints,
+                  [](const Constraint& c) { return c.kind == ConstraintKind::Preference; });
+    found = find();
+  }
+  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
+  GpuProductSchedule best = costed(found.ranked.front().assignment);
+  const std::vector<std::string> findings = check_gpu_product_schedule(best);
+  TILEFUSE_CHECK(findings.empty(), "solve_gpu_product: " + findings.front());
+  return best;
+}
+
+}  // namespace tilefuse
