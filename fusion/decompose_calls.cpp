@@ -9,6 +9,8 @@
 #include "fusion/addends.h"
 #include "fusion/connected_parts.h"
 #include "fusion/contraction.h"
+#include "fusion/gpu_axes.h"
+#include "fusion/gpu_product.h"
 #include "fusion/group_prices.h"
 #include "fusion/library_product.h"
 #include "fusion/region_graph.h"
@@ -28,11 +30,13 @@ class CallDecomposer {
       : graph_(graph), choice_(choice), options_(options), prices_(prices), kept_(kept) {}
 
   Decomposed run() {
-    const uint32_t count = choice_ == ProductChoice::Library ? 0 : uint32_t(graph_.nodes.size());
+    const bool takes_any =
+        prices_.is_for_gpu() ? choice_ == ProductChoice::Own : choice_ != ProductChoice::Library;
+    const uint32_t count = takes_any ? uint32_t(graph_.nodes.size()) : 0;
     for (uint32_t i = 0; i < count; ++i) {
       if (!kept_.contains({i})) (void)prices_.unless_broken([&] { return consider({i}); });
     }
-    if (prices_.target().kind == "cpu") free_ = calls_with_free_addend(graph_);
+    if (!prices_.is_for_gpu() && prices_.target().kind == "cpu") free_ = calls_with_free_addend(graph_);
     RewrittenGraph rewritten = rewrite();
     while (is_weighed() && weigh(rewritten)) rewritten = rewrite();
     Decomposed result;
@@ -49,6 +53,7 @@ class CallDecomposer {
 
  private:
   bool consider(NodeId id);
+  bool consider_on_gpu(NodeId id, const Graph& alone);
   struct Alone {
     std::optional<double> own_us;  // absent: some part has no schedule
     int products = 0;              // of one part, at most
@@ -81,7 +86,7 @@ class CallDecomposer {
   RegionPrices& prices_;
   const std::set<NodeId>& kept_;
   std::set<NodeId> chosen_;
-  std::set<NodeId> several_;                    // of those: Calls that make several products
+  std::set<NodeId> whole_;                      // of those: Calls that begin as one region each
   std::map<NodeId, LibraryIsFaster> verdicts_;  // of Calls with a decomposition and a price, alone at first
   CopiedOperands copied_;                       // of Calls, where their products are cheaper so
   std::set<NodeId> free_;                       // Calls that may leave their addend to a region
@@ -165,6 +170,7 @@ bool CallDecomposer::consider(NodeId id) {
   if (call == nullptr || !is_decomposable(*call)) return false;
   const auto alone = decomposed_alone(graph_, id);
   if (!alone) return false;
+  if (prices_.is_for_gpu()) return consider_on_gpu(id, *alone);
   const Graph once = canonicalize(*alone);  // the library computes nothing twice
   const auto sums =
       prices_.tiles(once, whole_graph_region(once), {options_.eager_numerics, /*writes_out_windows=*/false});
@@ -177,7 +183,16 @@ bool CallDecomposer::consider(NodeId id) {
   if (has_one_product_across(*sums)) copy_where_cheaper(id, own);
   verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own.own_us});
   if (choice_ == ProductChoice::Own || *own.own_us < kHopeless * *library) chosen_.insert(id);
-  if (own.products > 1) several_.insert(id);
+  if (own.products > 1) whole_.insert(id);
+  return true;
+}
+
+// Nothing is known of the library's rates there: what tensor cores compute is taken in where that is wanted.
+bool CallDecomposer::consider_on_gpu(NodeId id, const Graph& alone) {
+  const auto tiles = prices_.tiles(alone, whole_graph_region(alone), {options_.eager_numerics});
+  if (!tiles || !analyze_gpu_product(merge_reduced_axes(*tiles))) return false;
+  chosen_.insert(id);
+  whole_.insert(id);
   return true;
 }
 
@@ -198,7 +213,7 @@ std::vector<std::vector<NodeId>> CallDecomposer::seeds_of(const RewrittenGraph& 
   std::map<NodeId, std::vector<NodeId>> seeds;
   for (uint32_t i = 0; i < rewritten.origin.size(); ++i) {
     const NodeId call = rewritten.origin[i];
-    if (several_.contains(call) && chosen_.contains(call)) seeds[call].push_back(NodeId{i});
+    if (whole_.contains(call) && chosen_.contains(call)) seeds[call].push_back(NodeId{i});
   }
   std::vector<std::vector<NodeId>> result;
   for (const auto& [call, nodes] : seeds) {
@@ -247,8 +262,7 @@ std::vector<std::vector<const Region*>> CallDecomposer::joined(const RewrittenGr
     }
     for (NodeId node : region.nodes) {
       const NodeId call = rewritten.origin[node.index];
-      if (several_.contains(call) && chosen_.contains(call))
-        join(holder.emplace(call, &region).first->second);
+      if (whole_.contains(call) && chosen_.contains(call)) join(holder.emplace(call, &region).first->second);
     }
     for (ValueId output : region.outputs) writer[output] = &region;
   }

@@ -1,10 +1,12 @@
 // Decides which Calls that have a decomposition (products) become part of regions, and which the framework's
 // library keeps.
 //
-// Runs after canonicalize, before partition. A Call is decomposed where the solver prices the region that
-// partition then puts it into below the library's call and the regions around it. Ensures: the graph computes
-// the same; every Call left that has a decomposition and a price is in `library`, with the numbers. Products
-// left leave what they add to the regions that read the sum (addends.h).
+// Runs after canonicalize, before partition. On a processor a Call is decomposed where the solver prices the
+// region that partition then puts it into below the library's call and the regions around it. On a GPU
+// nothing is known of the library's rates: all stay with it, or, where regions are to make products, those
+// that tensor cores compute become part of them. Ensures: the graph computes the same; every Call left that
+// has a decomposition and a price is in `library`, with the numbers. Products left leave what they add to the
+// regions that read the sum (addends.h).
 #pragma once
 #include <map>
 #include <optional>
@@ -25,7 +27,7 @@ struct Decomposed {
   std::vector<std::optional<NodeId>>
       call_of;              // by node of `graph`: the given graph's Call that it was part of
   LibraryVerdicts library;  // Calls of `graph`
-  // Of Calls that make several products: their nodes, to begin as one region.
+  // Of Calls that make several products, and on a GPU of all: their nodes, to begin as one region.
   std::vector<std::vector<NodeId>> seeds;
   std::optional<Partition> partition;  // of `graph` with these, where it was weighed last
 };

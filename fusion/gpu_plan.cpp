@@ -109,11 +109,12 @@ const std::vector<CostTerm>& cost_of(const GpuNestSchedule& schedule) {
 }
 
 std::string to_text(const GpuNest& nest) {
-  return match(
+  const std::string text = match(
       nest.schedule, [&](const GpuSchedule& rows) { return to_text(rows, nest.graph); },
       [&](const GpuProductSchedule& product) {
         return to_text(product, nest.graph, *analyze_gpu_product(nest.graph));
       });
+  return nest.why_no_product.empty() ? text : text + "# no tensor cores: " + nest.why_no_product + "\n";
 }
 
 GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph) {

@@ -74,7 +74,8 @@ class RegionPrices {
   // What broke while regions were looked at, in words.
   const std::set<std::string>& faults() const { return faults_; }
 
-  const Target& target() const { return *target_; }
+  bool is_for_gpu() const { return gpu_ != nullptr; }
+  const Target& target() const { return *target_; }  // where it is for a processor
   int threads() const { return threads_; }
   const SizeHints& hints() const { return hints_; }
 

@@ -306,10 +306,8 @@ TEST(Decomposition, other_operators_and_forms_have_none) {
 struct ProductShape {
   int64_t outer = 64, inner = 64;
 };
-// exp(a @ b) with as many columns as rows, and the profile with a library of so many GFLOP/s.
-Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32,
-                   const PriceStages& stages = {}, const std::set<NodeId>& kept = {},
-                   ProductShape shape = {}) {
+// exp(a @ b) with as many columns as rows.
+Graph exp_of_product(DType dtype, ProductShape shape) {
   GraphBuilder builder("g");
   const TensorType type{dtype, {shape.outer, shape.outer}};
   const ValueId a = builder.input("a", {dtype, {shape.outer, shape.inner}});
@@ -318,11 +316,18 @@ Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DT
   const ValueId y = builder.add_call(call, {a, b}, {type}, {"y"})[0];
   builder.set_strides(y, {shape.outer, 1});
   builder.output(builder.map(MapFn::Exp, {y}));
+  return builder.finish();
+}
+
+// With a library of so many GFLOP/s in the profile.
+Decomposed decided(double gflops, ProductChoice choice = ProductChoice::Auto, DType dtype = DType::F32,
+                   const PriceStages& stages = {}, const std::set<NodeId>& kept = {},
+                   ProductShape shape = {}) {
   Target target = load_target("x86-zen4");
   target.rates["library." + std::string(info(dtype).name) + ".gflops"] = gflops;
   target.rates["library." + std::string(info(dtype).name) + ".call"] = 1.0;
   RegionPrices prices(target, 1, {}, stages);
-  return decompose_calls(builder.finish(), choice, {}, prices, kept);
+  return decompose_calls(exp_of_product(dtype, shape), choice, {}, prices, kept);
 }
 
 TEST(DecomposeCalls, the_faster_one_by_the_profile_gets_the_product) {
@@ -418,6 +423,24 @@ TEST(DecomposeCalls, conversions_in_front_of_a_product_are_weighed_with_it) {
 TEST(DecomposeCalls, the_choice_may_be_made_for_it) {
   EXPECT_EQ(decided(1e5, ProductChoice::Own).calls, 1);
   EXPECT_EQ(decided(10, ProductChoice::Library).calls, 0);
+}
+
+TEST(DecomposeCalls, on_a_gpu_regions_take_what_tensor_cores_compute_where_they_are_told_to) {
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const auto calls = [&](ProductChoice choice, DType dtype, ProductShape shape = {}) {
+    RegionPrices prices(target, {});
+    const Decomposed decomposed = decompose_calls(exp_of_product(dtype, shape), choice, {}, prices);
+    PartitionOptions options;
+    options.seeds = decomposed.seeds;
+    const Partition result = partition(decomposed.graph, options, prices);
+    EXPECT_EQ(result.regions.size(), 1U) << to_text(result, decomposed.graph);  // with what follows
+    return decomposed.calls;
+  };
+  EXPECT_EQ(calls(ProductChoice::Own, DType::BF16), 1);
+  EXPECT_EQ(calls(ProductChoice::Own, DType::F16, {1024, 512}), 1);
+  EXPECT_EQ(calls(ProductChoice::Auto, DType::BF16), 0);
+  EXPECT_EQ(calls(ProductChoice::Library, DType::BF16), 0);
+  EXPECT_EQ(calls(ProductChoice::Own, DType::F32), 0);  // would be rounded
 }
 
 TEST(DecomposeCalls, the_reason_of_an_edge_to_the_library_holds_both_prices) {

@@ -181,10 +181,7 @@ std::string run_gpu_schedule(const StageOptions& options, const std::string& inp
   const Result<GpuPlan> plan = plan_gpu(parse_tile_graph(input), target, pins_option(options));
   if (!plan) return "unsupported: " + plan.unsupported().reason + "\n";
   std::string text;
-  for (const GpuNest& nest : plan->nests) {
-    text += to_text(nest);
-    if (!nest.why_no_product.empty()) text += "# no tensor cores: " + nest.why_no_product + "\n";
-  }
+  for (const GpuNest& nest : plan->nests) text += to_text(nest);
   return text;
 }
 

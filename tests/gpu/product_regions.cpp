@@ -38,7 +38,7 @@ struct EpilogueStep {
   const char* buffer;
   const char* lines;
 };
-constexpr std::array<EpilogueStep, 7> kSteps = {{
+constexpr std::array<EpilogueStep, 8> kSteps = {{
     {"%TO_bias: bf16[COLS] in, ",
      "  %TO_bias = load %TO_bias[j] : bf16[j]\n  %TO = add(%FROM, %TO_bias) : f32[RESULT]\n"},
     {"%TO_scale: f32[ROWS] in, ",
@@ -52,6 +52,9 @@ constexpr std::array<EpilogueStep, 7> kSteps = {{
     {"",
      "  %TO_at = index j*2 - i : i64[i, j]\n  %TO_f = cast(%TO_at) : f32[i, j]\n  %TO = min(%FROM, %TO_f) : "
      "f32[RESULT]\n"},
+    {"%TO_ids: i32[ROWS] in, %TO_table: f32[4, COLS] in, ",
+     "  %TO_ids = load %TO_ids[i] : i32[i]\n  %TO_table = load %TO_table[j] + at(%TO_ids, extent 4, stride "
+     "COLS) : f32[i, j]\n  %TO = add(%FROM, %TO_table) : f32[RESULT]\n"},
     {"%TO_shifted: f32[COLS] in, ",
      "  %TO_shifted = load %TO_shifted[j - 1] if [j - 1] else 0.5 : f32[j]\n  %TO = add(%FROM, %TO_shifted) "
      ": f32[RESULT]\n"},

@@ -23,7 +23,7 @@ def built_for_cuda():
         pytest.skip("SKIPPED, no CUDA graph is planned: this torch was not built for CUDA")
 
 
-def _captured(function: Callable[..., Any], *shapes: Any) -> str:
+def _captured(function: Callable[..., Any], *shapes: Any, dtype: torch.dtype = torch.float32) -> str:
     """The graph of a function of CUDA tensors, as it is captured. A shape of () is a number on the CPU."""
     graphs: list[str] = []
 
@@ -35,7 +35,7 @@ def _captured(function: Callable[..., Any], *shapes: Any) -> str:
         return compile
 
     with FakeTensorMode(), torch.no_grad():
-        inputs = [torch.empty(shape, device="cuda" if shape else "cpu") for shape in shapes]
+        inputs = [torch.empty(shape, dtype=dtype, device="cuda" if shape else "cpu") for shape in shapes]
         compiled(function, keep)(*inputs)
     return graphs[0]
 
@@ -57,6 +57,21 @@ def test_products_stay_with_the_library():
     report = _planned(_captured(lambda x, w, b: F.gelu(F.linear(x, w, b)), (64, 128), (256, 128), (256,)))
     assert "call aten::addmm" in report["executable"]
     assert {edge["reason"] for edge in report["unfused_edges"]} == {"OpaqueProducer"}
+
+
+def test_products_are_taken_in_where_that_is_chosen():
+    shapes = ((512, 128), (256, 128), (256,))
+    graph = _captured(lambda x, w, b: F.gelu(F.linear(x, w, b)), *shapes, dtype=torch.bfloat16)
+    report = _planned(graph, products="own")
+    assert len(report["regions"]) == 1 and "call" not in report["executable"]
+    assert "  product  %" in report["regions"][0]["schedule"]
+    assert "multiply_tiles<bf16" in report["regions"][0]["source"]
+
+
+def test_a_conversion_in_front_of_a_product_on_tensor_cores_is_a_kernel_of_its_own():
+    shapes = ((1024, 1024), (1024, 1024))
+    report = _planned(_captured(lambda x, w: torch.relu(x.half() @ w.half()), *shapes), products="own")
+    assert "multiply_tiles<f16" in report["regions"][-1]["source"]
 
 
 def test_factories_are_made_on_their_device():

@@ -93,6 +93,35 @@ def test_results_are_those_of_eager(driver, name):
     _same(got, function(*inputs), **({"rtol": 2e-2, "atol": 2e-2} if low else {"rtol": 1e-5, "atol": 1e-5}))
 
 
+def _scores(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return torch.bmm(q, k.transpose(1, 2)) * 0.125
+
+
+# With products="own": each is one kernel, with what is computed of the product.
+PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "linear": (
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        (("bfloat16", (40, 64)), ("bfloat16", (48, 64)), ("bfloat16", (48,))),
+    ),
+    "residual": (lambda x, w, r: F.relu(x @ w) + r, (("half", (40, 64)), ("half", (64, 56)), ("half", (40, 56)))),
+    "ragged": (lambda x, w: (x @ w).sigmoid(), (("half", (37, 50)), ("half", (50, 29)))),
+    "batch": (_scores, (("bfloat16", (4, 64, 64)), ("bfloat16", (4, 72, 64)))),
+    "tokens": (lambda x, w: F.silu(F.linear(x, w)), (("bfloat16", (2, 24, 64)), ("bfloat16", (40, 64)))),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_on_tensor_cores(driver, name):
+    function, specs = PRODUCTS[name]
+    inputs = [_made(spec) for spec in specs]
+    with torch.no_grad(), collect_graphs() as graphs, warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        got = host_gpu.on_gpu(function, products="own")(*inputs)
+    assert driver.launches() == 1
+    assert "product  %" in str(Report(graphs))
+    _same(got, function(*inputs), rtol=2e-2, atol=2e-2)
+
+
 # What no kernel computes runs with ATen, and the report says why.
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "scan": (lambda x: x.cumsum(1) * 2, ((3, 9),), "it is a scan"),
