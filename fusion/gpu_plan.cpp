@@ -60,11 +60,13 @@ Result<GpuNest> solve_nest(const TileGraph& graph, const GpuTarget& target, Kind
   return rows;
 }
 
-Result<GpuPlan> solve_nests(std::vector<TileGraph> graphs, const GpuTarget& target, Kind kind,
+Result<GpuPlan> solve_nests(const std::vector<TileGraph>& graphs, const GpuTarget& target, Kind kind,
                             const Pins& pins, const SizeHints& hints) {
   GpuPlan plan;
   for (const TileGraph& graph : graphs) {
-    Result<GpuNest> nest = solve_nest(graph, target, kind, pins, hints);
+    const bool adds_parts = kind == Kind::Product && !plan.nests.empty();  // which is no product
+    Result<GpuNest> nest =
+        adds_parts ? row_nest(graph, target, {}, hints) : solve_nest(graph, target, kind, pins, hints);
     if (!nest) return nest.unsupported();
     plan.cost_us += cost_us(nest->schedule);
     plan.nests.push_back(*std::move(nest));
@@ -88,11 +90,10 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   std::optional<Result<GpuPlan>> best;
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
-    if (parts > 1 && kind == Kind::Product) continue;
     std::optional<std::vector<TileGraph>> graphs = {{whole}};
     if (parts > 1) graphs = split_reduction(whole, parts);
     if (!graphs) continue;
-    Result<GpuPlan> plan = solve_nests(*std::move(graphs), target, kind, others, hints);
+    Result<GpuPlan> plan = solve_nests(*graphs, target, kind, others, hints);
     if (!best || (plan && (!*best || plan->cost_us < (*best)->cost_us))) best = std::move(plan);
   }
   if (!best)
@@ -132,7 +133,11 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest) {
         if (!region) return {region.unsupported().reason};
         return check_gpu_schedule(nest.graph, *region, rows);
       },
-      [](const GpuProductSchedule& product) { return check_gpu_product_schedule(product); });
+      [&](const GpuProductSchedule& schedule) -> std::vector<std::string> {
+        const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
+        if (!product) return {product.unsupported().reason};
+        return check_gpu_product_schedule(*product, schedule);
+      });
 }
 
 }  // namespace tilefuse

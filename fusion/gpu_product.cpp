@@ -39,16 +39,28 @@ class ProductAnalysis {
                        check_stores() && describe(product_.first, first_) &&
                        describe(product_.second, second_);
     if (!found) return Unsupported{"cannot compute " + graph_.name + " on tensor cores: " + reason_};
-    std::vector<bool> counts;
-    for (uint32_t v = 0; v < graph_.values.size(); ++v)
-      counts.push_back(!varies_along(graph_, {v}, product_.k));
+    std::vector<bool> counts(graph_.values.size());
+    for (uint32_t v = 0; v < counts.size(); ++v) counts[v] = !varies(TileValueId{v}, product_.k);
     constexpr int kNeighbours = 2;  // sums of a thread that lie next to each other
     product_.accesses = find_wide_accesses(graph_, product_.n, kNeighbours, counts);
     product_.fits_int = offsets_fit_int(graph_);
+    find_weights(counts);
     return std::move(product_);
   }
 
  private:
+  void find_weights(const std::vector<bool>& counts) {
+    for (uint32_t v = 0; v < counts.size(); ++v) {
+      const TileValueId id{v};
+      const auto* map = std::get_if<TileMap>(&graph_[id].op);
+      const bool is_load = std::holds_alternative<TileLoad>(graph_[id].op);
+      if (is_load && counts[v] && varies(id, product_.n) && !varies(id, product_.m)) ++product_.column_loads;
+      if (map == nullptr || !counts[v] || !varies(id, product_.n) || !varies(id, product_.m)) continue;
+      const CostClass cost = info(map->fn).cost;
+      product_.has_long_function |= cost != CostClass::Free && cost != CostClass::Simple;
+    }
+  }
+
   bool refuse(std::string reason) {
     reason_ = std::move(reason);
     return false;

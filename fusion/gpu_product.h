@@ -29,6 +29,10 @@ struct GpuProduct {
   GpuFactor first, second;
   GpuAccesses accesses;  // of what is computed of the sum: of one element, or of two neighbours along n
   bool fits_int = false;
+  // What is computed of sums: loads that are the same for all rows, and whether there is a function that is
+  // none of the machine's.
+  int column_loads = 0;
+  bool has_long_function = false;
   int vector() const { return accesses.widest; }
 };
 

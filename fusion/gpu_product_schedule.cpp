@@ -1,6 +1,7 @@
 #include "fusion/gpu_product_schedule.h"
 
 #include <bit>
+#include <cmath>
 
 #include "core/expr_reader.h"
 #include "core/result.h"
@@ -10,9 +11,9 @@
 namespace tilefuse {
 namespace {
 
-constexpr int kFixedRegisters = 40;  // addresses, coordinates, what is computed of a sum
-constexpr int kMatrix = 16;          // rows of the matrices of one instruction, and its steps along k
-constexpr int kMostStages = 8;       // groups of copies that are waited for one by one
+constexpr int kMatrix = 16;        // rows of the matrices of one instruction, and its steps along k
+constexpr int kChunkElements = 8;  // of 16 bits, in 16 bytes
+constexpr int kMostStages = 8;     // groups of copies that are waited for one by one
 
 class ProductScheduleParser {
  public:
@@ -75,10 +76,26 @@ bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(stat
 
 }  // namespace
 
-int estimated_registers(const GpuProductSchedule& schedule) {
-  constexpr int kFragment = 4;  // registers of a thread, of a matrix of 16 x 16
-  const int fragments = kFragment * (schedule.warp_m() + schedule.warp_n()) / kMatrix;
-  return kFixedRegisters + schedule.sums() + fragments;
+// Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
+ProductRegisters product_registers(const GpuProduct& product) {
+  constexpr double kFixed = 40;         // addresses, coordinates, conditions
+  constexpr double kLongFunction = 48;  // what functions keep that are computed of several sums at a time
+  constexpr double kFragment = 4;       // of a matrix of 16 x 16
+  constexpr double kColumns = 4;        // of 16 columns: two neighbours of eight
+  constexpr double kChunk = 5;          // where it is from, where to, and how much of it is there
+  return {.fixed = kFixed + (product.has_long_function ? kLongFunction : 0),
+          .of_rows = kFragment,
+          .of_columns = kFragment + kColumns * product.column_loads,
+          .of_chunk = kChunk};
+}
+
+int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule) {
+  const ProductRegisters registers = product_registers(product);
+  const double chunks =
+      double(schedule.block_m + schedule.block_n) * schedule.step / kChunkElements / schedule.block_threads();
+  return static_cast<int>(
+      std::ceil(registers.fixed + schedule.sums() + registers.of_rows * schedule.warp_m() / kMatrix +
+                registers.of_columns * schedule.warp_n() / kMatrix + registers.of_chunk * chunks));
 }
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product) {
@@ -105,7 +122,8 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
   return ProductScheduleParser(text, graph, product).parse();
 }
 
-std::vector<std::string> check_gpu_product_schedule(const GpuProductSchedule& schedule) {
+std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
+                                                    const GpuProductSchedule& schedule) {
   std::vector<std::string> findings;
   const auto demand = [&](bool holds, const std::string& finding) {
     if (!holds) findings.push_back(finding);
@@ -126,7 +144,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProductSchedule& sc
          "a block has " + std::to_string(schedule.shared_bytes()) + " bytes of shared memory, more than " +
              std::to_string(kDeclaredSharedBytes));
   constexpr int kRegistersPerThread = 255, kRegistersPerBlock = 65536;  // of every architecture there is
-  const int registers = estimated_registers(schedule);
+  const int registers = estimated_registers(product, schedule);
   demand(registers <= kRegistersPerThread && registers * schedule.block_threads() <= kRegistersPerBlock,
          "a thread has " + std::to_string(registers) + " registers, of a block of " +
              std::to_string(schedule.block_threads()) + " threads");

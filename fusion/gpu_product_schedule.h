@@ -45,9 +45,17 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
 
 // Every way in which kernels cannot follow the schedule, in words; empty where they can. Written apart from
 // the constraints of solve_gpu_product, which tests compare with it.
-std::vector<std::string> check_gpu_product_schedule(const GpuProductSchedule& schedule);
+std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
+                                                    const GpuProductSchedule& schedule);
 
-// 32-bit registers of a thread, as they are estimated to bound the sums that it holds.
-int estimated_registers(const GpuProductSchedule& schedule);
+// 32-bit registers of a thread, as they are estimated to bound the sums that it holds: one for each of these,
+// and so many for
+struct ProductRegisters {
+  double fixed = 0;
+  double of_rows = 0, of_columns = 0;  // of a warp, 16 of them
+  double of_chunk = 0;                 // of 16 bytes, that the thread copies in a step
+};
+ProductRegisters product_registers(const GpuProduct& product);
+int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule);
 
 }  // namespace tilefuse

@@ -15,8 +15,9 @@ namespace {
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5};
 constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages"};
 constexpr int64_t kNodeBudget = 20000;
-constexpr double kMatrix = 16;     // rows of the matrices of one instruction, and its steps along k
-constexpr double kPieceBytes = 2;  // of an element in shared memory
+constexpr double kMatrix = 16;        // rows of the matrices of one instruction, and its steps along k
+constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
+constexpr double kPieceBytes = 2;     // of an element in shared memory
 
 class ProductSystem {
  public:
@@ -104,23 +105,18 @@ class ProductSystem {
       factors.insert(factors.end(), with.begin(), with.end());
       return Product{constant, std::move(factors)};
     };
-    GpuProductSchedule one;
-    one.block_m = one.block_n = 16;
-    one.warps_m = one.warps_n = 1;
-    const int smallest = estimated_registers(one);
-    one.block_m = 32;
-    const int taller = estimated_registers(one);
-    one.block_n = 32;
-    const int both = estimated_registers(one);
-    // fixed + sums * m * n + fragments * (m + n), in matrices of 16 x 16
-    const int sums = both - 2 * taller + smallest, fragments = taller - smallest - sums;
-    const double fixed = smallest - sums - 2 * fragments;
+    const ProductRegisters of = product_registers(product_);
     const std::vector<Factor> rows = {times(kBlockM), over(kWarpsM)},
                               columns = {times(kBlockN), over(kWarpsN)};
-    std::vector<Factor> all = rows;
-    all.insert(all.end(), columns.begin(), columns.end());
-    return {product(fixed, {}), product(fragments / kMatrix, rows), product(fragments / kMatrix, columns),
-            product(sums / (kMatrix * kMatrix), all)};
+    std::vector<Factor> sums = rows;
+    sums.insert(sums.end(), columns.begin(), columns.end());
+    const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
+    return {product(of.fixed, {}),
+            product(1.0 / kWarpThreads, sums),
+            product(of.of_rows / kMatrix, rows),
+            product(of.of_columns / kMatrix, columns),
+            product(chunk, {times(kBlockM), times(kStep), over(kWarpsM), over(kWarpsN)}),
+            product(chunk, {times(kBlockN), times(kStep), over(kWarpsM), over(kWarpsN)})};
   }
 
   void add_preferences() {
@@ -193,7 +189,7 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
   }
   if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
   GpuProductSchedule best = costed(found.ranked.front().assignment);
-  const std::vector<std::string> findings = check_gpu_product_schedule(best);
+  const std::vector<std::string> findings = check_gpu_product_schedule(product, best);
   TILEFUSE_CHECK(findings.empty(), "solve_gpu_product: " + findings.front());
   return best;
 }

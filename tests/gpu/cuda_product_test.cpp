@@ -171,6 +171,7 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   Pins pins = pins_of(test.pins);
   pins.decisions["kernel"] = "product";
+  pins.decisions["parts"] = "1";
   for (const std::string& name : gpu_target_names()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins);
@@ -193,9 +194,61 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaProductCase, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.region.name; });
 
+// The first kernel leaves sums of parts of k, the second one adds them and computes what is wanted of the
+// sum.
+TEST_F(CudaProducts, sums_over_k_in_parts) {
+  const TileGraph graph = parse_tile_graph(text_of({.name = "parts",
+                                                    .m = "40",
+                                                    .n = "24",
+                                                    .k = "512",
+                                                    .second_along_k = false,
+                                                    .buffers = "%bias: bf16[24] in, ",
+                                                    .epilogue = kGelu}));
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("kernel=product,parts=8"));
+  ASSERT_TRUE(plan) << plan.unsupported().reason;
+  ASSERT_EQ(plan->nests.size(), 2U);
+  EXPECT_TRUE(std::holds_alternative<GpuProductSchedule>(plan->nests[0].schedule));
+  const std::vector<Tensor> inputs = whole_numbers(graph, 5, {});
+  const std::vector<Tensor> expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}});
+  const CudaPlanRun found = run_plan(compile_plan(*nvrtc(), *plan, target), *plan, graph, inputs, {});
+  EXPECT_EQ(first_difference(found.outputs.at(0), expected.at(0), 0), "") << to_text(plan->nests[0]);
+  EXPECT_GT(found.runs.at(0).matrix_products, 0);
+  EXPECT_EQ(found.runs.at(0).bank_conflicts, 0);
+}
+
+// What the solver chooses for large products is compiled: sums, pieces and what is computed fit the
+// registers.
+TEST_F(CudaProducts, schedules_of_large_products_do_not_spill) {
+  for (const char* size : {"64", "512", "2048", "8192"}) {
+    for (const bool along_k : {true, false}) {
+      const TileGraph graph = parse_tile_graph(text_of({.name = "large",
+                                                        .m = size,
+                                                        .n = "4096",
+                                                        .k = "4096",
+                                                        .first_along_k = along_k,
+                                                        .second_along_k = !along_k,
+                                                        .buffers = "%bias: bf16[4096] in, ",
+                                                        .epilogue = kGelu}));
+      for (const std::string& name : gpu_target_names()) {
+        const GpuTarget target = load_gpu_target(name);
+        const Result<GpuPlan> plan = plan_gpu(graph, target);
+        ASSERT_TRUE(plan) << plan.unsupported().reason;
+        ASSERT_TRUE(std::holds_alternative<GpuProductSchedule>(plan->nests.at(0).schedule)) << size;
+        const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
+        SCOPED_TRACE(to_text(plan->nests.at(0)));
+        expect_lean(kernel);
+        const auto& schedule = std::get<GpuProductSchedule>(plan->nests.at(0).schedule);
+        EXPECT_EQ(kernel.binary.resources.at(0).shared_bytes, schedule.shared_bytes());
+      }
+    }
+  }
+}
+
 // ---------------------------------------------------------------- laws
 // Any schedule that passes the check, however bad it is.
-GpuProductSchedule random_product_schedule(const TileGraph& graph, RandomSource& random) {
+GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProduct& product,
+                                           RandomSource& random) {
   for (;;) {
     GpuProductSchedule schedule;
     schedule.tile_graph = graph.name;
@@ -206,7 +259,7 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, RandomSource&
     schedule.warps_m = random.pick<int>({1, 2, 4});
     schedule.warps_n = random.pick<int>({1, 2, 4});
     schedule.stages = random.pick<int>({2, 3, 4, 5, 8});
-    if (schedule.sums() <= 64 && check_gpu_product_schedule(schedule).empty()) return schedule;
+    if (check_gpu_product_schedule(product, schedule).empty()) return schedule;
   }
 }
 
@@ -219,7 +272,7 @@ TEST_F(CudaProducts, random_regions_under_random_schedules) {
     const Result<GpuProduct> product = analyze_gpu_product(graph);
     if (!product) continue;  // a matrix of one row has no lines
     RandomSource random(seed);
-    const GpuNest nest{graph, random_product_schedule(graph, random), ""};
+    const GpuNest nest{graph, random_product_schedule(graph, *product, random), ""};
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, seed, {}, /*is_whole=*/false);
@@ -269,7 +322,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                      {"warps_n", std::to_string(s.warps_n)},
                      {"stages", std::to_string(s.stages)}}};
     const bool is_solved = bool(solve_gpu_product(graph, *product, load_gpu_target("cuda-sm80"), pins));
-    EXPECT_EQ(is_solved, check_gpu_product_schedule(s).empty()) << to_text(s, graph, *product);
+    EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s).empty()) << to_text(s, graph, *product);
     (is_solved ? allowed : refused) += 1;
   }
   EXPECT_GT(allowed, 100);
