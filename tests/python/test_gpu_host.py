@@ -168,6 +168,37 @@ def test_dynamic_sizes_are_compiled_once(driver):
     assert driver.launches() == 3
 
 
+def test_products_of_sizes_known_at_run_time(driver):
+    function = lambda x, w: torch.relu(x @ w)  # noqa: E731
+    w = torch.randn(64, 48).half()
+    with torch.no_grad(), collect_graphs() as graphs:
+        settings = host_gpu.options(products="own")
+        compiled = torch.compile(function, backend="tilefuse", dynamic=True, options=settings)
+        for rows in (40, 3, 129):
+            x = torch.randn(rows, 64).half()
+            _same(compiled(x, w), function(x, w), rtol=2e-2, atol=2e-2)
+    assert len(graphs) == 1
+    assert driver.launches() == 3
+    assert "product  %" in str(Report(graphs))
+
+
+def test_a_training_step_with_products_on_tensor_cores(driver):
+    def loss(x, w, b):
+        return F.gelu(F.linear(x, w, b)).float().square().mean()
+
+    x = torch.randn(64, 48).bfloat16()
+    ours = [torch.randn(40, 48).bfloat16().requires_grad_(), torch.randn(40).bfloat16().requires_grad_()]
+    theirs = [value.detach().clone().requires_grad_() for value in ours]
+    with collect_graphs() as graphs:
+        got, want = host_gpu.on_gpu(loss, products="own")(x, *ours), loss(x, *theirs)
+        _same(got, want, rtol=2e-2, atol=2e-2)
+        got.backward()
+        want.backward()
+    assert "product  %" in str(Report(graphs))
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=5e-2, atol=2e-2)
+
+
 def test_inputs_are_written_in_place(driver):
     def step(x, y):
         x.add_(y).mul_(2)
