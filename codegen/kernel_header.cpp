@@ -6,13 +6,19 @@ namespace tilefuse {
 
 std::string fused_ops(const TileGraph& graph) {
   std::string text;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty()) text += (text.empty() ? "" : ", ") + name;
+  };
   for (const TileValue& value : graph.values) {
     const std::string name = match(
         value.op, [](const TileMap& map) { return std::string(info(map.fn).name); },
         [](const TileReduce& reduce) { return "reduce." + std::string(info(reduce.kind).name); },
         [](const TileScan& scan) { return "scan." + std::string(info(scan.kind).name); },
         [](const auto&) { return std::string(); });
-    if (!name.empty()) text += (text.empty() ? "" : ", ") + name;
+    add(name);
+  }
+  for (const TileStore& store : graph.stores) {
+    if (store.scatter) add("scatter." + std::string(info(store.scatter->mode).name));
   }
   return text.empty() ? "copy" : text;
 }

@@ -303,6 +303,8 @@ class LaunchLowering {
   Code plain_load(const Address& address, bool is_vector);
   Code shared_by_rows(Code loaded) const;
   void emit_store(const TileStore& store, const Computed& value);
+  void emit_scatter(const TileStore& store, const Computed& value);
+  Computed onto(const Address& address, const Computed& value, MapFn fn, DType dtype);
   struct StoreStyle {
     DType dtype = DType::F32;
     bool streamed = false;

@@ -6,6 +6,7 @@
 
 #include "codegen/expr_code.h"
 #include "codegen/launch_lowering.h"
+#include "codegen/spell_map.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
 
@@ -284,7 +285,38 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   return {code, depth, is_vector};
 }
 
+// What is there, and the value; of an address that no other element of a vector has.
+Computed LaunchLowering::onto(const Address& address, const Computed& value, MapFn fn, DType dtype) {
+  const bool is_vector = address.varies_along_lanes();
+  const DType compute = info(dtype).compute;
+  const Code before = plain_load(address, is_vector);
+  const Code with = is_vector ? as_vector(value, compute) : value.code;
+  return {spell_map(fn, {{before, compute, is_vector}, {with, compute, is_vector}}, compute), value.depth,
+          is_vector};
+}
+
+// Nothing moves across it. A dimension of the base that may be empty has no place to write to.
+void LaunchLowering::emit_scatter(const TileStore& store, const Computed& value) {
+  const Buffer& buffer = graph_[store.buffer];
+  const TileScatter& scatter = *store.scatter;
+  const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), &scatter.at,
+                    scopes_.depth()};
+  const Address to = address(place, {});
+  std::vector<Expr> may_be_empty;
+  for (const IndexTerm& term : scatter.at) {
+    if (!proves_nonnegative(term.extent - 1, {})) may_be_empty.push_back(term.extent - 1);
+  }
+  const auto& combine = info(scatter.mode).combine;
+  const Computed written = combine ? onto(to, value, *combine, buffer.dtype) : value;
+  const StoreStyle style{.dtype = buffer.dtype, .note = "%" + graph_[store.value].name};
+  if (may_be_empty.empty()) return store_at(to, written, style);
+  scopes_.open();
+  store_at(to, written, style);
+  scopes_.add({If{condition(may_be_empty), scopes_.close()}, ""});
+}
+
 void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
+  if (store.scatter) return emit_scatter(store, value);
   const Buffer& buffer = graph_[store.buffer];
   const bool streamed = std::find(schedule_.streamed.begin(), schedule_.streamed.end(), store.buffer) !=
                         schedule_.streamed.end();

@@ -62,7 +62,7 @@ void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
 // Whether the lanes take every other element of a tile of neighbours.
 bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
   if (!facts_.lanes_are_parallel || !neighbour_axis(graph_, store.offset)) return false;
-  const auto stride = stride_along(store, *schedule_.lane_axis);
+  const auto stride = stride_along(graph_, store, *schedule_.lane_axis);
   return stride && stride->is_constant(2);
 }
 

@@ -36,7 +36,9 @@ std::set<TileValueId> LaunchLowering::needed_by(const std::vector<Root>& roots) 
   std::vector<TileValueId> open;
   for (const Root& root : roots) {
     if (root.store != nullptr) {
+      const std::vector<TileValueId> operands = operands_of(*root.store);
       open.push_back(stored_value(*root.store));
+      open.insert(open.end(), operands.begin() + 1, operands.end());
     } else {
       open.insert(open.end(), graph_[root.value].operands.begin(), graph_[root.value].operands.end());
     }

@@ -1,6 +1,7 @@
 #include "codegen/lower_to_kernel.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/inline_values.h"
 #include "codegen/kernel_header.h"
@@ -13,6 +14,7 @@
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -137,7 +139,8 @@ namespace {
 
 class ProgramLowering {
  public:
-  ProgramLowering(const TileGraph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {}
+  ProgramLowering(const TileGraph& graph, const Schedule& schedule, std::vector<std::string> symbols)
+      : graph_(graph), schedule_(schedule), symbols_(std::move(symbols)) {}
   KernelProgram run();
 
  private:
@@ -148,9 +151,11 @@ class ProgramLowering {
   void add_launches(const LoweringFacts& walk, const LoweringFacts& merge);
   void lower_online();
   void lower_chain();
+  void lower_launches();
 
   const TileGraph& graph_;
   const Schedule& schedule_;
+  std::vector<std::string> symbols_;  // of the region
   KernelProgram program_;
 };
 
@@ -192,6 +197,7 @@ void ProgramLowering::add_packs(const LoweringFacts& facts) {
     if (!is_packed_once(graph_, facts.structure, staged.load)) continue;
     const Schedule schedule = pack_schedule(graph_, facts.structure, schedule_, staged);
     LoweringFacts packing = collect_lowering_facts(graph_, schedule);
+    packing.symbols = symbols_;
     packing.first_pack = static_cast<int>(program_.launches.packs.size());
     packing.dots = facts.dots;
     Pack pack = pack_of(graph_, facts.structure, schedule, !facts.dots.empty());
@@ -235,13 +241,36 @@ void ProgramLowering::lower_chain() {
   add_launches(facts, facts);
 }
 
+// Kernels of graphs that have the same buffers, and take the sizes of the whole region.
+void ProgramLowering::lower_launches() {
+  const Result<std::vector<TileGraph>> launches = launches_of(graph_);
+  TILEFUSE_CHECK(launches, "a region without launches is lowered: " + launches.unsupported().reason);
+  for (size_t n = 0; n < launches->size(); ++n) {
+    KernelProgram part = ProgramLowering((*launches)[n], schedule_.nests[n], symbols_).run();
+    RegionProgram& all = program_.launches;
+    all.sizes = part.launches.sizes;
+    all.checks_indices |= part.launches.checks_indices;
+    TILEFUSE_CHECK(part.launches.workspaces.empty(), "a launch of a scatter is split");
+    TILEFUSE_CHECK(all.packs.empty(), "what is there before a scatter is no product");
+    all.packs = std::move(part.launches.packs);
+    std::move(part.launches.launches.begin(), part.launches.launches.end(), std::back_inserter(all.launches));
+    std::move(part.kernels.begin(), part.kernels.end(), std::back_inserter(program_.kernels));
+  }
+  // One length of vectors in one source; a scalar kernel has none of its own.
+  for (Kernel& kernel : program_.kernels) kernel.lanes = lanes_of(schedule_);
+  program_.launches.name = graph_.name;
+}
+
 KernelProgram ProgramLowering::run() {
-  if (!schedule_.nests.empty()) {
+  if (takes_launches(graph_)) {
+    lower_launches();
+  } else if (!schedule_.nests.empty()) {
     lower_chain();
   } else if (schedule_.walk == Walk::Online) {
     lower_online();
   } else {
-    const LoweringFacts facts = collect_lowering_facts(graph_, schedule_);
+    LoweringFacts facts = collect_lowering_facts(graph_, schedule_);
+    facts.symbols = symbols_;
     add_packs(facts);
     add_launches(facts, facts);
   }
@@ -251,7 +280,7 @@ KernelProgram ProgramLowering::run() {
 }  // namespace
 
 KernelProgram lower_to_kernel(const TileGraph& graph, const Schedule& schedule) {
-  return ProgramLowering(graph, schedule).run();
+  return ProgramLowering(graph, schedule, symbols_in(graph)).run();
 }
 
 }  // namespace tilefuse

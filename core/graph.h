@@ -82,6 +82,18 @@ struct Gather {
   bool wrap = true;
   bool operator==(const Gather&) const = default;
 };
+// Operands: base, updates, then the index values, each i64 or i32 of the updates' shape. The result is the
+// base in which every update u, in row-major order, is combined into the element at coordinates[i] (an Expr
+// over u's coordinates) + the value of index operand from_index[i] (-1: none), as if one were done after the
+// other: with Assign the last one stays. A negative index counts from the end when `wrap`; one out of range
+// is the framework's IndexError, raised after the launch. In f16 and bf16 every step rounds.
+struct Scatter {
+  ScatterMode mode = ScatterMode::Add;
+  std::vector<Expr> coordinates;  // one per dimension of the base
+  std::vector<int> from_index;    // one per dimension of the base: which index operand (0-based), or -1
+  bool wrap = true;
+  bool operator==(const Scatter&) const = default;
+};
 struct CallArgument;
 struct NoneArgument {
   bool operator==(const NoneArgument&) const = default;
@@ -110,7 +122,7 @@ struct Call {  // an opaque operator of the framework: "aten::addmm", overload "
   bool operator==(const Call&) const = default;
 };
 
-using Op = std::variant<Input, Constant, Iota, Map, Reduce, Scan, View, Concat, Gather, Call>;
+using Op = std::variant<Input, Constant, Iota, Map, Reduce, Scan, View, Concat, Gather, Scatter, Call>;
 
 // ---------------------------------------------------------------- tables
 struct Node {

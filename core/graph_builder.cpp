@@ -28,6 +28,7 @@ std::string default_name(const Op& op) {
       [](const View&) -> std::string { return "view"; },
       [](const Concat&) -> std::string { return "concat"; },
       [](const Gather&) -> std::string { return "gather"; },
+      [](const Scatter&) -> std::string { return "scatter"; },
       [](const Call& call) -> std::string { return call.op.substr(call.op.rfind(':') + 1); });
 }
 

@@ -26,6 +26,9 @@ std::vector<std::string> operator_names() {
     names.push_back("reduce." + kind);
     names.push_back("scan." + kind);
   }
+  for (int mode = 0; mode <= static_cast<int>(ScatterMode::Min); ++mode) {
+    names.push_back(std::string("scatter.") + info(ScatterMode(mode)).name);
+  }
   return names;
 }
 
@@ -42,7 +45,8 @@ class OpParser {
   Scalar scalar();
   Op read_iota();
   Op read_view();
-  Op read_gather();
+  template <class Placed>
+  Placed read_places(Placed op);
   Op read_call();
   CallArgument read_argument();
   CallArgument read_argument_value(int depth = 0);
@@ -95,17 +99,18 @@ Op OpParser::read_view() {
   return view;
 }
 
-Op OpParser::read_gather() {
+// Of a Gather or a Scatter.
+template <class Placed>
+Placed OpParser::read_places(Placed op) {
   // The rank of the result stands behind the attributes; an index is any i<number> here.
   constexpr size_t kMaxRank = 16;
-  Gather gather;
-  attribute("coordinates", [&] { gather.coordinates = exprs_.list(kMaxRank); });
-  attribute("from_index", [&] { gather.from_index = exprs_.int_list(); });
+  attribute("coordinates", [&] { op.coordinates = exprs_.list(kMaxRank); });
+  attribute("from_index", [&] { op.from_index = exprs_.int_list(); });
   attribute("wrap", [&] {
-    gather.wrap = cursor().accept("true");
-    if (!gather.wrap) cursor().expect("false");
+    op.wrap = cursor().accept("true");
+    if (!op.wrap) cursor().expect("false");
   });
-  return gather;
+  return op;
 }
 
 Op OpParser::read_op(const std::string& name) {
@@ -119,7 +124,7 @@ Op OpParser::read_op(const std::string& name) {
   } else if (name == "concat") {
     attribute("dim", [&] { op = Concat{small_integer(cursor())}; });
   } else if (name == "gather") {
-    op = read_gather();
+    op = read_places(Gather());
   } else if (name == "call") {
     op = read_call();
   } else if (const auto fn = parse_map_fn(name)) {
@@ -128,6 +133,9 @@ Op OpParser::read_op(const std::string& name) {
     attribute("dims", [&] { op = Reduce{*parse_reduce_kind(name.substr(7)), exprs_.int_list()}; });
   } else if (name.starts_with("scan.") && parse_reduce_kind(name.substr(5))) {
     attribute("dim", [&] { op = Scan{*parse_reduce_kind(name.substr(5)), small_integer(cursor())}; });
+  } else if (name.starts_with("scatter.") && parse_scatter_mode(name.substr(8))) {
+    op = read_places(
+        Scatter{.mode = *parse_scatter_mode(name.substr(8)), .coordinates = {}, .from_index = {}});
   }
   TILEFUSE_CHECK(op.has_value(), "operator_names has " + name + ", which read_op does not read");
   cursor().expect("}");

@@ -45,6 +45,7 @@ void for_each_expr(const Op& op, const Visit& visit) {
         visit_all(view.map.conditions, visit);
       },
       [](const Concat&) {}, [&](const Gather& gather) { visit_all(gather.coordinates, visit); },
+      [&](const Scatter& scatter) { visit_all(scatter.coordinates, visit); },
       [&](const Call& call) {
         for (const CallArgument& argument : call.arguments) visit_argument(argument, visit);
       });

@@ -115,6 +115,11 @@ Spelling spelling_of(const Graph& graph, const Node& node) {
         return {"gather", "coordinates = " + expr_list(g.coordinates) + ", from_index = " +
                               int_list(g.from_index) + ", wrap = " + (g.wrap ? "true" : "false")};
       },
+      [](const Scatter& s) -> Spelling {
+        return {std::string("scatter.") + info(s.mode).name, "coordinates = " + expr_list(s.coordinates) +
+                                                                 ", from_index = " + int_list(s.from_index) +
+                                                                 ", wrap = " + (s.wrap ? "true" : "false")};
+      },
       [&](const Call& call) -> Spelling { return {"call", call_attributes(graph, node, call)}; });
 }
 

@@ -96,12 +96,29 @@ constexpr std::array kReduceKinds = {
     ReduceInfo{ReduceKind::ArgMax, "argmax", true},
     ReduceInfo{ReduceKind::ArgMin, "argmin", true},
 };
+
+constexpr std::array kScatterModes = {
+    ScatterInfo{ScatterMode::Assign, "assign", std::nullopt},
+    ScatterInfo{ScatterMode::Add,    "add",    MapFn::Add},
+    ScatterInfo{ScatterMode::Prod,   "prod",   MapFn::Mul},
+    ScatterInfo{ScatterMode::Max,    "max",    MapFn::Max},
+    ScatterInfo{ScatterMode::Min,    "min",    MapFn::Min},
+};
 // clang-format on
 
 static_assert(is_in_enum_order(kMapFns, &MapFnInfo::fn, MapFn::Fma),
               "kMapFns: one row per MapFn, in the order of the enum");
 static_assert(is_in_enum_order(kReduceKinds, &ReduceInfo::kind, ReduceKind::ArgMin),
               "kReduceKinds: one row per ReduceKind, in the order of the enum");
+
+consteval bool scatter_modes_are_in_enum_order() {
+  for (size_t i = 0; i < kScatterModes.size(); ++i) {
+    if (static_cast<size_t>(kScatterModes[i].mode) != i) return false;
+  }
+  return kScatterModes.size() == static_cast<size_t>(ScatterMode::Min) + 1;
+}
+static_assert(scatter_modes_are_in_enum_order(),
+              "kScatterModes: one row per ScatterMode, in the order of the enum");
 
 }  // namespace
 
@@ -125,6 +142,18 @@ const ReduceInfo& info(ReduceKind kind) {
 std::optional<ReduceKind> parse_reduce_kind(std::string_view name) {
   for (const ReduceInfo& row : kReduceKinds) {
     if (name == row.name) return row.kind;
+  }
+  return std::nullopt;
+}
+
+const ScatterInfo& info(ScatterMode mode) {
+  TILEFUSE_CHECK(static_cast<size_t>(mode) < kScatterModes.size(), "a ScatterMode outside its enum");
+  return kScatterModes[static_cast<size_t>(mode)];
+}
+
+std::optional<ScatterMode> parse_scatter_mode(std::string_view name) {
+  for (const ScatterInfo& row : kScatterModes) {
+    if (name == row.name) return row.mode;
   }
   return std::nullopt;
 }

@@ -65,4 +65,14 @@ struct ReduceInfo {
 const ReduceInfo& info(ReduceKind kind);
 std::optional<ReduceKind> parse_reduce_kind(std::string_view name);
 
+// What becomes of an element that is written to: the new value, or the old one combined with it.
+enum class ScatterMode : uint8_t { Assign, Add, Prod, Max, Min };
+struct ScatterInfo {
+  ScatterMode mode;
+  const char* name;              // "assign", "add", "prod", "max", "min"
+  std::optional<MapFn> combine;  // (old, new); absent: the old one counts for nothing
+};
+const ScatterInfo& info(ScatterMode mode);
+std::optional<ScatterMode> parse_scatter_mode(std::string_view name);
+
 }  // namespace tilefuse

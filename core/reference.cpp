@@ -68,6 +68,7 @@ Result<Tensor> computed(const ReferenceContext& context, const Op& op,
       [&](const Gather& gather) -> Result<Tensor> {
         return reference_gather(context, gather, operands, type);
       },
+      [&](const Scatter& scatter) -> Result<Tensor> { return reference_scatter(context, scatter, operands); },
       [](const Call& call) -> Result<Tensor> {
         return Unsupported{"cannot interpret " + call.op + ": it is an opaque operator of the framework"};
       });

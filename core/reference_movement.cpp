@@ -1,4 +1,6 @@
+#include "core/reference_map.h"
 #include "core/reference_op.h"
+#include "core/rounding.h"
 
 namespace tilefuse {
 namespace {
@@ -10,6 +12,22 @@ int64_t checked_index(int64_t index, int64_t base, int64_t extent, bool wraps, s
                     std::to_string(dim) + " with size " + std::to_string(extent));
   }
   return position;
+}
+
+// One update of one element, rounded or wrapped to the dtype of both.
+void combine_at(const ReferenceContext& context, ScatterMode mode, Tensor& base, int64_t at,
+                const Tensor& updates, int64_t position) {
+  const auto& combine = info(mode).combine;
+  const DType dtype = base.dtype();
+  if (!combine) {
+    base.copy_from(at, updates, position);
+  } else if (is_float(dtype)) {
+    const double sum = float_map(*combine, dtype, {base.float_at(at), updates.float_at(position), 0});
+    base.set_float(at, context.rounded(dtype, sum));
+  } else {
+    const int64_t sum = int_map(*combine, dtype, {base.int_at(at), updates.int_at(position), 0});
+    base.set_int(at, wrap_to(dtype, sum));
+  }
 }
 
 }  // namespace
@@ -52,6 +70,25 @@ Tensor reference_gather(const ReferenceContext& context, const Gather& gather,
       from[dim] = checked_index(index, base, data.shape()[dim], gather.wrap, dim);
     }
     result.copy_from(position, data, flat_position(data.shape(), from));
+    ++position;
+  });
+  return result;
+}
+
+Tensor reference_scatter(const ReferenceContext& context, const Scatter& scatter,
+                         const std::vector<const Tensor*>& operands) {
+  const Tensor& updates = *operands[1];
+  Tensor result = *operands[0];
+  std::vector<int64_t> to(result.shape().size());
+  int64_t position = 0;
+  for_each_coordinate(updates.shape(), [&](const std::vector<int64_t>& at) {
+    for (size_t dim = 0; dim < to.size(); ++dim) {
+      const int64_t base = context.at(scatter.coordinates[dim], at);
+      const int source = scatter.from_index[dim];
+      const int64_t index = source < 0 ? 0 : operands[static_cast<size_t>(source) + 2]->int_at(position);
+      to[dim] = checked_index(index, base, result.shape()[dim], scatter.wrap, dim);
+    }
+    combine_at(context, scatter.mode, result, flat_position(result.shape(), to), updates, position);
     ++position;
   });
   return result;

@@ -28,6 +28,8 @@ Tensor reference_scan(const ReferenceContext& context, const Scan& scan, const T
 Tensor reference_view(const ReferenceContext& context, const IndexMap& map, const Tensor& operand);
 Tensor reference_gather(const ReferenceContext& context, const Gather& gather,
                         const std::vector<const Tensor*>& operands, const TensorType& type);
+Tensor reference_scatter(const ReferenceContext& context, const Scatter& scatter,
+                         const std::vector<const Tensor*>& operands);
 Tensor reference_concat(const ReferenceContext& context, int dim, const std::vector<const Tensor*>& operands,
                         const TensorType& type);
 

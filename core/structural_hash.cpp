@@ -150,6 +150,12 @@ void Speller::attributes(const Op& op) {
         ints(gather.from_index);
         number(gather.wrap ? 1 : 0);
       },
+      [&](const Scatter& scatter) {
+        text(info(scatter.mode).name);
+        exprs(scatter.coordinates);
+        ints(scatter.from_index);
+        number(scatter.wrap ? 1 : 0);
+      },
       [&](const Call& call) {
         text(call.op);
         text(call.overload);

@@ -10,18 +10,19 @@ namespace {
 
 class Reads {
  public:
-  Reads(const Graph& graph, NodeId node, std::vector<UnprovenRead>& found)
-      : graph_(graph), node_(node), extents_(graph[graph[node].results[0]].type.shape), found_(found) {}
+  Reads(const Graph& graph, NodeId node, ValueId walked, std::vector<UnprovenRead>& found)
+      : graph_(graph), node_(node), extents_(graph[walked].type.shape), found_(found) {}
 
   void check_view(const IndexMap& map) {
     const Shape& shape = source_shape();
     for (size_t d = 0; d < shape.size(); ++d) check(map.coordinates[d], shape[d], map.conditions);
   }
   // An index is looked at when it is read, by itself; the other coordinates are not.
-  void check_gather(const Gather& gather) {
+  template <class Placed>
+  void check_places(const Placed& op) {
     const Shape& shape = source_shape();
     for (size_t d = 0; d < shape.size(); ++d) {
-      check(gather.coordinates[d], gather.from_index[d] < 0 ? shape[d] : Expr(1), {});
+      check(op.coordinates[d], op.from_index[d] < 0 ? shape[d] : Expr(1), {});
     }
   }
 
@@ -107,9 +108,11 @@ class Reads {
 std::vector<UnprovenRead> unproven_reads(const Graph& graph, std::span<const NodeId> nodes) {
   std::vector<UnprovenRead> found;
   for (const NodeId node : nodes) {
-    const Op& op = graph[node].op;
-    if (const auto* view = std::get_if<View>(&op)) Reads(graph, node, found).check_view(view->map);
-    if (const auto* gather = std::get_if<Gather>(&op)) Reads(graph, node, found).check_gather(*gather);
+    const auto& [op, operands, results, source, origin] = graph[node];
+    const auto over = [&](ValueId walked) { return Reads(graph, node, walked, found); };
+    if (const auto* view = std::get_if<View>(&op)) over(results[0]).check_view(view->map);
+    if (const auto* gather = std::get_if<Gather>(&op)) over(results[0]).check_places(*gather);
+    if (const auto* scatter = std::get_if<Scatter>(&op)) over(operands[1]).check_places(*scatter);
   }
   return found;
 }

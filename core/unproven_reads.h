@@ -1,4 +1,5 @@
-// What the views and gathers of a graph might read outside of their operands, as far as cannot be ruled out.
+// What the views and gathers of a graph might read, and its scatters write, outside of their operands, as far
+// as cannot be ruled out.
 //
 //   %y = view(%x) {map = (i0) -> (i0) : [s1]}  with %x: f32[s0]      ->  {%y, s0 - s1}: has to be >= 0
 //

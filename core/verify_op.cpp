@@ -37,7 +37,10 @@ class OpVerifier {
   void check_scan(const Scan& scan);
   void check_view(const IndexMap& map);
   void check_concat(int dim);
+  template <class Placed>
+  void check_places(const Placed& op, const TensorType& data, const TensorType& walked, size_t first_index);
   void check_gather(const Gather& gather);
+  void check_scatter(const Scatter& scatter);
   void check_call(const Call& call);
   void check_argument(const CallArgument& argument);
   void check_indices(const Expr& e, size_t rank, const std::string& what);
@@ -83,7 +86,8 @@ void OpVerifier::check_op() {
       [&](const Map& map) { check_map(info(map.fn)); }, [&](const Reduce& reduce) { check_reduce(reduce); },
       [&](const Scan& scan) { check_scan(scan); }, [&](const View& view) { check_view(view.map); },
       [&](const Concat& concat) { check_concat(concat.dim); },
-      [&](const Gather& gather) { check_gather(gather); }, [&](const Call& call) { check_call(call); });
+      [&](const Gather& gather) { check_gather(gather); },
+      [&](const Scatter& scatter) { check_scatter(scatter); }, [&](const Call& call) { check_call(call); });
 }
 
 void OpVerifier::check_arity(size_t arity) {
@@ -201,25 +205,46 @@ void OpVerifier::check_concat(int dim) {
          "the pieces add up to " + to_text(total) + ", not " + to_text(to.shape[at]));
 }
 
+// Where a Gather reads its data, or a Scatter writes its base: over the coordinates of `walked`.
+template <class Placed>
+void OpVerifier::check_places(const Placed& op, const TensorType& data, const TensorType& walked,
+                              size_t first_index) {
+  expect(op.coordinates.size() == data.shape.size() && op.from_index.size() == data.shape.size(),
+         "needs one coordinate and one from_index per dimension of " + to_text(data));
+  for (const Expr& e : op.coordinates) check_indices(e, walked.shape.size(), "a coordinate");
+  const int index_count = static_cast<int>(node_.operands.size() - first_index);
+  for (const int from : op.from_index) {
+    expect(from >= -1 && from < index_count, "there is no index operand " + std::to_string(from));
+  }
+  for (size_t i = first_index; i < node_.operands.size(); ++i) {
+    const TensorType& index = type(node_.operands[i]);
+    const bool is_index = index.dtype == DType::I64 || index.dtype == DType::I32;
+    expect(is_index && is_same_shape(index.shape, walked.shape),
+           named(node_.operands[i]) + " is " + to_text(index) + ": an index is i64 or i32 of shape " +
+               to_text(TensorType{DType::I64, walked.shape}));
+  }
+}
+
 void OpVerifier::check_gather(const Gather& gather) {
   if (node_.operands.empty()) return fail("needs the data to gather from");
   const TensorType& data = type(node_.operands[0]);
   const TensorType& to = type(node_.results[0]);
   expect(data.dtype == to.dtype, "gives " + std::string(info(data.dtype).name) + " as its data");
-  expect(gather.coordinates.size() == data.shape.size() && gather.from_index.size() == data.shape.size(),
-         "needs one coordinate and one from_index per dimension of " + to_text(data));
-  for (const Expr& e : gather.coordinates) check_indices(e, to.shape.size(), "a coordinate");
-  const int index_count = static_cast<int>(node_.operands.size()) - 1;
-  for (const int from : gather.from_index) {
-    expect(from >= -1 && from < index_count, "there is no index operand " + std::to_string(from));
-  }
-  for (size_t i = 1; i < node_.operands.size(); ++i) {
-    const TensorType& index = type(node_.operands[i]);
-    const bool is_index = index.dtype == DType::I64 || index.dtype == DType::I32;
-    expect(is_index && is_same_shape(index.shape, to.shape),
-           named(node_.operands[i]) + " is " + to_text(index) + ": an index is i64 or i32 of shape " +
-               to_text(TensorType{DType::I64, to.shape}));
-  }
+  check_places(gather, data, to, 1);
+}
+
+void OpVerifier::check_scatter(const Scatter& scatter) {
+  if (node_.operands.size() < 2) return fail("needs a base and the updates to scatter into it");
+  const TensorType& base = type(node_.operands[0]);
+  const TensorType& updates = type(node_.operands[1]);
+  const TensorType& to = type(node_.results[0]);
+  expect(base.dtype == to.dtype && is_same_shape(base.shape, to.shape),
+         "gives " + to_text(base) + " as its base");
+  expect(updates.dtype == base.dtype,
+         "its updates are " + std::string(info(base.dtype).name) + " as its base");
+  expect(scatter.mode == ScatterMode::Assign || base.dtype != DType::Bool,
+         "combines no bools, which are assigned");
+  check_places(scatter, base, updates, 2);
 }
 
 void OpVerifier::check_call(const Call& call) {

@@ -60,7 +60,7 @@ class Linker {
     match(
         node.op, [&](const Map&) { link_operands(0, -1); },
         [&](const Concat& concat) { link_operands(0, concat.dim); },
-        [&](const Gather&) { link_operands(1, -1); },
+        [&](const Gather&) { link_operands(1, -1); }, [&](const Scatter&) { link_scatter(node, of_inputs); },
         [&](const Scan& scan) {
           for (const int factor : dims(node.operands[0])[scan.dim]) assignment_.factors.pin(factor);
           for (const int factor : dims(result)[scan.dim]) assignment_.factors.pin(factor);
@@ -68,6 +68,14 @@ class Linker {
         },
         [&](const Reduce& reduce) { link_kept(node, reduce, of_inputs); }, [](const View&) {},
         [](const Input&) {}, [](const Constant&) {}, [](const Iota&) {}, [](const Call&) {});
+  }
+
+  // What is there before has the result's shape, where it goes that of the updates.
+  void link_scatter(const Node& node, bool of_inputs) {
+    link_dims(node.operands[0], node.results[0], of_inputs);
+    for (size_t i = 2; i < node.operands.size(); ++i) {
+      link_dims(node.operands[i], node.operands[1], of_inputs);
+    }
   }
 
   void link_kept(const Node& node, const Reduce& reduce, bool of_inputs) {

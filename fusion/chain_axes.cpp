@@ -97,6 +97,7 @@ Result<OnlineReductions> derive_walk(const TileGraph& graph, const std::vector<T
 
 Result<ChainAxes> find_chain_axes(const TileGraph& graph) {
   const std::vector<TileValueId> reductions = reductions_of(graph);
+  if (scatters(graph)) return Unsupported{"cannot chain " + graph.name + ": it scatters"};
   if (reductions.empty()) return Unsupported{"cannot chain " + graph.name + ": it reduces nothing"};
   if (graph.stores.empty()) return Unsupported{"cannot chain " + graph.name + ": it stores nothing"};
   ChainAxes axes;

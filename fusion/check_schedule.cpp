@@ -8,6 +8,7 @@
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -29,6 +30,7 @@ class Checker {
   void check_accumulate();
   void check_staged();
   void check_streamed();
+  void check_scatter();
   void check_limits(const Target& target);
   std::vector<std::string> findings() && { return std::move(findings_); }
 
@@ -268,7 +270,8 @@ std::optional<std::string> Checker::why_not_streamed(BufferId buffer) const {
   }
   for (const TileStore& store : graph_.stores) {
     if (store.buffer != buffer) continue;
-    const std::optional<Expr> along = stride_along(store, *schedule_.lane_axis);
+    if (store.scatter) return "is scattered into, which reads what is there";
+    const std::optional<Expr> along = stride_along(graph_, store, *schedule_.lane_axis);
     if (!along || !along->is_constant(1)) return "is not contiguous along the lane axis";
     const std::optional<Affine> affine =
         affine_in(store.offset, static_cast<int>(schedule_.lane_axis->index));
@@ -285,6 +288,26 @@ void Checker::check_streamed() {
     if (const auto why = why_not_streamed(buffer))
       findings_.push_back("stores: %" + graph_[buffer].name + " " + *why);
   }
+}
+
+// Elements that may meet in one place are written by one task, in order.
+void Checker::check_scatter() {
+  if (!scatters(graph_)) return;
+  std::optional<AxisId> outer;
+  const std::vector<AxisId> meeting = meeting_axes(graph_);
+  for (const AxisTile& tile : schedule_.grid) {
+    if (!std::binary_search(meeting.begin(), meeting.end(), tile.axis)) continue;
+    require(tile.tile == 0, "grid: elements of a scatter may meet along " + name(tile.axis) +
+                                ", of which a task has to take all, not " + std::to_string(tile.tile));
+    require(!outer || *outer < tile.axis, "grid: " + name(tile.axis) + " is walked in another order");
+    outer = tile.axis;
+  }
+  if (const auto lanes = schedule_.lane_axis) {
+    require(!std::binary_search(meeting.begin(), meeting.end(), *lanes),
+            "lanes: elements of a scatter may meet along " + name(*lanes));
+  }
+  require(schedule_.split == 1, "split: a scatter is not split");
+  require(schedule_.columns == 1, "rows: a scatter walks blocks of columns in another order");
 }
 
 double Checker::largest_extent(AxisId axis) const {
@@ -347,10 +370,33 @@ void Checker::check_limits(const Target& target) {
               std::to_string(target.vector_registers) + " registers");
 }
 
+std::vector<std::string> check_launches(const TileGraph& graph, const Schedule& schedule,
+                                        const Target* target) {
+  const Result<std::vector<TileGraph>> launches = launches_of(graph);
+  if (!launches) return {"grid: " + launches.unsupported().reason};
+  if (launches->size() != schedule.nests.size()) {
+    return {"grid: " + graph.name + " takes " + std::to_string(launches->size()) + " launches, not " +
+            std::to_string(schedule.nests.size())};
+  }
+  std::vector<std::string> findings;
+  const int first = schedule.nests.front().lanes, last = schedule.nests.back().lanes;
+  if (first != last && std::min(first, last) > 1) {
+    findings.push_back("lanes: the launches of a region have vectors of one length, not " +
+                       std::to_string(first) + " and " + std::to_string(last));
+  }
+  for (size_t n = 0; n < launches->size(); ++n) {
+    for (std::string& finding : check_schedule((*launches)[n], schedule.nests[n], target)) {
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
 }  // namespace
 
 std::vector<std::string> check_schedule(const TileGraph& graph, const Schedule& schedule,
                                         const Target* target) {
+  if (takes_launches(graph)) return check_launches(graph, schedule, target);
   if (!schedule.nests.empty()) return check_chain(graph, schedule, target);
   Result<Structure> structure = analyze_structure(graph);
   if (!structure) return {"grid: " + structure.unsupported().reason};
@@ -364,6 +410,7 @@ std::vector<std::string> check_schedule(const TileGraph& graph, const Schedule& 
   checker.check_accumulate();
   checker.check_staged();
   checker.check_streamed();
+  checker.check_scatter();
   if (target != nullptr) checker.check_limits(*target);
   return std::move(checker).findings();
 }

@@ -21,7 +21,12 @@ bool share_domains(const TileGraph& graph, AxisId a, AxisId b) {
       if (scan->axis == a || scan->axis == b) return false;
     }
   }
-  return true;
+  return std::all_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+    if (!store.scatter) return true;
+    const std::vector<AxisId>& over = store.scatter->over;
+    const auto outer = std::find(over.begin(), over.end(), a), inner = std::find(over.begin(), over.end(), b);
+    return (outer == over.end() && inner == over.end()) || (outer != over.end() && outer + 1 == inner);
+  });
 }
 
 AxisReplacement merge_of(const TileGraph& graph, uint32_t outer) {

@@ -109,7 +109,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     store_cycles_.push_back(cycles_per_register(graph, store, target));
     paired_store_cycles_.push_back(cycles_in_pairs(graph, store, target));
     std::vector<bool> walked(axes, false);
-    for (const int index : indices_of(store.offset)) walked[static_cast<size_t>(index)] = true;
+    for (uint32_t a = 0; a < axes; ++a) walked[a] = is_walked(store, {a});
     store_axes_.push_back(set_of(std::move(walked)));
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));

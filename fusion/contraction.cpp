@@ -49,7 +49,7 @@ bool has_rows_across(const TileGraph& graph, TileValueId sum) {
     return std::any_of(factors.begin(), factors.end(), [&](TileValueId factor) {
       const std::vector<AxisId>& axes = graph[sum].axes;
       const bool is_row = std::any_of(axes.begin(), axes.end(), [&](AxisId axis) {
-        const auto stride = stride_along(store, axis);
+        const auto stride = stride_along(graph, store, axis);
         const bool varies = std::binary_search(graph[factor].axes.begin(), graph[factor].axes.end(), axis);
         return stride && stride->is_constant(1) && !varies;
       });

@@ -144,7 +144,9 @@ ScheduleSystem VariableMaker::make() {
   system_.split = add("split", with_pinned("split", splits()));
   add_stage();
   for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {
-    if (graph_.buffers[b].role != Buffer::Role::Output) continue;
+    const bool is_stored = std::any_of(graph_.stores.begin(), graph_.stores.end(),
+                                       [&](const TileStore& store) { return store.buffer.index == b; });
+    if (graph_.buffers[b].role != Buffer::Role::Output || !is_stored) continue;
     const VariableId store = add("store." + graph_.buffers[b].name, {{0, "cached"}, {1, "streamed"}});
     system_.store.emplace_back(BufferId{b}, store);
   }

@@ -204,6 +204,36 @@ DemandBuilder::Made DemandBuilder::make_gather(const Node& node, const Gather& g
   return demand(node.operands[0], {lists_.number(std::move(coordinates)), place.guard});
 }
 
+void DemandBuilder::scatter_into(const Node& node, const Scatter& scatter, BufferId buffer) {
+  const ValueId updates = node.operands[1];
+  const auto is_empty = [](const Expr& extent) { return extent.is_constant(0); };
+  const Exprs& walked = graph_[updates].type.shape;
+  if (std::any_of(walked.begin(), walked.end(), is_empty)) return;  // what is there before stays
+  const size_t number = values_.number(updates);
+  Exprs coordinates;
+  TileScatter places{scatter.mode, {}, {}};
+  for (size_t dim = 0; dim < assignment_.dims[number].size(); ++dim) {
+    const std::vector<int> leaves = assignment_.leaves(number, dim);
+    coordinates.push_back(coordinate_of(leaves));
+    for (const int leaf : leaves) places.over.push_back(axis_of(leaf));
+  }
+  const Place place{lists_.number(coordinates), lists_.number({})};
+  const Made value = demand(updates, place);
+  if (!value) return;
+  const auto& shape = graph_[node.operands[0]].type.shape;
+  const Exprs strides = strides_of(node.results[0]);
+  Expr offset;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    offset = offset + normalized(substitute_indices(scatter.coordinates[dim], coordinates)) * strides[dim];
+    const int from = scatter.from_index[dim];
+    if (from < 0) continue;
+    const Made index = demand(node.operands[2 + static_cast<size_t>(from)], place);
+    if (!index) return;
+    places.at.push_back({*index, strides[dim], shape[dim], scatter.wrap});
+  }
+  writer_.add_store({*value, buffer, normalized(offset), std::move(places)});
+}
+
 int DemandBuilder::stand_in_for(const IndexTerm& term) {
   for (const auto& [axis, other] : stand_ins_) {
     if (other.value == term.value && other.extent == term.extent && other.wrap == term.wrap) return axis;

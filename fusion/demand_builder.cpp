@@ -58,6 +58,14 @@ BufferId DemandBuilder::add_buffer(ValueId value, Buffer::Role role) {
 }
 
 void DemandBuilder::store_output(ValueId output, BufferId buffer) {
+  const Node& node = graph_.producer(output);
+  const auto* scatter = std::get_if<Scatter>(&node.op);
+  store_whole(output, scatter == nullptr ? output : node.operands[0], buffer);
+  if (scatter != nullptr && !refusal_) scatter_into(node, *scatter, buffer);
+}
+
+// `value_of` where the output lies.
+void DemandBuilder::store_whole(ValueId output, ValueId value_of, BufferId buffer) {
   const size_t number = values_.number(output);
   Exprs coordinates;
   Expr offset;
@@ -71,7 +79,7 @@ void DemandBuilder::store_output(ValueId output, BufferId buffer) {
     is_shared = is_shared || (!is_empty && strides[dim].is_constant(0));
   }
   const Place place{lists_.number(std::move(coordinates)), lists_.number({})};
-  const Made value = demand(output, place);
+  const Made value = demand(value_of, place);
   if (!value) return;
   const std::vector<AxisId>& axes = writer_.graph()[*value].axes;
   const auto is_dropped = [&](AxisId axis) { return !uses_index(offset, int(axis.index)); };
@@ -109,6 +117,7 @@ DemandBuilder::Made DemandBuilder::make(ValueId value, Place place) {
       [&](const View& view) { return make_view(node, id, view, place); },
       [&](const Concat& concat) { return make_concat(node, id, concat, place); },
       [&](const Gather& gather) { return make_gather(node, gather, place); },
+      [&](const Scatter&) { return refuse(node, "it is scattered: it is whole only behind its region"); },
       [&](const Iota& iota) { return make_iota(node, id, iota, place); },
       [&](const Constant& literal) -> Made {
         return constant(literal.value, graph_[value].type.dtype, id, graph_[value].name);

@@ -19,6 +19,7 @@ class DemandBuilder {
  public:
   DemandBuilder(const Graph& graph, const RegionNodes& region, const RegionValues& values,
                 const AxisAssignment& assignment, const TileOptions& options);
+  // Of a Scatter: what is there before, and then the scatter.
   void store_output(ValueId output, BufferId buffer);
   BufferId add_buffer(ValueId value, Buffer::Role role);
   const std::optional<Unsupported>& refusal() const { return refusal_; }
@@ -31,6 +32,8 @@ class DemandBuilder {
     int coordinates, guard;
   };
 
+  void store_whole(ValueId output, ValueId value_of, BufferId buffer);
+  void scatter_into(const Node& node, const Scatter& scatter, BufferId buffer);
   Made demand(ValueId value, Place place);
   Made make(ValueId value, Place place);
   Made make_map(const Node& node, NodeId id, const Map& map, Place place);

@@ -140,6 +140,12 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, c
     cycles.shuffle = 1 / target.rate("rate.narrow_bf16");
     if (is_quarter(graph[store.buffer].dtype)) cycles.vector = kNarrowQuarter * simple;
   }
+  if (store.scatter) {  // where it goes, what is there, and the sum of both
+    cycles.vector += simple * 2 * double(store.scatter->at.size());
+    if (!info(store.scatter->mode).combine) return cycles;
+    cycles.load += 1 / target.rate("rate.load");
+    cycles.vector += simple * (bytes < 4 ? 3 : 1);
+  }
   return cycles;
 }
 

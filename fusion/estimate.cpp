@@ -7,11 +7,15 @@
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr double kExposedLatency = 0.25;  // of adding up a vector: some rows go side by side
+
+constexpr int kScalarLanes = 2;   // as many narrow instructions go side by side
+constexpr double kWhole = 1e300;  // elements of a buffer that is written from end to end
 
 struct Bytes {
   double read = 0, written = 0;
@@ -31,6 +35,9 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
     const auto* load = std::get_if<TileLoad>(&value.op);
     if (load != nullptr) touched[load->buffer.index] += elements_of(value.axes, extent);
   }
+  for (const TileStore& store : graph.stores) {
+    touched[store.buffer.index] += store.scatter ? elements_of(store.scatter->over, extent) : kWhole;
+  }
   Bytes bytes;
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     const Buffer& buffer = graph.buffers[b];
@@ -38,16 +45,21 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
     if (buffer.role == Buffer::Role::Input) {
       bytes.read += std::min(size, touched[b]) * size_in_bytes(buffer.dtype);
     } else {
-      bytes.written += size * size_in_bytes(buffer.dtype);
+      bytes.written += std::min(size, touched[b]) * size_in_bytes(buffer.dtype);
     }
   }
   return bytes;
 }
 
+// Elements of a scatter may meet along every axis: one task writes them all, one by one.
+bool is_serial(const TileGraph& graph) {
+  return scatters(graph) && !graph.axes.empty() && meeting_axes(graph).size() == graph.axes.size();
+}
+
 // Vector cycles when every element is computed once.
 double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
   PortCycles cycles;
-  const int lanes = target.vector_bytes / 4;
+  const int lanes = is_serial(graph) ? kScalarLanes : target.vector_bytes / 4;
   const bool contracts = has_contraction(graph);  // then lanes go along an axis of the results
   for (const TileValue& value : graph.values) {
     double elements = elements_of(value.axes, extent);
@@ -68,7 +80,8 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
                std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target));
   }
   for (const TileStore& store : graph.stores) {
-    const double elements = elements_of(graph[store.value].axes, extent);
+    const double elements =
+        elements_of(store.scatter ? store.scatter->over : graph[store.value].axes, extent);
     cycles.add(cycles_per_register(graph, store, target), std::ceil(elements / lanes));
   }
   return cycles.total();
@@ -80,9 +93,7 @@ double memory_us(const Bytes& bytes, const Target& target, int threads) {
   return bytes.total() / bandwidth_gbs(target, level, kind, threads) / 1e3;
 }
 
-}  // namespace
-
-double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
+double launch_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
   std::vector<double> extent;
   extent.reserve(graph.axes.size());
   for (const Axis& axis : graph.axes)
@@ -91,9 +102,19 @@ double estimate_us(const TileGraph& graph, const Target& target, int threads, co
   const double compute = compute_cycles(graph, extent, target) / target.clock_ghz / 1e3;
   const double launch = target.rate("launch.host"), norm = target.rate("overlap.norm");
   const double alone = overlap(norm, {compute, memory_us(bytes, target, 1)});
-  if (threads <= 1) return launch + alone;
+  if (threads <= 1 || is_serial(graph)) return launch + alone;
   const double shared = overlap(norm, {compute / threads, memory_us(bytes, target, threads)});
   return launch + std::min(alone, shared + target.rate("launch.threads"));
+}
+
+}  // namespace
+
+double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
+  const auto launches = takes_launches(graph) ? launches_of(graph) : std::vector<TileGraph>{graph};
+  if (!launches) return launch_us(graph, target, threads, hints);
+  double us = 0;
+  for (const TileGraph& launch : *launches) us += launch_us(launch, target, threads, hints);
+  return us;
 }
 
 }  // namespace tilefuse

@@ -47,30 +47,6 @@ std::optional<TileOp> folded(const TileGraph& graph, const TileValue& value) {
   return axes == value.axes.size() ? op : std::nullopt;
 }
 
-TileGraph without_unneeded(TileGraph graph) {
-  IdMap<TileValueId, bool> needed(graph.values.size(), false);
-  for (const TileStore& store : graph.stores) needed[store.value] = true;
-  for (uint32_t v = static_cast<uint32_t>(graph.values.size()); v-- > 0;) {
-    if (!needed[TileValueId{v}]) continue;
-    for (const TileValueId operand : operands_of(graph.values[v])) needed[operand] = true;
-  }
-  IdMap<TileValueId, TileValueId> place(graph.values.size(), TileValueId{0});
-  std::vector<TileValue> kept;
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (!needed[TileValueId{v}]) continue;
-    TileValue& value = graph.values[v];
-    for (TileValueId& operand : value.operands) operand = place[operand];
-    if (auto* load = std::get_if<TileLoad>(&value.op)) {
-      for (IndexTerm& term : load->gathered) term.value = place[term.value];
-    }
-    place[TileValueId{v}] = {static_cast<uint32_t>(kept.size())};
-    kept.push_back(std::move(value));
-  }
-  for (TileStore& store : graph.stores) store.value = place[store.value];
-  graph.values = std::move(kept);
-  return graph;
-}
-
 }  // namespace
 
 std::optional<Expr> condition_of(MapFn comparison, const Expr& a, const Expr& b) {

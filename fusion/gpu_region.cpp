@@ -131,6 +131,10 @@ void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
 }  // namespace
 
 std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
+  if (scatters(graph)) {
+    return Unsupported{"cannot compute " + graph.name +
+                       " in a GPU kernel: it scatters, and blocks write in no order"};
+  }
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
   }
@@ -181,7 +185,7 @@ std::vector<AxisId> lane_axes(const TileGraph& graph) {
                       return load != nullptr && is_unit(stride_along(graph, *load, axis));
                     }) ||
         std::any_of(graph.stores.begin(), graph.stores.end(),
-                    [&](const TileStore& store) { return is_unit(stride_along(store, axis)); });
+                    [&](const TileStore& store) { return is_unit(stride_along(graph, store, axis)); });
     if (axis != axes.front() && has_neighbours) axes.push_back(axis);
   }
   return axes;

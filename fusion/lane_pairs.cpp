@@ -34,8 +34,9 @@ bool can_pair_along(const TileGraph& graph, AxisId lane_axis) {
     }
   }
   for (const TileStore& store : graph.stores) {
+    tally.is_possible &= !store.scatter;
     if (!uses_index(store.offset, static_cast<int>(lane_axis.index))) continue;
-    tally.add(graph[store.buffer].dtype, stride_along(store, lane_axis));
+    tally.add(graph[store.buffer].dtype, stride_along(graph, store, lane_axis));
   }
   return tally.is_possible && tally.gained > tally.sorted;
 }

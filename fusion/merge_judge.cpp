@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/rate_tables.h"
+#include "fusion/scatter.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -36,6 +37,10 @@ bool MergeJudge::extends_chain(GroupId first, GroupId second) {
 
 // Why nothing computes the two together; nullopt: something may.
 std::optional<std::string> MergeJudge::no_nest(const TileGraph& tiles, GroupId first, GroupId second) {
+  if (takes_launches(tiles)) {
+    const auto launches = launches_of(tiles);
+    return launches ? no_nest(launches->back(), first, second) : launches.unsupported().reason;
+  }
   const auto structure = analyze_structure(tiles);
   if (!structure && extends_chain(first, second)) return std::nullopt;
   if (!structure) return structure.unsupported().reason;

@@ -13,6 +13,7 @@ constexpr double kLongestChain = 128;  // steps of a block: f32 sums of so many 
 
 std::optional<std::string> why_not_walked(const TileGraph& graph, const Structure& structure) {
   if (structure.passes <= 1) return "there is one pass already";
+  if (scatters(graph)) return "a scatter writes element after element";
   for (const TileValueId id : structure.reductions) {
     const TileValue& value = graph[id];
     const auto* reduce = std::get_if<TileReduce>(&value.op);

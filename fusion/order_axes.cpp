@@ -71,6 +71,7 @@ std::vector<bool> used_axes(const TileGraph& graph) {
   }
   for (const TileStore& store : graph.stores) {
     for (const int index : indices_of(store.offset)) used[static_cast<size_t>(index)] = true;
+    if (store.scatter) use(store.scatter->over);
   }
   return used;
 }

@@ -56,7 +56,7 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
     const TileStore& store = graph.stores[s];
     Access access{std::nullopt, s, store.buffer, size_in_bytes(graph[store.buffer].dtype), {}};
     for (uint32_t a = 0; a < axes; ++a) {
-      access.along.push_back(axis_access(stride_along(store, AxisId{a}), hints));
+      access.along.push_back(axis_access(stride_along(graph, store, AxisId{a}), hints));
     }
     place_neighbours(graph, store.offset, hints, access);
     accesses.push_back(std::move(access));
@@ -95,7 +95,8 @@ std::vector<TileValueId> roots_of_pass(const TileGraph& graph, const Structure& 
   }
   for (const TileStore& store : graph.stores) {
     if (!structure.stores_in_pass(store)) continue;
-    if (structure.pass_of(graph, store) == pass) roots.push_back(store.value);
+    if (structure.pass_of(graph, store) != pass) continue;
+    for (const TileValueId operand : operands_of(store)) roots.push_back(operand);
   }
   return roots;
 }

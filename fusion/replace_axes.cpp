@@ -29,6 +29,9 @@ TileGraph replace_axes(TileGraph graph, const AxisReplacement& replacement) {
       scan->axis = *replacement.renamed[scan->axis.index];
     }
   }
+  for (TileStore& store : graph.stores) {
+    if (store.scatter) store.scatter->over = renamed(store.scatter->over, replacement, true);
+  }
   return graph;
 }
 

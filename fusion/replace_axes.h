@@ -13,8 +13,8 @@ struct AxisReplacement {
   std::vector<std::optional<AxisId>> renamed;  // by old axis: the new one it stands in; nullopt: in none
 };
 
-// Domains and reduced axes are renamed (and sorted, except those of an argmax or argmin, whose order counts),
-// expressions substituted.
+// Domains and reduced axes are renamed (and sorted, except those of an argmax, argmin or scatter, whose order
+// counts), expressions substituted.
 TileGraph replace_axes(TileGraph graph, const AxisReplacement& replacement);
 
 // Every expression over axes: offsets, guards, indices, predicates; visit may change it.

@@ -7,6 +7,7 @@
 #include "fusion/panels.h"
 #include "fusion/rule_writer.h"
 #include "fusion/scan.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -41,6 +42,7 @@ class LimitWriter : private RuleWriter {
   void add_accumulate();
   void add_stage();
   void add_stores();
+  void add_scatter();
 
  private:
   bool has_reductions() const { return !structure_.reductions.empty(); }
@@ -389,6 +391,25 @@ void LimitWriter::add_stores() {
   for (const auto& [buffer, store] : system_.store) add_streamed_store(buffer, store);
 }
 
+// Elements that may meet in one place are written by one task, in order.
+void LimitWriter::add_scatter() {
+  if (!scatters(graph_)) return;
+  for (const AxisId axis : meeting_axes(graph_)) {
+    const std::string meets = "elements of a scatter may meet along " + name(axis);
+    require({lane_axis_is_not(axis)}, meets + ", which cannot be the lane axis");
+    if (const auto tile = tile_variable(axis)) require({is(*tile, 0)}, meets + ": a task takes all of it");
+  }
+  require({is(system_.split, 1)}, "no split: a scatter writes element after element");
+  require({is(system_.columns, 1)}, "a scatter walks blocks of columns in another order");
+  for (const TileStore& store : graph_.stores) {
+    if (!store.scatter) continue;
+    for (const auto& [buffer, streamed] : system_.store) {
+      if (buffer != store.buffer) continue;
+      require({is(streamed, 0)}, "%" + graph_[buffer].name + " is scattered into, which reads what is there");
+    }
+  }
+}
+
 bool reads_nothing_twice(const TileGraph& graph, const Structure& structure,
                          const std::vector<TileValueId>& keep) {
   std::vector<bool> read(graph.values.size(), false);
@@ -428,6 +449,7 @@ void add_limits(const TileGraph& graph, const Target& target, const RegionFacts&
   writer.add_accumulate();
   writer.add_stage();
   writer.add_stores();
+  writer.add_scatter();
 }
 
 }  // namespace tilefuse

@@ -5,6 +5,7 @@
 #include "core/result.h"
 #include "core/text_cursor.h"
 #include "fusion/chain.h"
+#include "fusion/scatter.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -34,6 +35,7 @@ class ScheduleParser {
   void stores();
   double microseconds();
   void cost();
+  std::vector<TileGraph> graphs_of_nests() const;
   void nests();
 
   TextCursor cursor_;
@@ -182,15 +184,25 @@ void ScheduleParser::cost() {
   }
 }
 
-// The graphs of the nests follow from what has been read.
-void ScheduleParser::nests() {
-  const TextCursor start = cursor_;
+// They follow from what has been read.
+std::vector<TileGraph> ScheduleParser::graphs_of_nests() const {
+  if (takes_launches(graph_)) {
+    Result<std::vector<TileGraph>> launches = launches_of(graph_);
+    if (!launches) cursor_.fail(launches.unsupported().reason);
+    return *std::move(launches);
+  }
   const Result<ChainAxes> axes = find_chain_axes(graph_);
-  if (!axes) start.fail(axes.unsupported().reason);
-  const Result<Chain> chain = make_chain(graph_, *axes, schedule_);
-  if (!chain) start.fail(chain.unsupported().reason);
-  for (const ChainNest& nest : chain->nests) {
-    ScheduleParser parser(cursor_, nest.graph);
+  if (!axes) cursor_.fail(axes.unsupported().reason);
+  Result<Chain> chain = make_chain(graph_, *axes, schedule_);
+  if (!chain) cursor_.fail(chain.unsupported().reason);
+  std::vector<TileGraph> graphs;
+  for (ChainNest& nest : chain->nests) graphs.push_back(std::move(nest.graph));
+  return graphs;
+}
+
+void ScheduleParser::nests() {
+  for (const TileGraph& graph : graphs_of_nests()) {
+    ScheduleParser parser(cursor_, graph);
     schedule_.nests.push_back(parser.parse());
     cursor_ = parser.cursor();
   }

@@ -8,6 +8,7 @@
 #include "fusion/dot_pairs.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
+#include "fusion/scatter.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -98,11 +99,23 @@ std::string live_text(const LiveRange& live, const Axis& axis) {
   return axis.name + " from " + to_text(live.first) + " to " + to_text(live.end);
 }
 
+std::vector<TileGraph> launches_in(const TileGraph& graph) {
+  Result<std::vector<TileGraph>> launches = launches_of(graph);
+  TILEFUSE_CHECK(launches, launches.unsupported().reason);
+  return *std::move(launches);
+}
+
+std::vector<TileGraph> nests_in(const Chain& chain) {
+  std::vector<TileGraph> graphs;
+  for (const ChainNest& nest : chain.nests) graphs.push_back(nest.graph);
+  return graphs;
+}
+
 // Each a schedule of its own, of a graph that follows from the lines above.
-std::string nests_text(const Schedule& schedule, const Chain& chain) {
+std::string nests_text(const Schedule& schedule, const std::vector<TileGraph>& graphs) {
   std::string text;
   for (size_t n = 0; n < schedule.nests.size(); ++n) {
-    std::istringstream lines(to_text(schedule.nests[n], chain.nests[n].graph));
+    std::istringstream lines(to_text(schedule.nests[n], graphs[n]));
     for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
   }
   return text;
@@ -128,7 +141,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("lanes", lanes_text(schedule, graph));
   line("grid", grid_text(schedule, graph));
   std::optional<Chain> chain;
-  if (!schedule.nests.empty()) chain = chain_of(schedule, graph);
+  if (!schedule.nests.empty() && !takes_launches(graph)) chain = chain_of(schedule, graph);
   line("walk", walk_text(schedule, graph));
   if (chain && chain->live) line("live", live_text(*chain->live, graph[schedule.block->axis]));
   if (schedule.walk == Walk::Online) line("carries", carries_text(schedule, graph));
@@ -138,7 +151,7 @@ std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   line("stores", stores_text(schedule, graph));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
   if (schedule.alone_us > 0) line("alone", cost_text(schedule.alone_us, {}));
-  if (chain) text += nests_text(schedule, *chain);
+  if (!schedule.nests.empty()) text += nests_text(schedule, chain ? nests_in(*chain) : launches_in(graph));
   return text + "}\n";
 }
 

@@ -10,10 +10,12 @@
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/same_bits.h"
+#include "fusion/scatter.h"
 #include "fusion/schedule_limits.h"
 #include "fusion/schedule_preferences.h"
 #include "fusion/search.h"
 #include "fusion/short_list.h"
+#include "fusion/solve_launches.h"
 
 namespace tilefuse {
 namespace {
@@ -176,6 +178,11 @@ ScheduleSystem collect_constraints(const TileGraph& graph, const Target& target,
 
 Result<std::string> constraints_text(const TileGraph& graph, const Target& target, const Pins& pins,
                                      const SizeHints& hints) {
+  if (takes_launches(graph)) {
+    const Result<std::vector<TileGraph>> launches = launches_of(graph);
+    if (!launches) return launches.unsupported();
+    return constraints_text(launches->back(), target, pins, hints);
+  }
   const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
   if (facts) return to_text(collect_constraints(graph, target, *facts, pins).constraints);
   const Result<ChainAxes> axes = find_chain_axes(graph);
@@ -185,6 +192,7 @@ Result<std::string> constraints_text(const TileGraph& graph, const Target& targe
 
 Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins,
                        const SolveOptions& options, const SizeHints& hints) {
+  if (takes_launches(graph)) return solve_launches(graph, target, pins, options, hints);
   Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
   if (!facts) {  // no single nest, but perhaps several
     const Result<ChainAxes> axes = find_chain_axes(graph);

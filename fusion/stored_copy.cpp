@@ -28,7 +28,7 @@ bool walks_the_axes_of(const TileGraph& graph, const TileStore& store, TileValue
 std::optional<size_t> stored_copy(const TileGraph& graph, const Structure& structure, TileValueId value) {
   for (size_t s = 0; s < graph.stores.size(); ++s) {
     const TileStore& store = graph.stores[s];
-    if (graph[store.buffer].dtype != graph[store.value].dtype) continue;
+    if (store.scatter || graph[store.buffer].dtype != graph[store.value].dtype) continue;
     if (!has_the_bits(graph, store.value, value) || !walks_the_axes_of(graph, store, value)) continue;
     if (!structure.stores_in_pass(store)) continue;
     if (structure.pass_of(graph, store) == structure.level[value.index]) return s;
@@ -45,7 +45,7 @@ std::optional<size_t> read_back(const TileGraph& graph, const Structure& structu
       std::find(schedule.streamed.begin(), schedule.streamed.end(), store.buffer) != schedule.streamed.end();
   if (streamed) return std::nullopt;
   if (schedule.lane_axis && uses_index(store.offset, static_cast<int>(schedule.lane_axis->index))) {
-    const auto stride = stride_along(store, *schedule.lane_axis);
+    const auto stride = stride_along(graph, store, *schedule.lane_axis);
     if (!stride || !stride->is_constant(1)) return std::nullopt;
   }
   // In pairs, anything but bf16 would have to be sorted; alone, widening costs what the second store does.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/match.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -52,7 +53,7 @@ std::optional<Unsupported> collect_reductions(const TileGraph& graph, Structure&
 std::optional<Unsupported> check_coverage(const TileGraph& graph, const Structure& structure) {
   for (const TileStore& store : graph.stores) {
     for (const AxisId axis : structure.parallel) {
-      if (uses_index(store.offset, static_cast<int>(axis.index))) continue;
+      if (is_walked(store, axis)) continue;
       return Unsupported{"cannot schedule the store of %" + graph[store.buffer].name +
                          " in one nest: it does not vary along " + axes_text(graph, {axis}) +
                          ", which other outputs walk in parallel"};
@@ -84,7 +85,7 @@ void find_copied_axes(const TileGraph& graph, Structure& structure) {
   const bool computes = std::any_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
     return std::holds_alternative<TileMap>(value.op) && !value.axes.empty();
   });
-  if (!computes || !structure.reductions.empty()) return;
+  if (!computes || !structure.reductions.empty() || scatters(graph)) return;
   int64_t copies = 1;
   for (const AxisId axis : structure.parallel) {
     const bool varies = std::any_of(graph.values.begin(), graph.values.end(),
@@ -102,6 +103,11 @@ std::optional<Expr> coefficient_along(const Expr& offset, AxisId axis) {
   const auto affine = affine_in(offset, index);
   if (!affine || !indices_of(affine->coefficient).empty()) return std::nullopt;
   return affine->coefficient;
+}
+
+bool varies_along(const TileGraph& graph, const std::vector<IndexTerm>& terms, AxisId axis) {
+  return std::any_of(terms.begin(), terms.end(),
+                     [&](const IndexTerm& term) { return contains(graph[term.value].axes, axis); });
 }
 
 // Where a*x + b >= 0 changes its answer.
@@ -124,19 +130,26 @@ bool Structure::varies_along_reduced(const TileGraph& graph, TileValueId value) 
 }
 
 bool Structure::stores_in_pass(const TileStore& store) const {
-  return std::any_of(reduced.begin(), reduced.end(),
-                     [&](AxisId axis) { return uses_index(store.offset, static_cast<int>(axis.index)); });
+  return std::any_of(reduced.begin(), reduced.end(), [&](AxisId axis) { return is_walked(store, axis); });
 }
 
 int Structure::pass_of(const TileGraph& graph, const TileStore& store) const {
-  const bool is_reduce = std::holds_alternative<TileReduce>(graph[store.value].op);
-  return level[store.value.index] + (is_reduce ? 1 : 0);
+  int pass = 0;
+  for (const TileValueId operand : operands_of(store)) {
+    const bool is_reduce = std::holds_alternative<TileReduce>(graph[operand].op);
+    pass = std::max(pass, level[operand.index] + (is_reduce ? 1 : 0));
+  }
+  return pass;
 }
 
 bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); }
 
 Result<Structure> analyze_structure(const TileGraph& graph) {
   Structure structure;
+  if (takes_launches(graph)) {
+    return Unsupported{"cannot schedule " + graph.name +
+                       " in one nest: it makes what it scatters into, in a launch of its own"};
+  }
   if (auto refusal = collect_reductions(graph, structure)) return *std::move(refusal);
   for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
     if (!structure.is_reduced({axis})) structure.parallel.push_back({axis});
@@ -168,13 +181,12 @@ std::string to_text(const Structure& structure, const TileGraph& graph) {
 }
 
 std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis) {
-  for (const IndexTerm& term : load.gathered) {
-    if (contains(graph[term.value].axes, axis)) return std::nullopt;
-  }
+  if (varies_along(graph, load.gathered, axis)) return std::nullopt;
   return coefficient_along(load.offset, axis);
 }
 
-std::optional<Expr> stride_along(const TileStore& store, AxisId axis) {
+std::optional<Expr> stride_along(const TileGraph& graph, const TileStore& store, AxisId axis) {
+  if (store.scatter && varies_along(graph, store.scatter->at, axis)) return std::nullopt;
   return coefficient_along(store.offset, axis);
 }
 

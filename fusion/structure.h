@@ -46,7 +46,7 @@ std::string to_text(const Structure& structure, const TileGraph& graph);
 // Elements between neighbours along `axis`: 0 broadcast, 1 contiguous; nullopt if the offset is not affine in
 // it, if its slope varies along other axes, or if it depends on data that varies along it.
 std::optional<Expr> stride_along(const TileGraph& graph, const TileLoad& load, AxisId axis);
-std::optional<Expr> stride_along(const TileStore& store, AxisId axis);
+std::optional<Expr> stride_along(const TileGraph& graph, const TileStore& store, AxisId axis);
 
 // Coordinates along `axis` at which a guard that depends on this axis alone changes its answer, ascending,
 // without 0 and the extent: a loop cut there has constant guards in every piece. Only literal coordinates.

@@ -27,6 +27,54 @@ std::vector<TileValueId> operands_of(const TileValue& value) {
   return operands;
 }
 
+std::vector<TileValueId> operands_of(const TileStore& store) {
+  std::vector<TileValueId> operands = {store.value};
+  if (!store.scatter) return operands;
+  for (const IndexTerm& term : store.scatter->at) operands.push_back(term.value);
+  return operands;
+}
+
+bool is_walked(const TileStore& store, AxisId axis) {
+  if (!store.scatter) return uses_index(store.offset, static_cast<int>(axis.index));
+  const std::vector<AxisId>& over = store.scatter->over;
+  return std::find(over.begin(), over.end(), axis) != over.end();
+}
+
+bool scatters(const TileGraph& graph) {
+  return std::any_of(graph.stores.begin(), graph.stores.end(),
+                     [](const TileStore& store) { return store.scatter.has_value(); });
+}
+
+TileGraph without_unneeded(TileGraph graph) {
+  IdMap<TileValueId, bool> needed(graph.values.size(), false);
+  for (const TileStore& store : graph.stores) {
+    for (const TileValueId operand : operands_of(store)) needed[operand] = true;
+  }
+  for (uint32_t v = static_cast<uint32_t>(graph.values.size()); v-- > 0;) {
+    if (!needed[TileValueId{v}]) continue;
+    for (const TileValueId operand : operands_of(graph.values[v])) needed[operand] = true;
+  }
+  IdMap<TileValueId, TileValueId> place(graph.values.size(), TileValueId{0});
+  std::vector<TileValue> kept;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (!needed[TileValueId{v}]) continue;
+    TileValue& value = graph.values[v];
+    for (TileValueId& operand : value.operands) operand = place[operand];
+    if (auto* load = std::get_if<TileLoad>(&value.op)) {
+      for (IndexTerm& term : load->gathered) term.value = place[term.value];
+    }
+    place[TileValueId{v}] = {static_cast<uint32_t>(kept.size())};
+    kept.push_back(std::move(value));
+  }
+  for (TileStore& store : graph.stores) {
+    store.value = place[store.value];
+    if (!store.scatter) continue;
+    for (IndexTerm& term : store.scatter->at) term.value = place[term.value];
+  }
+  graph.values = std::move(kept);
+  return graph;
+}
+
 std::vector<std::string> symbols_in(const TileGraph& graph) {
   std::set<std::string> found;
   const auto collect = [&](const Expr& e) {
@@ -36,7 +84,11 @@ std::vector<std::string> symbols_in(const TileGraph& graph) {
     std::for_each(list.begin(), list.end(), collect);
   };
   for (const Axis& axis : graph.axes) collect(axis.extent);
-  for (const TileStore& store : graph.stores) collect(store.offset);
+  for (const TileStore& store : graph.stores) {
+    collect(store.offset);
+    if (!store.scatter) continue;
+    for (const IndexTerm& term : store.scatter->at) collect_all({term.stride, term.extent});
+  }
   for (const TileValue& value : graph.values) {
     if (const auto* load = std::get_if<TileLoad>(&value.op)) {
       collect(load->offset);

@@ -21,6 +21,7 @@
 // Axes are ordered as memory is walked: outermost first; the last axis is the one that the largest output
 // (or, in a region that only reduces, the largest input) has contiguous. Values are in topological order.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -101,10 +102,19 @@ struct TileValue {
   NodeId node;               // the graph node it was made for (explain shows its source)
 };
 
+// What a store does whose place is data: every element over these axes, one after the other in row-major
+// order, is combined into what lies at the offset and the indices.
+struct TileScatter {
+  ScatterMode mode = ScatterMode::Add;
+  std::vector<IndexTerm> at;
+  std::vector<AxisId> over;  // outermost first; the value need not vary along all of them
+};
+
 struct TileStore {
   TileValueId value;
   BufferId buffer;
   Expr offset;
+  std::optional<TileScatter> scatter = std::nullopt;
 };
 
 struct TileGraph {
@@ -123,6 +133,12 @@ std::vector<Expr> axis_extents(const TileGraph& graph);  // extents[i] of Expr::
 std::vector<std::string> axis_names(const TileGraph& graph);
 std::vector<std::string> symbols_in(const TileGraph& graph);   // size symbols of all expressions, sorted
 std::vector<TileValueId> operands_of(const TileValue& value);  // with the index values of a load
+
+std::vector<TileValueId> operands_of(
+    const TileStore& store);                          // its value; of a scatter, the index values, too
+bool is_walked(const TileStore& store, AxisId axis);  // it writes for every element of the axis
+bool scatters(const TileGraph& graph);
+TileGraph without_unneeded(TileGraph graph);  // values that no store needs
 
 std::string to_text(const TileGraph& graph);
 TileGraph parse_tile_graph(std::string_view text);  // UserError with line

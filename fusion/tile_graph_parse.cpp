@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -31,6 +32,8 @@ class TileGraphParser {
     while (!cursor_.accept("}")) {
       if (cursor_.accept("store")) {
         read_store();
+      } else if (cursor_.looking_at("scatter")) {
+        read_scatter();
       } else {
         read_value();
       }
@@ -75,7 +78,7 @@ class TileGraphParser {
     graph_.buffers.push_back(std::move(buffer));
   }
 
-  void read_store() {
+  TileStore& read_store() {
     TileStore store;
     store.value = known_value();
     cursor_.expect("->");
@@ -83,7 +86,16 @@ class TileGraphParser {
     cursor_.expect("[");
     store.offset = expr_until("]", true);
     cursor_.expect("]");
-    graph_.stores.push_back(std::move(store));
+    return graph_.stores.emplace_back(std::move(store));
+  }
+
+  void read_scatter() {
+    const std::string name = cursor_.identifier();
+    const auto mode = parse_scatter_mode(name.substr(std::min(name.size(), name.find('.') + 1)));
+    if (!mode) cursor_.fail("there is no " + name);
+    TileStore& store = read_store();
+    store.scatter = TileScatter{*mode, index_terms(), {}};
+    if (cursor_.accept("over")) store.scatter->over = axes_in_line();
   }
 
   void read_value() {
@@ -126,11 +138,7 @@ class TileGraphParser {
     const std::string family = op.substr(0, dot);
     if (!kind || (family != "reduce" && family != "scan")) cursor_.fail("there is no operator " + op);
     std::vector<AxisId> axes;
-    if (cursor_.accept("over")) {
-      do {
-        axes.push_back(known_axis());
-      } while (cursor_.accept(","));
-    }
+    if (cursor_.accept("over")) axes = axes_in_line();
     if (family == "reduce") return TileReduce{*kind, std::move(axes)};
     if (axes.size() != 1) cursor_.fail("a scan has one axis");
     return TileScan{*kind, axes[0]};
@@ -142,6 +150,17 @@ class TileGraphParser {
     cursor_.expect("[");
     load.offset = expr_until("]", true);
     cursor_.expect("]");
+    load.gathered = index_terms();
+    if (cursor_.accept("if")) {
+      load.guard = expr_list();
+      cursor_.expect("else");
+      literal = cursor_.until(":\n");
+    }
+    return load;
+  }
+
+  std::vector<IndexTerm> index_terms() {
+    std::vector<IndexTerm> terms;
     while (cursor_.accept("+")) {
       IndexTerm term;
       term.wrap = cursor_.accept("wrap");
@@ -155,14 +174,9 @@ class TileGraphParser {
       cursor_.expect("stride");
       term.stride = expr_until(")", false);
       cursor_.expect(")");
-      load.gathered.push_back(std::move(term));
+      terms.push_back(std::move(term));
     }
-    if (cursor_.accept("if")) {
-      load.guard = expr_list();
-      cursor_.expect("else");
-      literal = cursor_.until(":\n");
-    }
-    return load;
+    return terms;
   }
 
   void set_literal(TileValue& value, const std::string& text) {
@@ -195,6 +209,14 @@ class TileGraphParser {
   std::vector<AxisId> axis_list(std::string_view open, std::string_view close) {
     std::vector<AxisId> axes;
     cursor_.list(open, close, [&] { axes.push_back(known_axis()); });
+    return axes;
+  }
+
+  std::vector<AxisId> axes_in_line() {
+    std::vector<AxisId> axes;
+    do {
+      axes.push_back(known_axis());
+    } while (cursor_.accept(","));
     return axes;
   }
 

@@ -48,8 +48,7 @@ class Printer {
     add_values();
     for (size_t i = 0; i < graph_.stores.size(); ++i) {
       const TileStore& store = graph_.stores[i];
-      add({.text = "  store " + value(store.value) + " -> " + access(store.buffer, store.offset),
-           .store = i});
+      add({.text = store_text(store), .store = i});
     }
     add({"}"});
     return std::move(lines_);
@@ -133,13 +132,26 @@ class Printer {
   }
 
   std::string load_text(const TileLoad& load) const {
-    std::string text = "load " + access(load.buffer, load.offset);
-    for (const IndexTerm& term : load.gathered) {
+    std::string text = "load " + access(load.buffer, load.offset) + terms_text(load.gathered);
+    if (!load.guard.empty()) text += " if " + expr_list(load.guard, names_) + " else " + to_text(load.fill);
+    return text;
+  }
+
+  std::string terms_text(const std::vector<IndexTerm>& terms) const {
+    std::string text;
+    for (const IndexTerm& term : terms) {
       text += std::string(" + ") + (term.wrap ? "wrap(" : "at(") + value(term.value) + ", extent " +
               to_text(term.extent) + ", stride " + to_text(term.stride) + ")";
     }
-    if (!load.guard.empty()) text += " if " + expr_list(load.guard, names_) + " else " + to_text(load.fill);
     return text;
+  }
+
+  std::string store_text(const TileStore& store) const {
+    const std::string written = value(store.value) + " -> " + access(store.buffer, store.offset);
+    if (!store.scatter) return "  store " + written;
+    const TileScatter& scatter = *store.scatter;
+    return "  scatter." + std::string(info(scatter.mode).name) + " " + written + terms_text(scatter.at) +
+           (scatter.over.empty() ? "" : axes(scatter.over, " over ", ""));
   }
 
   std::string access(BufferId buffer, const Expr& offset) const {

@@ -142,10 +142,34 @@ class Verifier {
       findings.push_back("its value is " + std::string(info(graph_[store.value].dtype).name));
     }
     for (const AxisId axis : graph_[store.value].axes) {
-      if (uses_index(store.offset, static_cast<int>(axis.index))) continue;
+      if (is_walked(store, axis)) continue;
       findings.push_back("its value varies along " + graph_[axis].name + ", the place does not");
     }
+    if (store.scatter) check_scatter(store, findings);
     if (!findings.empty()) store_findings_[number] = std::move(findings);
+  }
+
+  void check_scatter(const TileStore& store, std::vector<std::string>& findings) const {
+    std::set<AxisId> over(store.scatter->over.begin(), store.scatter->over.end()), wanted;
+    if (over.size() != store.scatter->over.size()) findings.emplace_back("it is over an axis twice");
+    add_axes(store.offset, wanted);
+    for (const IndexTerm& term : store.scatter->at) {
+      if (term.value.index >= graph_.values.size()) {
+        findings.emplace_back("one of its indices does not exist");
+        continue;
+      }
+      if (is_float(graph_[term.value].dtype))
+        findings.push_back("%" + graph_[term.value].name + " is no integer");
+      wanted.insert(graph_[term.value].axes.begin(), graph_[term.value].axes.end());
+    }
+    if (!over.empty() && over.rbegin()->index >= graph_.axes.size()) {
+      findings.emplace_back("it is over an axis that does not exist");
+    } else if (!std::includes(over.begin(), over.end(), wanted.begin(), wanted.end())) {
+      findings.emplace_back("its place varies along an axis that it is not over");
+    }
+    if (store.scatter->mode != ScatterMode::Assign && graph_[store.buffer].dtype == DType::Bool) {
+      findings.emplace_back("it combines bools");
+    }
   }
 
   static void add_axes(const Expr& e, std::set<AxisId>& domain) {

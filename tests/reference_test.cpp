@@ -266,6 +266,42 @@ TEST(Evaluate, gathers_rows_and_counts_negative_indices_from_the_end) {
   }
 }
 
+std::string scattered(const std::string& mode, const std::string& dtype, const std::vector<Tensor>& inputs) {
+  const std::string rows = "(%b, %u, %i) {coordinates = [0, i1], from_index = [0, -1], wrap = true}";
+  return run_text("%b: " + dtype + "[3, 2], %u: " + dtype + "[4, 2], %i: i64[4, 2]) {\n %s = scatter." +
+                      mode + rows + " : " + dtype + "[3, 2]\n return %s\n}",
+                  inputs);
+}
+
+TEST(Evaluate, scatters_element_after_element) {
+  const Tensor base = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor updates = f32({4, 2}, {10, 20, 30, 40, 50, -60, 70, 80});
+  const Tensor rows = i64({4, 2}, {2, 2, 0, 0, -1, -1, 0, 0});  // the last row twice, the first one, too
+  EXPECT_EQ(scattered("add", "f32", {base, updates, rows}), "f32[3, 2] {101, 122, 3, 4, 65, -34}");
+  EXPECT_EQ(scattered("assign", "f32", {base, updates, rows}), "f32[3, 2] {70, 80, 3, 4, 50, -60}");
+  EXPECT_EQ(scattered("max", "f32", {base, updates, rows}), "f32[3, 2] {70, 80, 3, 4, 50, 20}");
+  EXPECT_EQ(scattered("min", "f32", {base, updates, rows}), "f32[3, 2] {1, 2, 3, 4, 5, -60}");
+  EXPECT_EQ(scattered("prod", "f32", {base, updates, rows}), "f32[3, 2] {2100, 6400, 3, 4, 2500, -7200}");
+}
+
+TEST(Evaluate, rounds_every_step_of_a_scatter) {
+  const Tensor base = Tensor::floats(DType::BF16, {3, 2}, {256, 0, 0, 0, 0, 0});
+  const Tensor updates = Tensor::floats(DType::BF16, {4, 2}, {1, 0, 1, 0, 1, 0, 1, 0});
+  const Tensor rows = i64({4, 2}, {0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(scattered("add", "bf16", {base, updates, rows}), "bf16[3, 2] {256, 0, 0, 0, 0, 0}");
+}
+
+TEST(Evaluate, says_which_place_of_a_scatter_is_outside) {
+  const Tensor base = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor rows = i64({4, 2}, {0, 0, 0, 0, -4, 0, 0, 0});
+  try {
+    scattered("add", "f32", {base, f32({4, 2}, {1, 1, 1, 1, 1, 1, 1, 1}), rows});
+    FAIL() << "no error";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "index -4 is out of bounds for dimension 0 with size 3");
+  }
+}
+
 TEST(Evaluate, concatenates_and_returns_mutations) {
   const ReferenceResult result =
       run("graph g(%x: f32[2], %y: f32[1]) {\n %c = concat(%x, %y) {dim = 0} : f32[3]\n %d = neg(%x) : "

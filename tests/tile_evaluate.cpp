@@ -5,7 +5,9 @@
 
 #include "core/index_map.h"
 #include "core/match.h"
+#include "core/reference_map.h"
 #include "core/reference_op.h"
+#include "core/rounding.h"
 
 namespace tilefuse {
 namespace {
@@ -213,17 +215,34 @@ class Evaluator {
     Tensor& memory = memory_[store.buffer.index].elements;
     std::vector<AxisId> axes;
     for (const int index : indices_of(store.offset)) axes.push_back({static_cast<uint32_t>(index)});
-    const Tensor value = spread(values_[store.value.index], graph_[store.value].axes, axes, shape_of(axes));
-    for_each_point(axes, [&](int64_t flat, const std::vector<int64_t>& indices) {
-      const int64_t offset = context_.at(store.offset, indices);
+    if (store.scatter) axes = store.scatter->over;
+    const auto over_axes = [&](TileValueId id) {
+      return spread(values_[id.index], graph_[id].axes, axes, shape_of(axes));
+    };
+    const Tensor value = over_axes(store.value);
+    std::vector<Tensor> indices;
+    for (size_t i = 1; i < operands_of(store).size(); ++i)
+      indices.push_back(over_axes(operands_of(store)[i]));
+    for_each_point(axes, [&](int64_t flat, const std::vector<int64_t>& at) {
+      int64_t offset = context_.at(store.offset, at);
+      for (size_t i = 0; i < indices.size(); ++i) {
+        offset += wrapped(store.scatter->at[i], indices[i].int_at(flat));
+      }
       if (offset < 0 || offset >= memory.count()) {
         throw UserError("%" + graph_[store.buffer].name + " is written at " + std::to_string(offset) +
                         " of " + std::to_string(memory.count()));
       }
-      if (is_float(memory.dtype())) {
-        memory.set_float(offset, context_.rounded(memory.dtype(), value.float_at(flat)));
+      const auto combine = store.scatter ? info(store.scatter->mode).combine : std::nullopt;
+      const DType dtype = memory.dtype();
+      if (is_float(dtype)) {
+        const double written = value.float_at(flat);
+        const double all =
+            combine ? float_map(*combine, dtype, {memory.float_at(offset), written, 0}) : written;
+        memory.set_float(offset, context_.rounded(dtype, all));
       } else {
-        memory.set_int(offset, value.int_at(flat));
+        const int64_t written = value.int_at(flat);
+        const int64_t all = combine ? int_map(*combine, dtype, {memory.int_at(offset), written, 0}) : written;
+        memory.set_int(offset, combine ? wrap_to(dtype, all) : all);
       }
     });
   }

@@ -151,8 +151,8 @@ TEST(LowerToTiles, reads_and_writes_through_recorded_strides) {
   EXPECT_THAT(to_text(*tiles), HasSubstr("load %x["));
   const TileStore& store = tiles->stores[0];
   ASSERT_EQ(tiles->axes.size(), 2u);
-  EXPECT_EQ(stride_along(store, {1}), Expr(1)) << to_text(*tiles);
-  EXPECT_EQ(stride_along(store, {0}), Expr(8)) << to_text(*tiles);
+  EXPECT_EQ(stride_along(*tiles, store, {1}), Expr(1)) << to_text(*tiles);
+  EXPECT_EQ(stride_along(*tiles, store, {0}), Expr(8)) << to_text(*tiles);
   EXPECT_EQ(tiles->values[0].axes.size() + tiles->values[1].axes.size(), 4u);
   const std::vector<Tensor> inputs = random_inputs(graph, 1, {});
   std::vector<double> splat(4, inputs[1].float_at(0));
@@ -287,7 +287,7 @@ TEST(Structure, strides_and_breakpoints) {
   EXPECT_EQ(stride(2, 0), std::nullopt);
   EXPECT_EQ(stride(2, 1), Expr(1));
   EXPECT_EQ(stride(3, 1), std::nullopt);
-  EXPECT_EQ(stride_along(graph.stores[0], {0}), Expr(1));
+  EXPECT_EQ(stride_along(graph, graph.stores[0], {0}), Expr(1));
   EXPECT_EQ(breakpoints(graph, {1}), (std::vector<int64_t>{10, 32}));
   EXPECT_EQ(breakpoints(graph, {0}), (std::vector<int64_t>{1}));
 }

@@ -23,8 +23,8 @@ PAGE = ROOT / "docs" / "coverage.md"
 EXPORTED = ROOT / "benchmarks" / "results" / "exported_operators.json"
 
 KINDS = {
-    "fuses": "expanded by the import table into maps, reductions, scans, views and gathers, which fuse; a form that the row "
-    "declines runs as a [Call](glossary.md)",
+    "fuses": "expanded by the import table into maps, reductions, scans, views, gathers and scatters, which fuse; a form that the "
+    "row declines runs as a [Call](glossary.md)",
     "where it pays": "in a region or by PyTorch's library, whichever the cost model finds faster ([products.md](products.md))",
     "composite": "AOTAutograd makes other operators of it before the engine sees it",
     "sizes": "arithmetic on sizes, which has no kernel",

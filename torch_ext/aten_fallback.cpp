@@ -115,17 +115,34 @@ class Interpreter {
     }
     return {};
   }
-  // data[coordinates], with coordinates as tensors that broadcast to `shape`.
-  Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates,
-              const std::vector<int64_t>& shape) const {
+  // Places counted row by row, from coordinates as tensors that broadcast to `shape`.
+  Tensor counted(const Tensor& data, const std::vector<Tensor>& coordinates,
+                 const std::vector<int64_t>& shape) const {
     Tensor place = full(shape, 0, DType::I64);
     int64_t stride = 1;
     for (size_t d = coordinates.size(); d-- > 0; stride *= data.size(int64_t(d))) {
       place = add(place, times(coordinates[d], stride));
     }
+    return place;
+  }
+  // data[coordinates]
+  Tensor take(const Tensor& data, const std::vector<Tensor>& coordinates,
+              const std::vector<int64_t>& shape) const {
+    const Tensor place = counted(data, coordinates, shape);
     // Of nothing, only nothing can be taken, which aten::take refuses unless the places are none.
     if (place.numel() == 0) return boxed("aten::new_empty", "", {data, int_list(shape)});
     return boxed("aten::take", "", {data, place});
+  }
+  // The base with the updates combined into it at these places.
+  static Tensor put(ScatterMode mode, const Tensor& base, const Tensor& place, const Tensor& updates) {
+    const bool adds = mode == ScatterMode::Add;
+    if (adds || mode == ScatterMode::Assign) return boxed("aten::put", "", {base, place, updates, adds});
+    const char* kind = mode == ScatterMode::Prod ? "prod" : mode == ScatterMode::Max ? "amax" : "amin";
+    const auto flat = [](const Tensor& data) { return boxed("aten::reshape", "", {data, int_list({-1})}); };
+    const Tensor combined =
+        boxed("aten::scatter_reduce", "two",
+              {flat(base), int64_t{0}, flat(place), flat(updates), std::string(kind), true});
+    return boxed("aten::reshape", "", {combined, int_list(base.sizes().vec())});
   }
 
   // ------------------------------------------------------------ nodes
@@ -245,16 +262,29 @@ class Interpreter {
   Tensor evaluate_node(const Gather& gather, const Node& node, ValueId result) const {
     const Tensor data = boxed("aten::contiguous", "", {operand(node, 0)});
     const auto shape = sizes(graph_[result].type.shape);
+    return take(data, places(gather, node, 1, data, shape), shape);
+  }
+  Tensor evaluate_node(const Scatter& scatter, const Node& node, ValueId result) const {
+    const DType dtype = graph_[result].type.dtype;  // every step rounds to it
+    const Tensor base = boxed("aten::contiguous", "", {cast(operand(node, 0), dtype)});
+    const auto shape = sizes(graph_[node.operands[1]].type.shape);
+    const Tensor place = counted(base, places(scatter, node, 2, base, shape), shape);
+    return cast(put(scatter.mode, base, place, cast(operand(node, 1), dtype)), held(result));
+  }
+  // Of a Gather or a Scatter: where every element of `shape` is read or written, by dimension of the data.
+  template <class Placed>
+  std::vector<Tensor> places(const Placed& op, const Node& node, size_t first_index, const Tensor& data,
+                             const std::vector<int64_t>& shape) const {
     std::vector<Tensor> coordinates;
-    for (size_t d = 0; d < gather.coordinates.size(); ++d) {
-      Tensor place = coordinates_of(gather.coordinates[d], shape);
-      if (gather.from_index[d] >= 0) {
-        const Tensor index = cast(operand(node, size_t(gather.from_index[d]) + 1), DType::I64);
-        place = add(place, checked(index, data.size(int64_t(d)), gather.wrap));
+    for (size_t d = 0; d < op.coordinates.size(); ++d) {
+      Tensor place = coordinates_of(op.coordinates[d], shape);
+      if (op.from_index[d] >= 0) {
+        const Tensor index = cast(operand(node, size_t(op.from_index[d]) + first_index), DType::I64);
+        place = add(place, checked(index, data.size(int64_t(d)), op.wrap));
       }
       coordinates.push_back(place);
     }
-    return take(data, coordinates, shape);
+    return coordinates;
   }
   Tensor checked(const Tensor& index, int64_t extent, bool wrap) const {
     const Tensor below = boxed("aten::lt", "Scalar", {index, int64_t{0}});

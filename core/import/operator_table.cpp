@@ -13,8 +13,9 @@ std::span<const OperatorFamily> operator_families() {
       loss_operators(),          movement_backward_operators(),
       normalisation_operators(), normalisation_backward_operators(),
       pointwise_operators(),     pool_operators(),
-      reduction_operators(),     softmax_operators(),
-      statistics_operators(),    view_operators(),
+      reduction_operators(),     scattering_operators(),
+      softmax_operators(),       statistics_operators(),
+      view_operators(),
   };
   return families;
 }

@@ -30,6 +30,7 @@ OperatorFamily normalisation_backward_operators();
 OperatorFamily pointwise_operators();
 OperatorFamily pool_operators();
 OperatorFamily reduction_operators();
+OperatorFamily scattering_operators();
 OperatorFamily softmax_operators();
 OperatorFamily statistics_operators();
 OperatorFamily view_operators();

@@ -144,6 +144,7 @@ KERNELS = {
     "int8_weights": (int8_weights, lambda: (t(48, 64), torch.randint(-127, 127, (64, 96), dtype=torch.int8), t(96)), 2),
     "int4_groups": (int4_groups, lambda: (t(8, 64), torch.randint(0, 255, (96, 32), dtype=torch.uint8), t(96, 2)), 1),
     "gathered_rows": (gathered_rows, lambda: (t(80, 64), torch.randint(0, 80, (48,)), weight(96, 64).T), 2),
+    "combine": (combine, lambda: (t(48, 64), weight(96, 64).T, torch.randint(0, 20, (48,)), t(20, 96)), 1),
     "gated_mlp": (gated_mlp, lambda: (t(48, 64), weight(96, 64), weight(96, 64)), 1),
     "low_rank": (low_rank, lambda: (t(48, 64), t(64, 8), t(8, 96)), 2),
     "small_mlp": (small_mlp, lambda: (t(48, 64), weight(32, 64), weight(96, 32)), 2),
