@@ -129,7 +129,7 @@ Result<std::vector<TileGraph>> launches_of(const TileGraph& graph) {
   writes.name += "_scatter";
   std::vector<TileGraph> launches;
   for (TileGraph* part : {&before, &writes}) {
-    Result<TileGraph> ordered = order_axes(without_unneeded(*std::move(part)));
+    Result<TileGraph> ordered = order_axes(without_unneeded(std::move(*part)));
     if (!ordered) return ordered.unsupported();
     launches.push_back(coalesce_axes(*std::move(ordered)));
     if (auto refusal = check_launch(launches.back())) return *std::move(refusal);
