@@ -146,7 +146,7 @@ class ProductAnalysis {
 
   bool is_stored_along(AxisId axis) const {
     return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
-      const auto stride = stride_along(store, axis);
+      const auto stride = stride_along(graph_, store, axis);
       return stride && stride->is_constant(1);
     });
   }

@@ -107,6 +107,7 @@ std::vector<TileGraph> launches_in(const TileGraph& graph) {
 
 std::vector<TileGraph> nests_in(const Chain& chain) {
   std::vector<TileGraph> graphs;
+  graphs.reserve(chain.nests.size());
   for (const ChainNest& nest : chain.nests) graphs.push_back(nest.graph);
   return graphs;
 }
