@@ -383,3 +383,27 @@ def test_operators_that_are_given_places_in_a_storage():
         with torch.no_grad():
             got = torch.compile(function, backend="tilefuse")(x)
             assert_close(got, function(x), exact_or_eager(function, (x,)), "places")
+
+
+# ---------------------------------------------------------------- conjugates and negatives that are only marked
+MARKED = {
+    "conjugate": lambda z: (z.conj() * z).real,
+    "imaginary part of a conjugate": lambda z: z.conj().imag * 3,
+    "real and imaginary part": lambda z: z.real * 2 + z.imag.sin(),
+    "returned conjugate": lambda z: (z * 2).conj(),
+    "returned negative": lambda z: (z * 2).conj().imag,
+    "summed": lambda z: z.imag.sum(-1) + torch.view_as_real(z.resolve_conj()).sum((-1, -2)),
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_conjugates_and_negatives_that_are_only_marked(name):
+    function = MARKED[name]
+    z = torch.randn(3, 5, dtype=torch.complex64)
+    for given in (z, z.conj(), z[:, ::2].conj(), z.t().conj()):
+        with torch.no_grad():
+            torch.testing.assert_close(torch.compile(function, backend="tilefuse")(given), function(given))
+        ours, eagers = given.clone().requires_grad_(), given.clone().requires_grad_()
+        torch.compile(function, backend="tilefuse")(ours).abs().sum().backward()
+        function(eagers).abs().sum().backward()
+        torch.testing.assert_close(ours.grad, eagers.grad)

@@ -2,6 +2,9 @@
 
 A dropout draws its mask and multiplies. Drawing stays a call, with eager's generator and eager's numbers; the product joins what is
 around it.
+
+A conjugate, or a negative, is in torch a view with a mark, which kernels apply while they read. Between operators of a graph there are
+values only: torch hands an operator that does not know the mark its arguments without it. So the mark is applied where it is made.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ __all__ = ["trace_rules"]
 def trace_rules() -> dict[Any, Callable[..., Any]]:
     """By operator, for ``aot_autograd``. A function returns NotImplemented where the operator stays."""
     _masks_are_laid_out_like_inputs()  # asked before anything is traced
-    return {torch.ops.aten.native_dropout.default: _native_dropout}
+    aten = torch.ops.aten
+    return {
+        aten.native_dropout.default: _native_dropout,
+        aten._conj.default: aten._conj_physical.default,
+        aten._neg_view.default: aten.neg.default,
+    }
 
 
 @functools.cache
