@@ -176,6 +176,16 @@ def test_other_layouts_run_as_the_function_has_them():
     assert doubled_twice(torch.eye(3)).sum() == 12
 
 
+def test_conjugates_and_negatives_that_are_only_marked():
+    @tilefuse.op("define::imaginary")
+    def imaginary(z: torch.Tensor) -> torch.Tensor:
+        return z.conj().imag * 3
+
+    z = torch.randn(3, 5, dtype=torch.complex64)
+    for given in (z, z.conj()):
+        torch.testing.assert_close(imaginary(given), imaginary.plain(given))
+
+
 def test_errors_of_the_function_are_its_own():
     with pytest.raises(RuntimeError, match="must match the size"):
         scaled(torch.randn(3, 4), torch.randn(5))

@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils import _pytree as pytree
 
 from tilefuse.errors import UserError
+from tilefuse.trace_rules import mark_rules
 
 __all__ = [
     "NotSymbolic", "Sizes", "Traced", "is_tensors", "scalars_of", "tensors_of", "trace_backward", "trace_forward", "with_tensors",
@@ -187,7 +188,7 @@ def _exported(name: str, plain: Callable[..., Any], arguments: Sequence[Any], fa
 
     try:
         with tracing(TracingContext(fakes.mode)), torch.set_grad_enabled(joint):
-            module = aot_export_joint_simple(flat, (*fakes.sizes, *fakes.tensors), trace_joint=joint)
+            module = aot_export_joint_simple(flat, (*fakes.sizes, *fakes.tensors), trace_joint=joint, decompositions=mark_rules())
     except RuntimeError as error:
         if "does not support input mutations" in str(error):
             raise UserError(f"{name}: the function changes an argument in place; an operator must not") from None

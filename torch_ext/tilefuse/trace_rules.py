@@ -18,18 +18,19 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from tilefuse.library import operators
 
-__all__ = ["trace_rules"]
+__all__ = ["mark_rules", "trace_rules"]
 
 
 def trace_rules() -> dict[Any, Callable[..., Any]]:
     """By operator, for ``aot_autograd``. A function returns NotImplemented where the operator stays."""
     _masks_are_laid_out_like_inputs()  # asked before anything is traced
+    return {torch.ops.aten.native_dropout.default: _native_dropout} | mark_rules()
+
+
+def mark_rules() -> dict[Any, Callable[..., Any]]:
+    """Those that no graph can do without."""
     aten = torch.ops.aten
-    return {
-        aten.native_dropout.default: _native_dropout,
-        aten._conj.default: aten._conj_physical.default,
-        aten._neg_view.default: aten.neg.default,
-    }
+    return {aten._conj.default: aten._conj_physical.default, aten._neg_view.default: aten.neg.default}
 
 
 @functools.cache
