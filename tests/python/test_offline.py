@@ -19,6 +19,7 @@ import torch
 from exported_models import EXPORTED
 from numeric import assert_close, to_double
 from tilefuse import cli
+from tilefuse.errors import TileFuseWarning
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -264,6 +265,12 @@ with tilefuse.trusted_files(), torch.no_grad():
     assert_close([torch.load(tmp_path / "outputs.pt")], *first, "mlp")
     with pytest.raises(tilefuse.UserError, match="option 'targets' wants a list"):
         tilefuse.fuse_file(file, fused, targets="x86-avx2")
+
+
+def test_what_broke_while_a_program_was_fused_is_a_warning(exported):
+    program = torch.export.load(exported("mlp")[2])
+    with pytest.warns(TileFuseWarning, match="no machine code is embedded: .*/nowhere/c"):
+        tilefuse.fuse(program, cxx="/nowhere/c++")
 
 
 def test_an_untrusted_file_is_compiled_from_its_graphs(exported, run_model, tmp_path):

@@ -52,6 +52,8 @@ def fuse(program: ExportedProgram, **options: Any) -> ExportedProgram:
         if answer["refusal"] is not None:
             warn_once(f"tilefuse: the program is not fused: {answer['refusal']}")
             return program
+        if answer["warnings"]:
+            warn_once(f"tilefuse: {'; '.join(answer['warnings'])}")
         with trusted_files():  # it was made here
             return load(fused)
 
