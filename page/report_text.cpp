@@ -80,7 +80,8 @@ std::string edges_text(const Json& edges) {
   std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() > b.second.size() : a.first < b.first;
   });
-  std::string text = "  " + std::to_string(edges.size()) + " edges not fused\n";
+  std::string text =
+      "  " + std::to_string(edges.size()) + (edges.size() == 1 ? " edge" : " edges") + " not fused\n";
   for (const auto& [reason, names] : groups) {
     text += "    " + reason + "\n      " + listed(names, kEdgesShown) + "\n";
   }

@@ -5,7 +5,7 @@
 //       ops        aten.native_layer_norm.default, aten.gelu.default
 //       predicted  0.9 us, 0.005 MB moved
 //       schedule ...
-//     1 edges not fused
+//     1 edge not fused
 //       OpaqueConsumer: cannot fuse: aten::sort runs with the framework
 //         %x -> %y
 #pragma once

@@ -38,6 +38,13 @@ def test_every_unfused_edge_has_a_typed_reason():
         assert edge["text"] and edge["value"] and edge["consumer"]
 
 
+def test_edges_are_counted_in_words():
+    one = tilefuse.explain(lambda x: torch.sort(x * 2).values, torch.randn(4, 32))
+    assert "\n  1 edge not fused\n" in str(one)
+    none = tilefuse.explain(lambda x: x * 2, torch.randn(4, 32))
+    assert "\n  0 edges not fused\n" in str(none)
+
+
 def test_regions_show_operators_source_schedule_and_cost(report):
     regions = list(report.regions())
     assert regions

@@ -111,7 +111,7 @@ def _summary(report: Any) -> str:
         reasons[edge["reason"]] = reasons.get(edge["reason"], 0) + 1
     lines = [
         f"{len(regions)} fused regions of {sum(len(region['ops']) for region in regions)} operators",
-        f"{len(edges)} edges not fused, each with a reason: "
+        f"{len(edges)} {'edge' if len(edges) == 1 else 'edges'} not fused, each with a reason: "
         + ", ".join(f"{count} {kind}" for kind, count in sorted(reasons.items(), key=lambda item: -item[1])),
         "the whole report: tilefuse explain",
     ]
