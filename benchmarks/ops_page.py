@@ -28,8 +28,10 @@ INTRODUCTION = """\
 Written by `benchmarks/run.py --ops`; a test keeps the definitions fresh. How to define one's own: [custom_ops.md](custom_ops.md).
 
 ```python
+import torch
 from tilefuse import ops
 
+x, weight = torch.randn(8, 64), torch.ones(64)
 y = ops.rms_norm(x, weight)                # also torch.ops.tilefuse.rms_norm
 ops.rms_norm.plain(x, weight)              # its definition, in plain PyTorch
 ```
