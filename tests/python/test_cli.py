@@ -91,6 +91,13 @@ def test_every_stage_is_dumped_and_the_capture_replays(tmp_path, capsys):
         assert "torch.float32" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("action", ["show", "clear"])
+def test_a_cache_that_is_not_there_is_named_and_not_made(action, tmp_path, capsys):
+    assert cli.main(["cache", action, "--dir", str(tmp_path / "misspelt")]) == 2
+    assert "misspelt: there is no such directory" in capsys.readouterr().err
+    assert not (tmp_path / "misspelt").exists()
+
+
 def test_cache_is_shown_and_cleared(tmp_path, capsys):
     run = torch.compile(lambda x: torch.tanh(x) * 3, backend="tilefuse", options={"cache_dir": str(tmp_path)})
     run(torch.randn(5))

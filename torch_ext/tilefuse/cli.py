@@ -186,6 +186,8 @@ def _replay(options: argparse.Namespace, console: Console) -> int:
 def _cache(options: argparse.Namespace, console: Console) -> int:
     from tilefuse.library import operators
 
+    if options.dir and not pathlib.Path(options.dir).is_dir():
+        raise UserError(f"{options.dir}: there is no such directory")
     settings = json.dumps({"cache_dir": options.dir} if options.dir else {})
     if options.action == "clear":
         answer = json.loads(operators().cache_clear(settings))
