@@ -6,8 +6,7 @@ import warnings
 import pytest
 import tilefuse
 import torch
-from tilefuse import UserError
-from tilefuse.errors import TileFuseWarning
+from tilefuse import TileFuseWarning, UserError
 from tilefuse.options import OPTIONS, Options
 
 

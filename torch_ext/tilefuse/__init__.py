@@ -8,7 +8,7 @@ import importlib
 
 from tilefuse.backend import backend
 from tilefuse.custom_op import op, save_ops
-from tilefuse.errors import UserError
+from tilefuse.errors import TileFuseWarning, UserError
 from tilefuse.explain import Report, explain
 from tilefuse.offline import fuse, fuse_file, know_fused_files, load, save, trusted_files
 from tilefuse.packs import packed_bytes, repack
@@ -16,8 +16,8 @@ from tilefuse.packs import packed_bytes, repack
 know_fused_files()
 
 __all__ = [
-    "Report", "UserError", "backend", "explain", "fuse", "fuse_file", "load", "op", "ops", "packed_bytes", "repack",
-    "save", "save_ops", "trusted_files",
+    "Report", "TileFuseWarning", "UserError", "backend", "explain", "fuse", "fuse_file", "load", "op", "ops", "packed_bytes",
+    "repack", "save", "save_ops", "trusted_files",
 ]  # fmt: skip
 __version__ = "0.1.0"
 
