@@ -62,8 +62,11 @@ class Verifier {
 void Verifier::check_inputs() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const GraphInput& input = graph_.inputs[i];
-    if (!input.tensor) continue;
     const std::string where = "input " + std::to_string(i);
+    if (!input.tensor) {
+      expect(indices_of(input.size).empty(), where + " is a size that uses an index");
+      continue;
+    }
     if (!exists(*input.tensor) || graph_[*input.tensor].producer.index >= graph_.nodes.size()) {
       fail(where + " names a value that does not exist");
       continue;
@@ -89,6 +92,7 @@ void Verifier::check_values() {
     }
     if (!value.strides) continue;
     for (const Expr& stride : *value.strides) {
+      expect(indices_of(stride).empty(), "a stride of %" + value.name + " uses an index");
       if (stride.constant() && *stride.constant() < 0) fail("%" + value.name + " has a negative stride");
     }
     expect(value.strides->size() == value.type.shape.size(),
@@ -102,6 +106,8 @@ void Verifier::check_outputs() {
   for (const GraphOutput& output : graph_.outputs) {
     const auto* value = std::get_if<ValueId>(&output);
     expect(value == nullptr || exists(*value), "an output names a value that does not exist");
+    const auto* size = std::get_if<Expr>(&output);
+    expect(size == nullptr || indices_of(*size).empty(), "an output is a size that uses an index");
   }
   for (const auto& [position, value] : graph_.mutations) {
     const std::string what = "mutation of input " + std::to_string(position);

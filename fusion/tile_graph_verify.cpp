@@ -52,6 +52,11 @@ class Verifier {
         general_.push_back("buffer %" + buffer.name + " has " + std::to_string(buffer.shape.size()) +
                            " dimensions and " + std::to_string(buffer.strides.size()) + " strides");
       }
+      for (const std::vector<Expr>* sizes : {&buffer.shape, &buffer.strides}) {
+        const bool is_known = std::all_of(sizes->begin(), sizes->end(),
+                                          [](const Expr& size) { return indices_of(size).empty(); });
+        if (!is_known) general_.push_back("a size or stride of buffer %" + buffer.name + " holds an axis");
+      }
       outputs_began = outputs_began || buffer.role == Buffer::Role::Output;
       if (outputs_began && buffer.role == Buffer::Role::Input) {
         general_.push_back("input %" + buffer.name + " stands behind an output");

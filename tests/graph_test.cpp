@@ -235,6 +235,17 @@ TEST(ParseGraph, refuses_a_graph_that_does_not_verify) {
               HasSubstr("not takes bools and integers, got f32"));
 }
 
+TEST(ParseGraph, refuses_sizes_and_strides_that_use_an_index) {
+  EXPECT_THAT(parse_message("graph g(%x: f32[i2]) {\n  return %x\n}\n"),
+              HasSubstr("an extent of %x uses an index"));
+  EXPECT_THAT(parse_message("graph g(%x: f32[4, 8] strides [i3, 1]) {\n  return %x\n}\n"),
+              HasSubstr("a stride of %x uses an index"));
+  EXPECT_THAT(parse_message("graph g(%x: f32[4], size i3) {\n  return %x\n}\n"),
+              HasSubstr("input 1 is a size that uses an index"));
+  EXPECT_THAT(parse_message("graph g(%x: f32[4]) {\n  return %x, i2\n}\n"),
+              HasSubstr("an output is a size that uses an index"));
+}
+
 TEST(StructuralHash, ignores_names_and_source) {
   const Graph a =
       parse_graph("graph a(%x: f32[n, 4]) {\n  %y = exp(%x) : f32[n, 4] // here\n  return %y\n}\n");

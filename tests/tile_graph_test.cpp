@@ -234,6 +234,9 @@ TEST(TileGraph, verify_finds_broken_tables) {
   graph = row_sum();
   graph.buffers[1].dtype = DType::F64;
   EXPECT_THAT(verify_message(graph), HasSubstr("its value is f32"));
+  graph = row_sum();
+  graph.buffers[0].shape[0] = Expr::index(8);
+  EXPECT_THAT(verify_message(graph), HasSubstr("a size or stride of buffer %x holds an axis"));
 }
 
 TEST(TileGraph, parse_errors_name_their_place) {
