@@ -18,6 +18,11 @@
 
 namespace tilefuse {
 
+// Of threads, blocks and coordinates by literal numbers; folded where there is nothing to compute.
+Code divided(Code a, int64_t by);
+Code rest_of(Code a, int64_t by);
+Code times(Code a, int64_t by);
+
 // The elements that a thread takes at once.
 struct GpuLanes {
   AxisId inner;    // whose coordinate changes from element to element of a thread

@@ -21,6 +21,17 @@ std::vector<AxisId> axes_of(const Expr& e) {
 
 }  // namespace
 
+Code divided(Code a, int64_t by) {
+  return by == 1 ? a : operate(CodeOperator::Div, {std::move(a), integer(by)});
+}
+Code rest_of(Code a, int64_t by) {
+  return by == 1 ? integer(0) : operate(CodeOperator::Mod, {std::move(a), integer(by)});
+}
+Code times(Code a, int64_t by) {
+  if (const auto number = constant_of(a)) return integer(*number * by);
+  return by == 1 ? a : operate(CodeOperator::Mul, {std::move(a), integer(by)});
+}
+
 GpuValues::GpuValues(const TileGraph& graph, const GpuAccesses& accesses, GpuLanes lanes, bool fits_int,
                      int threads)
     : graph_(graph),

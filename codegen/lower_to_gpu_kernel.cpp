@@ -14,17 +14,6 @@ namespace {
 constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
 constexpr CodeType kFlag{DType::Bool, CodeShape::Scalar};
 
-Code divided(Code a, int64_t by) {
-  return by == 1 ? a : operate(CodeOperator::Div, {std::move(a), integer(by)});
-}
-Code rest_of(Code a, int64_t by) {
-  return by == 1 ? integer(0) : operate(CodeOperator::Mod, {std::move(a), integer(by)});
-}
-Code times(Code a, int64_t by) {
-  if (const auto number = constant_of(a)) return integer(*number * by);
-  return by == 1 ? a : operate(CodeOperator::Mul, {std::move(a), integer(by)});
-}
-
 }  // namespace
 
 GpuLowering::GpuLowering(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule)

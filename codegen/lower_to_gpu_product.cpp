@@ -16,17 +16,6 @@ constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
 constexpr int kMatrixRows = 16, kMatrixColumns = 8, kHalf = 8;  // of the sums of one instruction
 constexpr int kSumsOfHalf = 2, kSumsOfMatrix = 4;               // of a thread
 
-Code divided(Code a, int64_t by) {
-  return by == 1 ? a : operate(CodeOperator::Div, {std::move(a), integer(by)});
-}
-Code rest_of(Code a, int64_t by) {
-  return by == 1 ? integer(0) : operate(CodeOperator::Mod, {std::move(a), integer(by)});
-}
-Code times(Code a, int64_t by) {
-  if (const auto number = constant_of(a)) return integer(*number * by);
-  return by == 1 ? a : operate(CodeOperator::Mul, {std::move(a), integer(by)});
-}
-
 class ProductLowering final : GpuValues {
  public:
   ProductLowering(const TileGraph& graph, const GpuProduct& product, const GpuProductSchedule& schedule)

@@ -111,13 +111,7 @@ static_assert(is_in_enum_order(kMapFns, &MapFnInfo::fn, MapFn::Fma),
 static_assert(is_in_enum_order(kReduceKinds, &ReduceInfo::kind, ReduceKind::ArgMin),
               "kReduceKinds: one row per ReduceKind, in the order of the enum");
 
-consteval bool scatter_modes_are_in_enum_order() {
-  for (size_t i = 0; i < kScatterModes.size(); ++i) {
-    if (static_cast<size_t>(kScatterModes[i].mode) != i) return false;
-  }
-  return kScatterModes.size() == static_cast<size_t>(ScatterMode::Min) + 1;
-}
-static_assert(scatter_modes_are_in_enum_order(),
+static_assert(is_in_enum_order(kScatterModes, &ScatterInfo::mode, ScatterMode::Min),
               "kScatterModes: one row per ScatterMode, in the order of the enum");
 
 }  // namespace

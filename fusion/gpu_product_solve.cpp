@@ -175,18 +175,11 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
     return schedule;
   };
   const double least = least_gpu_product_cost(size, target);
-  const auto find = [&] {
-    return search(
-        system, {.candidates = 1, .node_budget = kNodeBudget},
-        [&](const Domains& assignment) { return costed(assignment).cost_us; },
-        [&](const Domains&) { return least; });
-  };
-  SearchResult found = find();
-  if (found.ranked.empty()) {  // a small product, or pins, for which not all preferences can be had
-    std::erase_if(system.constraints,
-                  [](const Constraint& c) { return c.kind == ConstraintKind::Preference; });
-    found = find();
-  }
+  // Not all preferences can be had for a small product, or with pins.
+  const SearchResult found = search_as_preferred(
+      system, {.candidates = 1, .node_budget = kNodeBudget},
+      [&](const Domains& assignment) { return costed(assignment).cost_us; },
+      [&](const Domains&) { return least; });
   if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
   GpuProductSchedule best = costed(found.ranked.front().assignment);
   const std::vector<std::string> findings = check_gpu_product_schedule(product, best);

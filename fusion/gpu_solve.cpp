@@ -241,18 +241,11 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const Regi
     return schedule;
   };
   const double least = least_gpu_cost(traffic, target);
-  const auto find = [&] {
-    return search(
-        system, {.candidates = 1, .node_budget = kNodeBudget},
-        [&](const Domains& assignment) { return costed(assignment).cost_us; },
-        [&](const Domains&) { return least; });
-  };
-  SearchResult found = find();
-  if (found.ranked.empty()) {  // a small region, or pins, for which not all preferences can be had
-    std::erase_if(system.constraints,
-                  [](const Constraint& c) { return c.kind == ConstraintKind::Preference; });
-    found = find();
-  }
+  // Not all preferences can be had for a small region, or with pins.
+  const SearchResult found = search_as_preferred(
+      system, {.candidates = 1, .node_budget = kNodeBudget},
+      [&](const Domains& assignment) { return costed(assignment).cost_us; },
+      [&](const Domains&) { return least; });
   if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
   GpuSchedule best = costed(found.ranked.front().assignment);
   const std::vector<std::string> findings = check_gpu_schedule(graph, *region, best);

@@ -194,6 +194,14 @@ SearchResult search(const ConstraintSystem& system, const SearchOptions& options
   return Search(system, options, cost, bound).run(system.all_domains());
 }
 
+SearchResult search_as_preferred(ConstraintSystem& system, const SearchOptions& options,
+                                 const AssignmentCost& cost, const AssignmentBound& bound) {
+  SearchResult found = search(system, options, cost, bound);
+  if (!found.ranked.empty()) return found;
+  std::erase_if(system.constraints, [](const Constraint& c) { return c.kind == ConstraintKind::Preference; });
+  return search(system, options, cost, bound);
+}
+
 std::optional<bool> is_satisfiable(const ConstraintSystem& system, const std::vector<size_t>& rules,
                                    int64_t node_budget) {
   const Propagator propagator(system, rules);

@@ -53,6 +53,10 @@ using AssignmentBound = std::function<double(const Domains& domains)>;
 SearchResult search(const ConstraintSystem& system, const SearchOptions& options, const AssignmentCost& cost,
                     const AssignmentBound& bound);
 
+// The same without the system's preferences where they leave nothing: they are taken out of it.
+SearchResult search_as_preferred(ConstraintSystem& system, const SearchOptions& options,
+                                 const AssignmentCost& cost, const AssignmentBound& bound);
+
 // Whether the listed rules leave any assignment; nullopt after `node_budget` nodes without an answer.
 std::optional<bool> is_satisfiable(const ConstraintSystem& system, const std::vector<size_t>& rules,
                                    int64_t node_budget);
