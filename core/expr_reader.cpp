@@ -15,6 +15,13 @@ int small_integer(TextCursor& cursor) {
   return static_cast<int>(value);
 }
 
+int positive_integer(TextCursor& cursor) {
+  const TextCursor start = cursor;
+  const int number = small_integer(cursor);
+  if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
+  return number;
+}
+
 void read_symbol(TextCursor& cursor, SymbolRanges& ranges) {
   const TextCursor start = cursor;
   SymbolRange range;

@@ -12,7 +12,8 @@
 
 namespace tilefuse {
 
-int small_integer(TextCursor& cursor);  // that fits into an int
+int small_integer(TextCursor& cursor);     // that fits into an int
+int positive_integer(TextCursor& cursor);  // and is at least 1
 
 // "s0 in [2, inf] multiple_of 8", behind the word symbol.
 void read_symbol(TextCursor& cursor, SymbolRanges& ranges);

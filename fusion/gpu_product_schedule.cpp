@@ -36,11 +36,11 @@ class ProductScheduleParser {
     cursor_.expect("step");
     schedule_.step = along(product_.k);
     cursor_.expect("warps");
-    schedule_.warps_m = positive();
+    schedule_.warps_m = positive_integer(cursor_);
     cursor_.expect("x");
-    schedule_.warps_n = positive();
+    schedule_.warps_n = positive_integer(cursor_);
     cursor_.expect("stages");
-    schedule_.stages = positive();
+    schedule_.stages = positive_integer(cursor_);
     if (cursor_.accept("cost")) cursor_.until("}");
     cursor_.expect("}");
     if (!cursor_.at_end()) cursor_.fail("expected the end behind the schedule");
@@ -48,19 +48,13 @@ class ProductScheduleParser {
   }
 
  private:
-  int positive() {
-    const TextCursor start = cursor_;
-    const int number = small_integer(cursor_);
-    if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
-    return number;
-  }
   void name_of_sum() {
     const TextCursor start = cursor_;
     const std::string& sum = graph_[product_.sum].name;
     if (cursor_.identifier() != sum) start.fail("the product of " + graph_.name + " is %" + sum);
   }
   int along(AxisId axis) {
-    const int number = positive();
+    const int number = positive_integer(cursor_);
     const TextCursor start = cursor_;
     if (cursor_.identifier() != graph_[axis].name) start.fail("expected the axis " + graph_[axis].name);
     return number;

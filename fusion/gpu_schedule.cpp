@@ -25,17 +25,17 @@ class GpuScheduleParser {
     schedule_.target = cursor_.until("{");
     cursor_.expect("{");
     cursor_.expect("block");
-    schedule_.rows = positive();
+    schedule_.rows = positive_integer(cursor_);
     if (!cursor_.accept("rows")) cursor_.expect("row");
     cursor_.expect("x");
-    schedule_.threads = positive();
+    schedule_.threads = positive_integer(cursor_);
     if (!cursor_.accept("threads")) cursor_.expect("thread");
     schedule_.lanes = lane_axes(graph_).empty() ? AxisId{} : lane_axes(graph_).front();
     if (cursor_.accept("lanes")) lanes();
     cursor_.expect("vector");
-    schedule_.vector = positive();
+    schedule_.vector = positive_integer(cursor_);
     cursor_.expect("steps");
-    schedule_.steps = positive();
+    schedule_.steps = positive_integer(cursor_);
     cursor_.expect("walk");
     walk();
     if (cursor_.accept("cost")) cursor_.until("}");
@@ -45,13 +45,6 @@ class GpuScheduleParser {
   }
 
  private:
-  int positive() {
-    const TextCursor start = cursor_;
-    const int number = small_integer(cursor_);
-    if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
-    return number;
-  }
-
   void lanes() {
     const TextCursor start = cursor_;
     const std::string name = cursor_.identifier();

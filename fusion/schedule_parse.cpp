@@ -22,7 +22,6 @@ class ScheduleParser {
   TileValueId value();
   BufferId buffer();
   int64_t positive();
-  int small_positive();
   template <class Item>
   void items(const Item& item) {
     do item();
@@ -79,22 +78,15 @@ int64_t ScheduleParser::positive() {
   return number;
 }
 
-int ScheduleParser::small_positive() {
-  const TextCursor start = cursor_;
-  const int number = small_integer(cursor_);
-  if (number < 1) start.fail("expected a positive number, found " + std::to_string(number));
-  return number;
-}
-
 void ScheduleParser::lanes() {
   cursor_.expect("lanes");
   if (cursor_.accept("1")) return;
   schedule_.lane_axis = axis();
   cursor_.expect("=");
-  schedule_.lanes = small_positive();
+  schedule_.lanes = positive_integer(cursor_);
   if (!cursor_.accept(",")) return;
   cursor_.expect("unroll");
-  schedule_.unroll = small_positive();
+  schedule_.unroll = positive_integer(cursor_);
 }
 
 void ScheduleParser::grid() {
@@ -224,8 +216,8 @@ Schedule ScheduleParser::parse() {
     if (cursor_.accept(derived)) cursor_.until("\n");
   }
   cursor_.expect("rows");
-  schedule_.rows = small_positive();
-  if (cursor_.accept("x")) schedule_.columns = small_positive();
+  schedule_.rows = positive_integer(cursor_);
+  if (cursor_.accept("x")) schedule_.columns = positive_integer(cursor_);
   cursor_.expect("split");
   schedule_.split = positive();
   stage();
