@@ -73,7 +73,8 @@ class Calibration {
   double map_cycles(const std::string& function);  // of a vector, in L1
   double load_cycles();
   // Of each element of a vector, in L1.
-  double element_cycles(const std::string& load, const std::string& store, int lanes);
+  double element_cycles(const std::string& load, const std::string& store, int lanes,
+                        const std::string& index = "load %ids[n]");
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
   double reread_gbs(int64_t bytes, int threads);
@@ -169,13 +170,14 @@ double Calibration::load_cycles() {
 }
 
 // Few elements, so that lines they lie alone in stay in L1.
-double Calibration::element_cycles(const std::string& load, const std::string& store, int lanes) {
+double Calibration::element_cycles(const std::string& load, const std::string& store, int lanes,
+                                   const std::string& index) {
   constexpr int64_t kElements = 256;
   const std::string tiles =
       "tile_graph picked {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0*17] "
       "in, "
-      "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = load %ids[n] : i64[n]\n  %0 = load %x[" +
-      load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
+      "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = " +
+      index + " : i64[n]\n  %0 = load %x[" + load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
   const std::string schedule = in_one_task("lanes n = " + std::to_string(lanes));
   return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / kElements;
 }
@@ -294,6 +296,9 @@ void Calibration::measure_functions() {
   put("clk_per_element.gather",
       std::max(0.1, element_cycles("0] + wrap(%i, extent 64, stride 1)", "n", full) - copied),
       "cycles per element loaded by its index");
+  put("clk_per_element.gather_near",
+      std::max(0.1, element_cycles("0] + wrap(%i, extent s0, stride 1)", "n", full, "index n // 2") - copied),
+      "cycles per element loaded by an index that is computed, near the one before");
   put("chain.add_f32", 1 / sum_cycles(1), "dependent vectors per cycle");
   put("rate.load", std::max(1 / sum_cycles(4), 1 / load_cycles()), "vectors per cycle");
 }

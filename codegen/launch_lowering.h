@@ -39,6 +39,7 @@
 #include "fusion/expand_online.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
+#include "fusion/value_bounds.h"
 
 namespace tilefuse {
 
@@ -140,6 +141,7 @@ class LaunchLowering {
     std::optional<Expr>
         stride;  // elements from lane to lane, where that is even; absent: one element, or ...
     std::optional<Code> offsets;  // ... those of the lanes, as a vector of i64
+    bool is_near = true;          // of offsets: no lane's place depends on data, and steps between are small
     bool varies_along_lanes() const { return stride || offsets; }
   };
   struct Place {  // what an address starts from
@@ -300,6 +302,7 @@ class LaunchLowering {
   Code pointer_at(const Place& place, const Expr& offset, const std::vector<Computed>& indices);
   Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
   Code buffer_pointer(BufferId buffer);
+  bool is_checked(const IndexTerm& term) const;
   Code plain_load(const Address& address, bool is_vector);
   Code shared_by_rows(Code loaded) const;
   void emit_store(const TileStore& store, const Computed& value);
@@ -377,6 +380,7 @@ class LaunchLowering {
   const TileGraph& graph_;
   const Schedule& schedule_;
   const Structure& structure_;
+  std::vector<ValueRange> ranges_;
   LaunchPart part_;
   std::unique_ptr<Build> own_;  // absent: a nest's, which writes to that of its task
   Kernel& kernel_;

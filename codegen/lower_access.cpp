@@ -73,6 +73,11 @@ Code LaunchLowering::mask_of(const std::vector<Expr>& lane_guards, bool with_tai
   return *all;
 }
 
+// Not if it can be seen that it lies inside (value_bounds.h).
+bool LaunchLowering::is_checked(const IndexTerm& term) const {
+  return !is_index_into(ranges_[term.value.index], term.extent);
+}
+
 Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards) {
   const std::string key = "wrapped " + value_key(term.value) + " " + to_text(term.extent);
   if (guards.empty()) {
@@ -83,13 +88,16 @@ Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<
   std::vector<Expr> even, uneven;
   for (const Expr& e : guards) (uses_lanes(e) ? uneven : even).push_back(e);
   if (!guards.empty()) index.depth = scopes_.depth();
-  if (index.is_vector && graph_[term.value].dtype != DType::I64) {
-    index.code = call("convert", {index.code}, {DType::I64});
-  }
+  if (graph_[term.value].dtype != DType::I64) index.code = call("convert", {index.code}, {DType::I64});
   if (!even.empty()) {
     const Code zero =
         index.is_vector ? call("splat", {integer(0)}, {DType::I64}) : literal(int64_t{0}, DType::I64);
     index.code = operate(CodeOperator::Choose, {condition(even), index.code, zero});
+  }
+  const CodeType type{DType::I64, index.is_vector ? CodeShape::Vector : CodeShape::Scalar};
+  if (!is_checked(term)) {
+    index.code = scopes_.let(index.depth, name_of(term.value) + "_index", type, index.code);
+    return guards.empty() ? scopes_.remember(key, index) : index;
   }
   checks_indices_ = true;
   const CodeType flag{DType::I64, CodeShape::Pointer};
@@ -100,7 +108,6 @@ Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<
   std::vector<Code> arguments = {index.code, index_code(term.extent), literal(term.wrap, DType::Bool),
                                  scopes_.find("error flag")->code};
   if (index.is_vector && (copies_.left || !uneven.empty())) arguments.push_back(mask_of(uneven, true));
-  const CodeType type{DType::I64, index.is_vector ? CodeShape::Vector : CodeShape::Scalar};
   index.code =
       scopes_.let(index.depth, name_of(term.value) + "_in_range", type, call("wrap_index", arguments));
   return guards.empty() ? scopes_.remember(key, index) : index;
@@ -164,7 +171,9 @@ Expr LaunchLowering::split_lanes(const Expr& offset, Address& address) {
   Expr uneven;
   for (const Expr::Term& term : offset.terms()) {
     const Expr whole = make_expr({term});
-    if (uses_lanes(whole)) uneven = uneven + whole;
+    if (!uses_lanes(whole)) continue;
+    uneven = uneven + whole;
+    address.is_near &= term.factors.size() == 1 && (term.coefficient == 1 || term.coefficient == -1);
   }
   address.offsets = index_vector(uneven);
   return offset - uneven;
@@ -182,11 +191,11 @@ std::vector<Computed> LaunchLowering::add_indices(const Place& place, const std:
     }
     if (!index.is_vector) {
       even.push_back(index);
-    } else if (address.offsets) {
-      address.offsets = operate(CodeOperator::Add, {*address.offsets, index.code});
-    } else {
-      address.offsets = index.code;
+      continue;
     }
+    address.is_near &= !ranges_[term.value.index].uses_data && term.stride.is_constant(1);
+    address.offsets =
+        address.offsets ? operate(CodeOperator::Add, {*address.offsets, index.code}) : index.code;
   }
   return even;
 }
@@ -198,6 +207,7 @@ LaunchLowering::Address LaunchLowering::address(const Place& place, const std::v
   if (result.offsets && result.stride) {
     const Code steps =
         operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(*result.stride)});
+    result.is_near &= result.stride->is_constant(1);
     result.offsets = operate(CodeOperator::Add, {*result.offsets, steps});
     result.stride.reset();
   }
@@ -211,7 +221,7 @@ Code LaunchLowering::plain_load(const Address& address, bool is_vector) {
   if (address.offsets) {
     arguments.push_back(*address.offsets);
     if (copies_.left) arguments.push_back(mask_of({}, true));
-    return call("gather", std::move(arguments));
+    return call(address.is_near ? "gather_near" : "gather", std::move(arguments));
   }
   if (!address.stride->is_constant(1)) arguments.push_back(index_code(*address.stride));
   if (copies_.left) arguments.push_back(*copies_.left);

@@ -18,6 +18,7 @@ LaunchLowering::LaunchLowering(const LoweringFacts& nest, LaunchLowering& task)
       graph_(nest.graph),
       schedule_(nest.schedule),
       structure_(nest.structure),
+      ranges_(value_ranges(nest.graph)),
       part_(LaunchPart::Whole),
       kernel_(task.kernel_),
       scopes_(task.scopes_),

@@ -123,6 +123,7 @@ LaunchLowering::LaunchLowering(const LoweringFacts& facts, LaunchPart part, std:
       graph_(facts.graph),
       schedule_(facts.schedule),
       structure_(facts.structure),
+      ranges_(value_ranges(facts.graph)),
       part_(part),
       own_(std::make_unique<Build>(new_kernel(std::move(kernel_name), lanes_of(facts.schedule)))),
       kernel_(own_->kernel),

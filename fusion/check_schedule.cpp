@@ -155,11 +155,12 @@ void Checker::check_rows() {
           "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 3, 4, 6 or 8");
   if (schedule_.columns > 1) check_columns();
   if (schedule_.rows <= 1) return;
-  require(has_reductions(), "rows: blocking rows needs a reduction");
   require(!schedule_.accumulate_in_scratch, "rows: accumulators in scratch are a row already");
   const std::optional<AxisId> axis = row_axis(schedule_);
   require(axis.has_value(), "rows: there is no parallel axis to block");
   if (!axis) return;
+  const bool shares = schedule_.lane_axis && rows_share_work(graph_, *schedule_.lane_axis, *axis);
+  require(has_reductions() || shares, "rows: there is no reduction, and nothing that rows would share");
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
                                           " is no multiple of " + std::to_string(schedule_.rows));

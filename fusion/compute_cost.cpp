@@ -44,8 +44,8 @@ bool reduces(const TileOp& op) {
 
 bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
-  const AxisAccess::Kind kind = access.along[lane_axis->index].kind;
-  const bool is_apart = access.load && access.in_neighbours && kind == AxisAccess::Kind::Unit;
+  const auto& [kind, stride, is_uneven] = access.along[lane_axis->index];
+  const bool is_apart = access.load && (access.in_neighbours || is_uneven) && kind == AxisAccess::Kind::Unit;
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular || is_apart;
 }
 
@@ -74,6 +74,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("chain.add_f32"),
              target.rate("latency.reduce"),
              target.rate("clk_per_element.gather"),
+             target.rate_or("clk_per_element.gather_near", target.rate("clk_per_element.gather")),
              target.rate("clk_per_element.strided_load"),
              target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
              target.rate("clk_per_element.strided_store"),
@@ -193,7 +194,8 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     const bool is_half =
         lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
     const double strided = is_half ? rates_.strided_load_half : rates_.strided_load;
-    cycles.whole += lanes.count * ((has_stride ? strided : rates_.gather) + crowded);
+    const double gather = access->along[lanes.axis->index].is_uneven ? rates_.gather_near : rates_.gather;
+    cycles.whole += lanes.count * ((has_stride ? strided : gather) + crowded);
   }
   return cycles;
 }

@@ -63,8 +63,8 @@ class ComputeCost {
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
 
   struct Rates {  // of the profile, looked up once
-    double load, store, permute, chain, horizontal, gather, strided_load, strided_load_half, strided_store,
-        kept_beside, dot;
+    double load, store, permute, chain, horizontal, gather, gather_near, strided_load, strided_load_half,
+        strided_store, kept_beside, dot;
   };
 
   const TileGraph& graph_;

@@ -7,6 +7,7 @@
 #include "fusion/dot_pairs.h"
 #include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
+#include "fusion/value_bounds.h"
 
 namespace tilefuse {
 namespace {
@@ -19,6 +20,23 @@ AxisAccess axis_access(const std::optional<Expr>& stride, const SizeHints& hints
   if (stride->is_constant(0)) return {Kind::Broadcast, 0};
   if (stride->is_constant(1)) return {Kind::Unit, 1};
   return {Kind::Strided, hinted_size(*stride, hints)};
+}
+
+// Along an axis that places of a load depend on, by indices that are computed of coordinates: they are taken
+// to go forward by a step or none.
+AxisAccess computed_access(const TileGraph& graph, const TileLoad& load, AxisId axis,
+                           const std::vector<ValueRange>& ranges, const SizeHints& hints) {
+  using Kind = AxisAccess::Kind;
+  const IndexTerm* found = nullptr;
+  for (const IndexTerm& term : load.gathered) {
+    const std::vector<AxisId>& axes = graph[term.value].axes;
+    if (!std::binary_search(axes.begin(), axes.end(), axis)) continue;
+    if (found != nullptr || ranges[term.value.index].uses_data) return {Kind::Irregular, 0};
+    found = &term;
+  }
+  if (found == nullptr || uses_index(load.offset, static_cast<int>(axis.index))) return {Kind::Irregular, 0};
+  if (found->stride.is_constant(1)) return {Kind::Unit, 1, true};
+  return {Kind::Strided, hinted_size(found->stride, hints)};
 }
 
 // A tile of neighbours takes as many bytes as if its rows lay one after the other, and is stored so, two rows
@@ -38,6 +56,7 @@ void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHint
 
 std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hints) {
   std::vector<Access> accesses;
+  const std::vector<ValueRange> ranges = value_ranges(graph);
   const auto axes = static_cast<uint32_t>(graph.axes.size());
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const TileValue& value = graph.values[v];
@@ -46,8 +65,11 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
     Access access{TileValueId{v}, std::nullopt, load->buffer, size_in_bytes(graph[load->buffer].dtype), {}};
     for (uint32_t a = 0; a < axes; ++a) {
       const bool in_domain = std::binary_search(value.axes.begin(), value.axes.end(), AxisId{a});
-      access.along.push_back(in_domain ? axis_access(stride_along(graph, *load, AxisId{a}), hints)
-                                       : AxisAccess{});
+      AxisAccess along = in_domain ? axis_access(stride_along(graph, *load, AxisId{a}), hints) : AxisAccess{};
+      if (along.kind == AxisAccess::Kind::Irregular) {
+        along = computed_access(graph, *load, AxisId{a}, ranges, hints);
+      }
+      access.along.push_back(along);
     }
     place_neighbours(graph, load->offset, hints, access);
     accesses.push_back(std::move(access));
@@ -207,6 +229,15 @@ std::optional<AxisId> axis_beside_lanes(const Schedule& schedule, int skipped) {
 }
 
 }  // namespace
+
+bool rows_share_work(const TileGraph& graph, AxisId lane, AxisId row) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [&](const TileValue& value) {
+    const auto varies = [&](AxisId axis) {
+      return std::binary_search(value.axes.begin(), value.axes.end(), axis);
+    };
+    return std::holds_alternative<TileMap>(value.op) && varies(lane) && !varies(row);
+  });
+}
 
 std::optional<AxisId> row_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 0); }
 std::optional<AxisId> column_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 1); }

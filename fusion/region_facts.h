@@ -16,7 +16,8 @@ namespace tilefuse {
 struct AxisAccess {
   enum class Kind : uint8_t { Broadcast, Unit, Strided, Irregular };
   Kind kind = Kind::Broadcast;
-  int64_t stride = 0;  // elements, at the hints; 0 unless Strided
+  int64_t stride = 0;      // elements, at the hints; 0 unless Strided
+  bool is_uneven = false;  // Unit, but some neighbours are the same element: of a resized row, say
 };
 
 struct Access {  // one load or one store
@@ -69,6 +70,10 @@ std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, c
 std::optional<AxisId> row_axis(const Schedule& schedule);
 // The next one out: that of `columns`.
 std::optional<AxisId> column_axis(const Schedule& schedule);
+
+// Whether something is computed for a vector of lanes that rows side by side have in common: coordinates and
+// weights of a resized image, say.
+bool rows_share_work(const TileGraph& graph, AxisId lane, AxisId row);
 
 // Bytes of one element held on chip: f16 and bf16 are held in f32.
 int held_bytes(DType dtype);

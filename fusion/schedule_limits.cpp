@@ -193,20 +193,27 @@ void LimitWriter::add_keep() {
 }
 
 void LimitWriter::add_rows() {
-  if (!has_reductions()) {
-    require({is(system_.rows, 1)}, "there is no reduction that rows could share");
-    return;
-  }
-  require({is(system_.accumulate, 0), is(system_.rows, 1)}, "accumulators in scratch are a row already");
-  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+  const std::string alone = "there is no reduction, and nothing that rows would share";
+  const auto shares = [&](const DecisionValue& lane) {
+    const std::optional<AxisId> row = row_axis_beside(lane.number);
+    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
+    return has_reductions() || (lane.number >= 0 && row && rows_share_work(graph_, axis, *row));
+  };
+  const std::vector<DecisionValue>& lanes = domain(system_.lane_axis);
+  if (std::none_of(lanes.begin(), lanes.end(), shares)) return require({is(system_.rows, 1)}, alone);
+  if (has_reductions())
+    require({is(system_.accumulate, 0), is(system_.rows, 1)}, "accumulators in scratch are a row already");
+  for (const DecisionValue& lane : lanes) {
     const std::optional<AxisId> row = row_axis_beside(lane.number);
     const Choice other_lanes = is_not(system_.lane_axis, lane.number);
     if (!row) {
       require({other_lanes, is(system_.rows, 1)}, "there is no parallel axis to take rows from");
-      continue;
+    } else if (!shares(lane)) {
+      require({other_lanes, is(system_.rows, 1)}, alone);
+    } else {
+      require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
+              "the tile of " + name(*row) + " is whole blocks of rows");
     }
-    require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
-            "the tile of " + name(*row) + " is whole blocks of rows");
   }
 }
 

@@ -177,7 +177,10 @@ double PreferenceWriter::most_in_a_pass() const {
 double PreferenceWriter::walked_values() const {
   double count = 0;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    count += structure_.varies_along_reduced(graph_, TileValueId{v}) ? 1 : 0;
+    const bool is_walked = structure_.reductions.empty()
+                               ? graph_.values[v].axes.size() > 1
+                               : structure_.varies_along_reduced(graph_, TileValueId{v});
+    count += is_walked ? 1 : 0;
   }
   return count;
 }
@@ -241,6 +244,7 @@ void PreferenceWriter::prefer_rows() {
   const double body = walked_values();
   require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) * body <= kLongBody; })},
           "rows side by side keep the body short");
+  if (structure_.reductions.empty()) return;
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
     const Choice others{system_.lane_axis,

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <random>
 #include <type_traits>
@@ -240,6 +241,38 @@ TYPED_TEST(RuntimeMemory, strided_and_gathered_lanes_come_from_their_places) {
     const auto first = tile::load_strided(source.data(), 3, n);
     for (int i = 0; i < kLanes; ++i)
       EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(3 * i) : 0);
+  }
+}
+
+// Places that go up, down, stand still, turn, lie apart or all over: as gathered one by one, and nothing
+// beyond the first and the last of them is read.
+TYPED_TEST(RuntimeMemory, near_lanes_come_from_their_places) {
+  Guarded<TypeParam> source(2 * kLanes, 0);
+  source.fill();
+  const int64_t last = 2 * kLanes - 1;
+  const std::vector<std::function<int64_t(int64_t)>> places = {
+      [](int64_t i) { return i; },
+      [](int64_t i) { return i / 2; },
+      [&](int64_t i) { return last - i; },
+      [&](int64_t i) { return last - i / 3; },
+      [](int64_t) { return int64_t{0}; },
+      [&](int64_t) { return last; },
+      [](int64_t i) { return std::abs(i - 3); },
+      [&](int64_t i) { return last - std::abs(i - 3); },
+      [](int64_t i) { return 2 * i; },
+      [](int64_t i) { return i * 7 % kLanes; }};
+  for (const auto& place : places) {
+    int64_t at[kLanes];
+    for (int i = 0; i < kLanes; ++i) at[i] = place(i);
+    const auto near = tile::gather_near(source.data(), tile::load(at));
+    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<TypeParam>(near, i), value<TypeParam>(at[i]));
+    for (int n = 1; n <= kLanes; ++n) {
+      const Vec<int64_t> wild =
+          tile::select(tile::first_lanes(n), tile::load(at), tile::splat<int64_t>(int64_t{1} << 60));
+      const auto first = tile::gather_near(source.data(), wild, tile::first_lanes(n));
+      for (int i = 0; i < kLanes; ++i)
+        EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(at[i]) : 0);
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // Pairs of bf16 in one element of 32 bits, the first in the low half, and sums of their products.
 #pragma once
-#include "cpu_memory.h"
+#include "cpu_apart.h"
 
 namespace tile {
 

@@ -24,6 +24,8 @@
 //            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements
 //            load_where(p, mask), load_strided_where(p, stride, mask): lanes outside are 0 and not read
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
+//            gather_near(p, offsets), gather_near(p, offsets, mask): the same, quicker where one load reaches all;
+//            what lies between the places may be read; lane 0 must be inside the mask
 // store      store(T* p, v), store(p, v, n); store_one(T* p, x); store_strided(p, stride, v), (.., n)
 //            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
@@ -66,6 +68,7 @@
 #define TILEFUSE_LANES 16
 #endif
 
-#include "cpu_trigonometry.h"  // includes the other parts, each after the one it needs
+#include "cpu_near.h"  // includes the other parts, each after the one it needs, as the next one does
+#include "cpu_trigonometry.h"
 
 using namespace tile;

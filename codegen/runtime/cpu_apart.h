@@ -1,0 +1,151 @@
+// Lanes that lie apart in memory: strided, gathered, under a mask, scattered.
+#pragma once
+#include "cpu_memory.h"
+
+namespace tile {
+
+template <class T, class F>
+TILE_INLINE Vec<T> load_lanes(const T* p, int64_t n, F offset) {
+  StoredLane<T> lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; ++i) __builtin_memcpy(&lanes[i], p + offset(i), sizeof(T));
+  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
+}
+// Lanes 0, 2, 4, ... of 2 * N - 1 elements, of which `hi` begins with the last one of `lo`.
+template <class V, int... I>
+TILE_INLINE V every_other(V lo, V hi, Lanes<I...>) {
+  constexpr int kCount = sizeof...(I);
+  return __builtin_shufflevector(lo, hi, (2 * I < kCount ? 2 * I : 2 * I + 1)...);
+}
+// Two loads and one exchange, where a vector of 4-byte lanes is one register.
+template <class T>
+constexpr bool has_every_other = sizeof(T) == 4 && kLanes <= 16 && !is_wide<VecN<StoredLane<T>, kLanes>>;
+
+template <class T>
+TILE_INLINE Vec<T> load_every_other(const T* p, int64_t n) {
+  using L = StoredLane<T>;
+  const int64_t left = 2 * bounded_lanes(n, kLanes);
+  const auto lo = left > kLanes ? load_raw<L, kLanes>(p) : load_raw<L, kLanes>(p, left > 0 ? left - 1 : 0);
+  const auto hi = left >= 2 * kLanes ? load_raw<L, kLanes>(p + kLanes - 1)
+                                     : load_raw<L, kLanes>(p + kLanes - 1, left > kLanes ? left - kLanes : 0);
+  return from_stored<T>(every_other(lo, hi, FirstLanes<kLanes>()));
+}
+// The address of lane 0, worked out here and not again for every lane: compilers that see where it comes from
+// look for the best of many hundreds of induction variables, which took most of the time of some kernels.
+template <class T>
+TILE_INLINE T* settled(T* p) {
+  __asm__("" : "+r"(p));
+  return p;
+}
+template <class T>
+TILE_INLINE Vec<T> load_strided(const T* p, int64_t stride, int64_t n = kLanes) {
+  if constexpr (has_every_other<T>) {
+    if (__builtin_constant_p(stride) && stride == 2) return load_every_other(p, n);
+  }
+  return load_lanes(settled(p), bounded_lanes(n, kLanes), [=](int64_t i) { return i * stride; });
+}
+template <class T>
+TILE_INLINE void store_strided(T* p, int64_t stride, Vec<T> v, int64_t n = kLanes) {
+  T* first = settled(p);
+  StoredLane<T> lanes[kLanes];
+  store_raw(lanes, to_stored<T>(v));
+  for (int64_t i = 0; i < bounded_lanes(n, kLanes); ++i)
+    __builtin_memcpy(first + i * stride, &lanes[i], sizeof(T));
+}
+
+template <class T>
+TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets, Mask mask) {
+#if defined(TILE_MASK_BITS)
+  if constexpr (sizeof(T) == 4) {
+    using Half = VecN<float, 8>;
+    const Half lo = __builtin_ia32_gatherdiv16sf(Half{}, p, (Longs8)offsets.lo, (char)mask.bits, 4);
+    const Half hi = __builtin_ia32_gatherdiv16sf(Half{}, p, (Longs8)offsets.hi, (char)(mask.bits >> 8), 4);
+    return bits_as<T>(join(lo, hi));
+  } else if constexpr (sizeof(T) == 8) {
+    using Half = VecN<double, 8>;
+    const Half lo = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.lo, (char)mask.bits, 8);
+    const Half hi = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.hi, (char)(mask.bits >> 8), 8);
+    return bits_as<T>(join(lo, hi));
+  } else
+#endif
+  {
+    int64_t at[kLanes];
+    unsigned char inside[kLanes];
+    store_raw(at, offsets);
+    store((bool*)inside, mask);
+    StoredLane<T> lanes[kLanes] = {};
+    for (int i = 0; i < kLanes; ++i) {
+      if (inside[i]) __builtin_memcpy(&lanes[i], p + at[i], sizeof(T));
+    }
+    return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
+  }
+}
+template <class T>
+TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
+  return gather(p, offsets, mask_splat(true));
+}
+// Lanes outside of the mask are 0 and not read.
+template <class T>
+TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
+#if defined(TILE_MASK_BITS)
+  using V = VecN<StoredLane<T>, kLanes>;
+  if constexpr (sizeof(T) == 4) {
+    return from_stored<T>((V)__builtin_ia32_loadups512_mask((const float*)p, VecN<float, 16>{}, mask.bits));
+  } else if constexpr (sizeof(T) == 2) {
+    return from_stored<T>((V)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, mask.bits));
+  } else
+#elif defined(TILE_AVX2)
+  if constexpr (sizeof(T) == 4 && kLanes == 8) {
+    using V = VecN<StoredLane<T>, 8>;
+    return from_stored<T>(
+        (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (VecN<int, 8>)mask.lanes));
+  } else
+#endif
+  {
+    return gather(p, iota<int64_t>(), mask);
+  }
+}
+// Two elements apart: the lanes of the mask, spread over the places of two loads.
+#if defined(TILE_MASK_BITS)
+TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
+  unsigned bits = upper ? mask.bits >> 8u : mask.bits & 0xffu;
+  bits = (bits | bits << 4u) & 0x0f0fu;
+  bits = (bits | bits << 2u) & 0x3333u;
+  bits = (bits | bits << 1u) & 0x5555u;
+  return {(unsigned short)(upper ? bits << 1u : bits)};
+}
+#elif defined(TILE_AVX2) && TILEFUSE_LANES == 8
+TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
+  const VecN<int, 8> none{};
+  const VecN<int, 8> low = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 0, 8, 1, 8, 2, 8, 3, 8);
+  const VecN<int, 8> high = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 8, 4, 8, 5, 8, 6, 8, 7);
+  return {upper ? high : low};
+}
+#endif
+// Lanes outside of the mask are 0 and not read.
+template <class T>
+TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
+#if defined(TILE_MASK_BITS) || defined(TILE_AVX2) && TILEFUSE_LANES == 8
+  if constexpr (has_every_other<T>) {
+    if (__builtin_constant_p(stride) && stride == 2) {
+      const auto lo = load_where(p, spread_lanes(mask, false));
+      const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));
+      return every_other(lo, hi, FirstLanes<kLanes>());
+    }
+  }
+#endif
+  return gather(p, Vec<int64_t>(iota<int64_t>() * stride), mask);
+}
+template <class T>
+TILE_INLINE void scatter(T* p, Vec<int64_t> offsets, Vec<T> v, Mask mask) {
+  int64_t at[kLanes];
+  StoredLane<T> lanes[kLanes];
+  unsigned char inside[kLanes];
+  store_raw(at, offsets);
+  store_raw(lanes, to_stored<T>(v));
+  store((bool*)inside, mask);
+  for (int i = 0; i < kLanes; ++i) {
+    if (inside[i]) __builtin_memcpy(p + at[i], &lanes[i], sizeof(T));
+  }
+}
+
+}  // namespace tile
