@@ -1,6 +1,6 @@
 // Merges neighbouring axes that every access walks as one.
 //
-// Last step of lower_to_tiles, after order_axes. Axes a (outer) and b (inner) become one axis of extent a * b
+// In lower_to_tiles, after order_axes. Axes a (outer) and b (inner) become one axis of extent a * b
 // when every domain and every reduction has both or neither, no scan walks one of them, and all expressions
 // hold them as a * extent(b) + b only.
 //

@@ -1,9 +1,11 @@
 #include "fusion/compute_cost.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
+#include "core/expr_terms.h"
 #include "fusion/contraction.h"
 #include "fusion/dot_pairs.h"
 #include "fusion/lane_pairs.h"
@@ -26,6 +28,9 @@ constexpr double kAloneFactor = 1.15;
 // Of an element whose line lies in L2, because the lines of one iteration are more than their sets of L1
 // hold.
 constexpr double kCrowdedLoadCycles = 1.7, kCrowdedStoreCycles = 5;
+// Of a coordinate in each lane: 64 bits wide they are divided one by one (Zen 4: 13.8 cycles an element for a
+// quotient, a remainder and the gather behind them).
+constexpr double kDivisionCycles = 5;
 constexpr int64_t kLineBytes = 64, kPageBytes = 4096;  // L1 tells lines apart by their place in a page
 
 std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
@@ -40,6 +45,21 @@ bool contains(const std::vector<TileValueId>& values, TileValueId value) {
 
 bool reduces(const TileOp& op) {
   return std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op);
+}
+
+// Divisions of a coordinate in an offset, but for those that are shifts.
+int divisions_along(const Expr& e, AxisId axis) {
+  int count = 0;
+  for (const Expr::Term& term : e.terms()) {
+    for (const Expr::Atom& atom : term.factors) {
+      if (atom.args.empty() || !uses_index(atom.args[0], static_cast<int>(axis.index))) continue;
+      const auto divisor = atom.args[1].constant();
+      const bool divides = atom.kind == Expr::AtomKind::FloorDiv || atom.kind == Expr::AtomKind::Mod;
+      const bool is_shift = divisor && *divisor > 0 && std::has_single_bit(static_cast<uint64_t>(*divisor));
+      count += (divides && !is_shift ? 1 : 0) + divisions_along(atom.args[0], axis);
+    }
+  }
+  return count;
 }
 
 bool scattered(const Access& access, std::optional<AxisId> lane_axis) {

@@ -8,6 +8,7 @@
 #include "fusion/demand.h"
 #include "fusion/fold_coordinates.h"
 #include "fusion/order_axes.h"
+#include "fusion/split_axes.h"
 
 namespace tilefuse {
 namespace {
@@ -52,7 +53,7 @@ Result<TileGraph> lower_to_tiles(const Graph& graph, const RegionNodes& region, 
   if (!demanded) return demanded;
   Result<TileGraph> ordered = order_axes(fold_coordinates(*std::move(demanded)));
   if (!ordered) return ordered;
-  TileGraph result = coalesce_axes(*std::move(ordered));
+  TileGraph result = split_axes(coalesce_axes(*std::move(ordered)));
   name_axes(result);
   verify(result, "lower_to_tiles");
   return result;

@@ -11,6 +11,8 @@ std::vector<AxisId> renamed(const std::vector<AxisId>& axes, const AxisReplaceme
   for (const AxisId axis : axes) {
     const auto& name = replacement.renamed[axis.index];
     if (name) result.push_back(*name);
+    const bool is_split = !replacement.inner.empty() && replacement.inner[axis.index];
+    if (is_split) result.push_back(*replacement.inner[axis.index]);
   }
   if (!keep_order) std::sort(result.begin(), result.end());
   return result;

@@ -1,4 +1,4 @@
-// Rewrites a tile graph to other axes: reordered, merged, renamed.
+// Rewrites a tile graph to other axes: reordered, merged, split, renamed.
 #pragma once
 #include <optional>
 #include <vector>
@@ -11,6 +11,7 @@ struct AxisReplacement {
   std::vector<Axis> axes;                      // of the new graph
   std::vector<Expr> expr;                      // by old axis: what its index becomes, over new indices
   std::vector<std::optional<AxisId>> renamed;  // by old axis: the new one it stands in; nullopt: in none
+  std::vector<std::optional<AxisId>> inner;  // by old axis: the inner part of one that is split; may be empty
 };
 
 // Domains and reduced axes are renamed (and sorted, except those of an argmax, argmin or scatter, whose order
