@@ -69,7 +69,10 @@ bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular || is_apart;
 }
 
-// Two loads and one exchange of lanes.
+// Backwards: one load and one exchange of lanes. Every other element: two loads.
+bool runs_backwards(const Access& access, AxisId lane_axis) {
+  return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes == 4;
+}
 bool takes_every_other(const Access& access, AxisId lane_axis) {
   return access.load && access.along[lane_axis.index].stride == 2 && access.element_bytes == 4;
 }
@@ -205,6 +208,8 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     cycles.load *= 2;
     cycles.store += 1 / rates_.store;
     cycles.shuffle += std::log2(lanes.count) / rates_.permute;
+  } else if (runs_backwards(*access, *lanes.axis)) {
+    cycles.shuffle += 1 / rates_.permute;
   } else if (takes_every_other(*access, *lanes.axis)) {
     cycles.load *= 2;
     cycles.shuffle += 1 / rates_.permute;

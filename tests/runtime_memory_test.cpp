@@ -308,6 +308,24 @@ TYPED_TEST(RuntimeMemory, every_other_element_is_loaded_without_what_lies_behind
   }
 }
 
+TYPED_TEST(RuntimeMemory, elements_are_loaded_backwards_without_what_lies_beside_them) {
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  const TypeParam* end = source.data() + kLanes - 1;
+  for (int n = 0; n <= kLanes; ++n) {
+    const auto first = tile::load_strided(end, -1, n);
+    const auto inside = tile::load_strided_where(end, -1, tile::first_lanes(n));
+    const auto last = tile::load_strided_where(end, -1, tile::mask_not(tile::first_lanes(n)));
+    const auto front = tile::load_strided(source.data() + (n > 0 ? n - 1 : 0), -1, n);
+    for (int i = 0; i < kLanes; ++i) {
+      EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(kLanes - 1 - i) : 0);
+      EXPECT_EQ(lane_of<TypeParam>(inside, i), i < n ? value<TypeParam>(kLanes - 1 - i) : 0);
+      EXPECT_EQ(lane_of<TypeParam>(last, i), i < n ? 0 : value<TypeParam>(kLanes - 1 - i));
+      EXPECT_EQ(lane_of<TypeParam>(front, i), i < n ? value<TypeParam>(n - 1 - i) : 0);
+    }
+  }
+}
+
 TYPED_TEST(RuntimeMemory, strided_and_scattered_stores_touch_only_their_places) {
   Guarded<TypeParam> source(kLanes, 0);
   source.fill();

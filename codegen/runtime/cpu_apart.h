@@ -29,6 +29,22 @@ TILE_INLINE Vec<T> load_every_other(const T* p, int64_t n) {
                                      : load_raw<L, kLanes>(p + kLanes - 1, left > kLanes ? left - kLanes : 0);
   return from_stored<T>(every_other(lo, hi, FirstLanes<kLanes>()));
 }
+// Lanes in the opposite order.
+template <class V, int... I>
+TILE_INLINE V reversed(V v, Lanes<I...>) {
+  return __builtin_shufflevector(v, v, (int(sizeof...(I)) - 1 - I)...);
+}
+// Elements at p, p - 1, p - 2, ...: one load and one exchange.
+template <class T>
+TILE_INLINE Vec<T> load_reversed(const T* p, int64_t n) {
+  using L = StoredLane<T>;
+  constexpr FirstLanes<kLanes> kAll;
+  if (n >= kLanes) return from_stored<T>(reversed(load_raw<L, kLanes>(p - (kLanes - 1)), kAll));
+  // The first n elements up to p, and then their lanes from the n-th back to the first one.
+  L lanes[2 * kLanes] = {};
+  store_raw(lanes + kLanes, load_raw<L, kLanes>(p - (n > 0 ? n - 1 : 0), n));
+  return from_stored<T>(reversed(load_raw<L, kLanes>(lanes + (n > 0 ? n : 0)), kAll));
+}
 // The address of lane 0, worked out here and not again for every lane: compilers that see where it comes from
 // look for the best of many hundreds of induction variables, which took most of the time of some kernels.
 template <class T>
@@ -40,6 +56,7 @@ template <class T>
 TILE_INLINE Vec<T> load_strided(const T* p, int64_t stride, int64_t n = kLanes) {
   if constexpr (has_every_other<T>) {
     if (__builtin_constant_p(stride) && stride == 2) return load_every_other(p, n);
+    if (__builtin_constant_p(stride) && stride == -1) return load_reversed(p, n);
   }
   return load_lanes(settled(p), bounded_lanes(n, kLanes), [=](int64_t i) { return i * stride; });
 }
@@ -113,6 +130,14 @@ TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
   bits = (bits | bits << 1u) & 0x5555u;
   return {(unsigned short)(upper ? bits << 1u : bits)};
 }
+TILE_INLINE Mask reversed(Mask mask) {
+  unsigned bits = mask.bits;
+  bits = (bits & 0x00ffu) << 8u | bits >> 8u;
+  bits = (bits & 0x0f0fu) << 4u | (bits >> 4u & 0x0f0fu);
+  bits = (bits & 0x3333u) << 2u | (bits >> 2u & 0x3333u);
+  bits = (bits & 0x5555u) << 1u | (bits >> 1u & 0x5555u);
+  return {(unsigned short)bits};
+}
 #elif defined(TILE_AVX2) && TILEFUSE_LANES == 8
 TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
   const VecN<int, 8> none{};
@@ -120,6 +145,7 @@ TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
   const VecN<int, 8> high = __builtin_shufflevector((VecN<int, 8>)mask.lanes, none, 8, 4, 8, 5, 8, 6, 8, 7);
   return {upper ? high : low};
 }
+TILE_INLINE Mask reversed(Mask mask) { return {reversed(mask.lanes, FirstLanes<kLanes>())}; }
 #endif
 // Lanes outside of the mask are 0 and not read.
 template <class T>
@@ -130,6 +156,9 @@ TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
       const auto lo = load_where(p, spread_lanes(mask, false));
       const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));
       return every_other(lo, hi, FirstLanes<kLanes>());
+    }
+    if (__builtin_constant_p(stride) && stride == -1) {
+      return reversed(load_where(p - (kLanes - 1), reversed(mask)), FirstLanes<kLanes>());
     }
   }
 #endif
