@@ -1,4 +1,7 @@
-"""Convolutions and pools with what stands around them in models: plain PyTorch functions and the inputs to run them on."""
+"""Convolutions, pools, resized and padded images with what stands around them in models.
+
+Plain PyTorch functions and the inputs to run them on.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,18 @@ def squeeze_excite(x, reduce, reduce_bias, expand, expand_bias):
 
 def pool_mixer(x, scale):  # of poolformer
     return x + (F.avg_pool2d(x, 3, 1, 1, count_include_pad=False) - x) * scale
+
+
+def upsample_bilinear(x):  # of heads that segment
+    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+
+def upsample_nearest_add(x, y):  # of feature pyramids
+    return F.interpolate(x, scale_factor=2, mode="nearest") + y
+
+
+def pad_reflect(x):  # of image transformers
+    return F.pad(x, (2, 2, 2, 2), mode="reflect")
 
 
 def _image(batch: int, channels: int, size: int) -> torch.Tensor:
@@ -96,4 +111,7 @@ FAMILIES = (
     Family("dense_3x3_7", norm_relu, _dense(1, 512, 7, 512, 3)),
     Family("squeeze_excite_14", squeeze_excite, _squeeze(240, 14, 64)),
     Family("pool_mixer_28", pool_mixer, _inputs(lambda: [_image(1, 128, 28), torch.randn(128, 1, 1)])),
+    Family("upsample_bilinear_28", upsample_bilinear, _inputs(lambda: [_image(2, 64, 28)])),
+    Family("upsample_nearest_add_28", upsample_nearest_add, _inputs(lambda: [_image(2, 64, 28), _image(2, 64, 56)])),
+    Family("pad_reflect_56", pad_reflect, _inputs(lambda: [_image(2, 64, 56)])),
 )

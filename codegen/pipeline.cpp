@@ -307,6 +307,16 @@ std::optional<CompiledGraph> load_compiled(const std::string& key, const Compile
   return compiled;
 }
 
+// A pin is asked for by hand: what it costs to ask for too much is said.
+void note_refused_pins(const CompileOptions& options, CompiledGraph& compiled) {
+  for (const CompiledRegion& region : compiled.executable.regions) {
+    if (region.refusal.empty() || !options.pins.contains(region.name)) continue;
+    compiled.notes.push_back(
+        "the pins of region " + region.name +
+        " cannot be met, so that it runs with the framework's operators: " + region.refusal);
+  }
+}
+
 }  // namespace
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework) {
@@ -350,7 +360,10 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
   const ToolchainRequest tools{options.cxx, options.search_path, options.python};
   const std::string key = plan_key(graph_json, options, framework);
   if (options.dump.empty()) {
-    if (auto cached = load_compiled(key, options, tools, cache)) return *std::move(cached);
+    if (auto cached = load_compiled(key, options, tools, cache)) {
+      note_refused_pins(options, *cached);
+      return *std::move(cached);
+    }
   }
   Trace(options.dump, options.dump_dir).write(DumpStage::Capture, [&] { return std::string(graph_json); });
   StageTimes times;
@@ -367,6 +380,7 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
     if (!toolchain) return toolchain.unsupported();
     compiled = compile_graph(*graph, options, framework, *toolchain, cache, progress, std::move(times));
   }
+  note_refused_pins(options, compiled);
   compiled.key = key;
   compiled.cache_refusal = cache.refusal();
   if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);

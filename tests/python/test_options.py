@@ -52,6 +52,16 @@ def test_a_pin_of_a_misspelt_region_is_doubted():
     assert len(seen) == 1
 
 
+def test_pins_that_cannot_be_met_are_said_with_their_conflict():
+    def chain(x):
+        return torch.cosh(x).exp()
+
+    x = torch.randn(40)
+    with pytest.warns(TileFuseWarning, match="pins of region cosh_exp cannot be met.*there is no.*pinned: rows = 2"):
+        y = torch.compile(chain, backend="tilefuse", options={"pins": {"cosh_exp": {"rows": "2"}}})(x)
+    torch.testing.assert_close(y, chain(x))
+
+
 def test_backend_is_found_without_an_import():
     assert "tilefuse" in torch._dynamo.list_backends()
 
