@@ -2,33 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 #include "fusion/contraction.h"
 #include "fusion/gpu_region.h"
-#include "fusion/gpu_target.h"
 
 namespace tilefuse {
 namespace {
-
-constexpr int kMatrixBytes = 2;  // of an element that is multiplied
-
-// What a factor is before it is multiplied: a load, and the type of its values after its casts.
-struct Loaded {
-  TileValueId load;
-  DType values = DType::BF16;
-  bool is_rounded = false;
-};
-
-// Whether every number of the one type is one of the other.
-bool holds_all_of(DType narrow, DType wide) {
-  const auto is_small_integer = [](DType d) { return d == DType::I8 || d == DType::U8; };
-  const auto is_eight_bit_float = [](DType d) { return d == DType::F8E4M3FN || d == DType::F8E5M2; };
-  if (narrow == wide) return true;
-  if (is_eight_bit_float(narrow) || is_small_integer(narrow))
-    return wide == DType::BF16 || wide == DType::F16 || wide == DType::F32;
-  return wide == DType::F32 && is_narrow_float(narrow);
-}
 
 class ProductAnalysis {
  public:
@@ -36,8 +15,8 @@ class ProductAnalysis {
 
   Result<GpuProduct> run() {
     const bool found = find_sum() && find_factors() && find_axes() && find_dtype() && check_other_values() &&
-                       check_stores() && describe(product_.first, first_) &&
-                       describe(product_.second, second_);
+                       check_stores() && describe(product_.first, first_, product_.m) &&
+                       describe(product_.second, second_, product_.n);
     if (!found) return Unsupported{"cannot compute " + graph_.name + " on tensor cores: " + reason_};
     std::vector<bool> counts(graph_.values.size());
     for (uint32_t v = 0; v < counts.size(); ++v) counts[v] = !varies(TileValueId{v}, product_.k);
@@ -91,47 +70,15 @@ class ProductAnalysis {
     return true;
   }
 
-  // Through casts, of which at most one rounds: what is brought to shared memory is rounded once.
-  std::optional<Loaded> loaded(TileValueId factor) {
-    std::vector<DType> casts;
-    while (const auto* map = std::get_if<TileMap>(&graph_[factor].op)) {
-      if (map->fn != MapFn::Cast && map->fn != MapFn::Copy) break;
-      if (map->fn == MapFn::Cast) casts.push_back(graph_[factor].dtype);
-      chain_.push_back(factor);
-      factor = graph_[factor].operands[0];
-    }
-    chain_.push_back(factor);
-    const auto* load = std::get_if<TileLoad>(&graph_[factor].op);
-    if (load == nullptr) {
-      refuse("its factor " + name(factor) +
-             " is computed, and only casts are made on the way to shared memory");
-      return std::nullopt;
-    }
-    if (!load->gathered.empty() || !load->guard.empty()) {
-      refuse("its factor " + name(factor) + " is read under a condition, or where other data says");
-      return std::nullopt;
-    }
-    Loaded result{factor, graph_[load->buffer].dtype};
-    for (size_t i = casts.size(); i-- > 0;) {
-      if (holds_all_of(result.values, casts[i])) continue;
-      if (result.is_rounded || result.values != DType::F32) {
-        refuse("its factor " + name(factor) + " is rounded from " + info(result.values).name + " to " +
-               info(casts[i]).name);
-        return std::nullopt;
-      }
-      result.is_rounded = true;
-      result.values = casts[i];
-    }
-    return result;
-  }
-
   bool find_factors() {
     const std::vector<TileValueId>& operands = graph_[product_id_].operands;
-    const auto first = loaded(operands[0]);
-    const auto second = first ? loaded(operands[1]) : std::nullopt;
-    if (!first || !second) return false;
-    first_ = *first;
-    second_ = *second;
+    for (const auto& [loaded, operand] :
+         {std::pair{&first_, operands[0]}, std::pair{&second_, operands[1]}}) {
+      Result<LoadedFactor> found = find_loaded_factor(graph_, operand);
+      if (!found) return refuse(found.unsupported().reason);
+      chain_.insert(chain_.end(), found->chain.begin(), found->chain.end());
+      *loaded = *std::move(found);
+    }
     return true;
   }
 
@@ -199,19 +146,9 @@ class ProductAnalysis {
   }
 
   bool find_dtype() {
-    const auto is_half = [](DType d) { return d == DType::BF16 || d == DType::F16; };
-    product_.dtype = is_half(first_.values) ? first_.values : second_.values;
-    if (holds_all_of(first_.values, DType::F16) && holds_all_of(second_.values, DType::F16) &&
-        !is_half(product_.dtype)) {
-      product_.dtype = DType::F16;
-    }
-    for (const Loaded& factor : {first_, second_}) {
-      const bool is_exact = factor.is_rounded ? factor.values == product_.dtype  // by the copy itself
-                                              : holds_all_of(factor.values, product_.dtype);
-      if (is_half(product_.dtype) && is_exact) continue;
-      return refuse("its factors are " + std::string(info(first_.values).name) + " and " +
-                    info(second_.values).name + ", which 16 bits would round");
-    }
+    const Result<DType> dtype = multiplied_dtype(first_, second_);
+    if (!dtype) return refuse(dtype.unsupported().reason);
+    product_.dtype = *dtype;
     return true;
   }
 
@@ -242,34 +179,17 @@ class ProductAnalysis {
     return true;
   }
 
-  bool describe(GpuFactor& factor, const Loaded& loaded) {
-    const auto& load = std::get<TileLoad>(graph_[loaded.load].op);
-    factor.load = loaded.load;
-    factor.row = &factor == &product_.first ? product_.m : product_.n;
-    const auto rows = stride_along(graph_, load, factor.row), steps = stride_along(graph_, load, product_.k);
-    if (!rows || !steps) {
-      return refuse("the elements of " + name(loaded.load) + " are no matrix of " + graph_[factor.row].name +
-                    " and " + graph_[product_.k].name);
-    }
-    factor.is_along_k = steps->is_constant(1);
-    if (!factor.is_along_k && !rows->is_constant(1)) {
-      return refuse("elements of " + name(loaded.load) + " are next to each other neither along " +
-                    graph_[factor.row].name + " nor along " + graph_[product_.k].name);
-    }
-    factor.pitch = factor.is_along_k ? *rows : *steps;
-    Expr rest = load.offset;
-    for (const AxisId axis : {factor.row, product_.k})
-      rest = substitute_index(rest, static_cast<int>(axis.index), Expr(0));
-    constexpr int kElements = kAccessBytes / kMatrixBytes;
-    factor.is_wide = graph_[load.buffer].dtype == product_.dtype && is_multiple_of(factor.pitch, kElements) &&
-                     is_multiple_of(rest, kElements);
+  bool describe(GpuFactor& factor, const LoadedFactor& loaded, AxisId row) {
+    Result<GpuFactor> described = describe_factor(graph_, loaded, {row, product_.k}, product_.dtype);
+    if (!described) return refuse(described.unsupported().reason);
+    factor = *std::move(described);
     return true;
   }
 
   const TileGraph& graph_;
   GpuProduct product_;
   TileValueId product_id_;
-  Loaded first_, second_;
+  LoadedFactor first_, second_;
   std::vector<TileValueId> chain_;  // loads and casts of the factors
   std::string reason_;
 };

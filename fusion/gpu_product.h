@@ -10,16 +10,9 @@
 
 #include "core/result.h"
 #include "fusion/gpu_access.h"
+#include "fusion/gpu_factor.h"
 
 namespace tilefuse {
-
-struct GpuFactor {
-  TileValueId load;        // what is multiplied, but for casts
-  AxisId row;              // its axis of the result: m of the first factor, n of the second
-  bool is_along_k = true;  // elements are next to each other along k, else along the rows
-  Expr pitch;              // elements from line to line
-  bool is_wide = false;    // lines start at multiples of 16 bytes, and elements are multiplied as they are
-};
 
 struct GpuProduct {
   TileValueId sum;

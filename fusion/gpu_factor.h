@@ -1,0 +1,44 @@
+// A factor of a product on tensor cores: what is loaded of it, what becomes of its elements on the way to
+// shared memory, and which matrix they are in memory.
+//
+//   %x = load %x[i*512 + k] : bf16[i, k];  %c = cast(%x) : f32[i, k]      %c: a load of bf16, rounded nowhere
+//   => rows i, steps k: along k, lines 512 apart, copied 16 bytes at a time
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/result.h"
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+// What a factor is before it is multiplied: a load, and the type of its values after its casts.
+struct LoadedFactor {
+  TileValueId load;
+  DType values = DType::BF16;
+  bool is_rounded = false;
+  std::vector<TileValueId> chain;  // the load, and the casts of it
+};
+// Through casts, of which at most one rounds: what is brought to shared memory is rounded once.
+Result<LoadedFactor> find_loaded_factor(const TileGraph& graph, TileValueId factor);
+
+// The type of 16 bits that both are multiplied in without being rounded by that; Unsupported: there is none.
+Result<DType> multiplied_dtype(const LoadedFactor& first, const LoadedFactor& second);
+// Whether the factor can be multiplied in that type.
+bool is_exact_in(const LoadedFactor& factor, DType dtype);
+
+struct GpuFactor {
+  TileValueId load;        // what is multiplied, but for casts
+  AxisId row;              // its axis of the result: m of the first factor, n of the second
+  AxisId step;             // the axis that is summed over
+  bool is_along_k = true;  // elements are next to each other along k, else along the rows
+  Expr pitch;              // elements from line to line
+  bool is_wide = false;    // lines start at multiples of 16 bytes, and elements are multiplied as they are
+};
+struct FactorAxes {
+  AxisId row, step;
+};
+Result<GpuFactor> describe_factor(const TileGraph& graph, const LoadedFactor& loaded, FactorAxes axes,
+                                  DType dtype);
+
+}  // namespace tilefuse
