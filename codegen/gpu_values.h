@@ -61,8 +61,8 @@ class GpuValues {
   }
 
   const TileGraph& graph_;
-  const GpuAccesses& accesses_;
-  const GpuLanes lanes_;
+  const GpuAccesses* accesses_;
+  GpuLanes lanes_;  // a kernel of several parts may set both anew
   Kernel kernel_;
   ScopeStack scopes_;
   CodeType index_type_;

@@ -35,7 +35,7 @@ Code times(Code a, int64_t by) {
 GpuValues::GpuValues(const TileGraph& graph, const GpuAccesses& accesses, GpuLanes lanes, bool fits_int,
                      int threads)
     : graph_(graph),
-      accesses_(accesses),
+      accesses_(&accesses),
       lanes_(lanes),
       kernel_(new_kernel(to_function_name(graph.name + "_kernel"), lanes.vector)),
       scopes_(kernel_),
@@ -200,7 +200,7 @@ Code GpuValues::checked_index(const IndexTerm& term) {
 
 Computed GpuValues::load(TileValueId id, const TileLoad& load) {
   const std::vector<Expr> guards = open_guards(load.guard);
-  const bool is_vector = lanes_.vector > 1 && accesses_.wide_loads[id.index];
+  const bool is_vector = lanes_.vector > 1 && accesses_->wide_loads[id.index];
   Code pointer = pointer_at(load.buffer, load.offset);
   for (const IndexTerm& term : load.gathered) {
     const Code stride = index_code(term.stride);
@@ -244,7 +244,7 @@ void GpuValues::in_condition(const std::vector<Code>& conditions, const std::fun
 void GpuValues::emit_store(const TileStore& store) {
   const auto group_of_store = static_cast<size_t>(&store - graph_.stores.data());
   Computed stored = value(store.value);
-  const bool is_vector = lanes_.vector > 1 && accesses_.wide_stores[group_of_store];
+  const bool is_vector = lanes_.vector > 1 && accesses_->wide_stores[group_of_store];
   if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
   const Code pointer = pointer_at(store.buffer, store.offset);
   const int group = static_cast<int>(group_of_store);

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gpu_values.h"
+#include "codegen/gpu_sums.h"
 #include "codegen/inline_values.h"
 #include "codegen/kernel_header.h"
 #include "codegen/name_values.h"
@@ -12,15 +12,11 @@
 namespace tilefuse {
 namespace {
 
-constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
-constexpr int kMatrixRows = 16, kMatrixColumns = 8, kHalf = 8;  // of the sums of one instruction
-constexpr int kSumsOfHalf = 2, kSumsOfMatrix = 4;               // of a thread
-
-class ProductLowering final : GpuValues {
+class ProductLowering final : GpuSums {
  public:
   ProductLowering(const TileGraph& graph, const GpuProduct& product, const GpuProductSchedule& schedule)
-      : GpuValues(graph, product.accesses, {product.n, product.vector()}, product.fits_int,
-                  schedule.block_threads()),
+      : GpuSums(graph, product.accesses, {product.n, product.vector()}, product.fits_int,
+                schedule.block_threads()),
         product_(product),
         schedule_(schedule) {}
 
@@ -30,7 +26,7 @@ class ProductLowering final : GpuValues {
     scopes_.blank();
     multiply();
     scopes_.blank();
-    for_each_row([&] { for_each_column([&] { store_results(); }); });
+    store_results();
     kernel_.body = scopes_.close();
     kernel_.header = {"fused     " + fused_ops(graph_),
                       "schedule  " + decisions_of(to_text(schedule_, graph_, product_)),
@@ -54,11 +50,6 @@ class ProductLowering final : GpuValues {
     return count;
   }
 
-  struct Digit {
-    std::string name;
-    Expr values;
-  };
-
   // The tile of the block, the quickest along n: blocks that run together share the lines of the first
   // factor.
   void bind_block() {
@@ -75,133 +66,44 @@ class ProductLowering final : GpuValues {
       coordinates_[product_.batch[i]] = places[places.size() - 1 - i];
   }
 
-  // The digits of a number, the first one the quickest.
-  std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits) {
-    std::vector<Code> places(digits.size(), integer(0));
-    std::vector<size_t> several;
-    for (size_t i = 0; i < digits.size(); ++i) {
-      if (!digits[i].values.is_constant(1)) several.push_back(i);
-    }
-    Code left = number;
-    for (size_t i = 0; i < several.size(); ++i) {
-      const Digit& digit = digits[several[i]];
-      const bool is_last = i + 1 == several.size();
-      const std::string above = i == 0 ? "block" : "above_" + digits[several[i - 1]].name;
-      left = let(is_last ? digit.name : above, index_type_, left);
-      places[several[i]] = left;
-      if (is_last) break;
-      const Code values = index_code(digit.values);
-      places[several[i]] = let(digit.name, index_type_, operate(CodeOperator::Mod, {left, values}));
-      left = operate(CodeOperator::Div, {left, values});
-    }
-    return places;
-  }
-
-  // The matrix of a factor from the first row of the tile on.
-  Code matrix_of(const GpuFactor& factor) {
-    const auto& load = std::get<TileLoad>(graph_[factor.load].op);
-    Expr rest = load.offset;
-    for (const AxisId axis : {factor.row, product_.k})
-      rest = substitute_index(rest, static_cast<int>(axis.index), Expr(0));
-    const Code first = factor.row == product_.m ? first_m_ : first_n_;
-    const Code pitch = index_code(factor.pitch);
-    Code along = first;
-    if (factor.is_along_k) {
-      const auto number = constant_of(pitch);
-      along = number ? times(first, *number) : operate(CodeOperator::Mul, {first, pitch});
-    }
-    const Code from = add(add(pointers_[load.buffer.index], index_code(rest)), along);
-    const Code rows = operate(CodeOperator::Sub, {index_code(extent(factor.row)), first});
-    const std::string kind = factor.is_wide ? "wide_along_" : "single_along_";
-    return call(kind + (factor.is_along_k ? "k" : "rows"),
-                {from, pitch, constant_of(first) == 0 ? index_code(extent(factor.row)) : rows});
-  }
-
   void multiply() {
     sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {DType::F32, CodeShape::Scalar});
     scopes_.add({Var{.symbol = sums_, .initial = std::nullopt, .count = schedule_.sums()}, ""});
     const GpuProductSchedule& s = schedule_;
     scopes_.add(
         {Effect{call("multiply_tiles",
-                     {reference(sums_), matrix_of(product_.first), matrix_of(product_.second),
-                      index_code(extent(product_.k))},
+                     {reference(sums_), matrix_of(product_.first, first_m_),
+                      matrix_of(product_.second, first_n_), index_code(extent(product_.k))},
                      {product_.dtype}, {s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages})},
          "%" + graph_[product_.sum].name});
   }
 
-  void unrolled(const SymbolId place, int count, const std::string& axis, const std::function<void()>& body) {
-    scopes_.open();
-    body();
-    Block block = scopes_.close();
-    scopes_.add({For{place, integer(0), integer(count), 1, axis, std::move(block), count}, ""});
+  SumAxis sum_axis(AxisId axis, const Code& first, const Code& place, int block, int warp) {
+    return {axis, let("own_" + graph_[axis].name, index_type_, add(first, place)), block, warp};
   }
 
-  // Where the tile may reach beyond the matrix.
-  std::vector<Code> if_inside(AxisId axis, const Code& coordinate, int block) {
-    if (is_multiple_of(extent(axis), block)) return {};
-    return {operate(CodeOperator::Less, {coordinate, index_code(extent(axis))})};
-  }
-
-  // Rows of the sums that the thread holds: two halves of each matrix.
-  void for_each_row(const std::function<void()>& body) {
-    const std::string& name = graph_[product_.m].name;
-    const Code own = let("own_" + name, index_type_,
-                         add(first_m_, call("row_of_sums", {}, {}, {schedule_.warp_m(), schedule_.warps_n})));
-    const SymbolId place = scopes_.symbol("row_place", kInt);
-    row_place_ = reference(place);
-    unrolled(place, schedule_.warp_m() / kHalf, name, [&] {
-      const Code matrix = times(divided(row_place_, kMatrixRows / kHalf), kMatrixRows);
-      const Code half = times(rest_of(row_place_, kMatrixRows / kHalf), kHalf);
-      const Code row = scopes_.let(scopes_.depth(), name, index_type_, add(add(own, matrix), half));
-      in_condition(if_inside(product_.m, row, schedule_.block_m), [&] {
-        coordinates_[product_.m] = row;
-        depths_[product_.m] = scopes_.depth();
-        body();
+  void store_results() {
+    const GpuProductSchedule& s = schedule_;
+    const Code row = call("row_of_sums", {}, {}, {s.warp_m(), s.warps_n});
+    const Code column = call("column_of_sums", {}, {}, {s.warp_n(), s.warps_n});
+    const SumAxis rows = sum_axis(product_.m, first_m_, row, s.block_m, s.warp_m());
+    const SumAxis columns = sum_axis(product_.n, first_n_, column, s.block_n, s.warp_n());
+    for_each_row(rows, Beyond::LeaveOut, [&] {
+      for_each_column(columns, [&] {
+        for (const TileStore& store : graph_.stores) emit_store(store);
       });
     });
   }
 
-  // Columns: two neighbours of each matrix, together or one by one.
-  void for_each_column(const std::function<void()>& body) {
-    const std::string& name = graph_[product_.n].name;
-    const Code own =
-        let("own_" + name, index_type_,
-            add(first_n_, call("column_of_sums", {}, {}, {schedule_.warp_n(), schedule_.warps_n})));
-    const int apart = kSumsOfHalf / lanes_.vector;
-    const SymbolId place = scopes_.symbol("column_place", kInt);
-    column_place_ = reference(place);
-    unrolled(place, schedule_.warp_n() / kMatrixColumns * apart, name, [&] {
-      const Code matrix = times(divided(column_place_, apart), kMatrixColumns);
-      column_ = add(add(own, matrix), rest_of(column_place_, apart));
-      column_depth_ = scopes_.depth();
-      in_condition(if_inside(product_.n, column(), schedule_.block_n), body);
-    });
-  }
-
-  void store_results() {
-    for (const TileStore& store : graph_.stores) emit_store(store);
-  }
-
-  // The sums lie in the order that cuda_product.h says.
   std::optional<Computed> held(TileValueId id) override {
     if (id != product_.sum) return std::nullopt;
-    const int apart = kSumsOfHalf / lanes_.vector, matrices = schedule_.warp_n() / kMatrixColumns;
-    const Code matrix =
-        add(times(divided(row_place_, kMatrixRows / kHalf), matrices), divided(column_place_, apart));
-    Code at = add(times(matrix, kSumsOfMatrix), times(rest_of(row_place_, kMatrixRows / kHalf), kSumsOfHalf));
-    at = add(at, rest_of(column_place_, apart));
-    const bool is_vector = lanes_.vector > 1;
-    const Code sum =
-        is_vector ? call("lanes_of", {add(reference(sums_), at)}) : subscript(reference(sums_), at);
-    const int depth = scopes_.depth();
-    return Computed{scopes_.let(depth, name_of(id), type_of(id, is_vector), sum), depth, is_vector};
+    return sum_at(sums_, schedule_.warp_n(), id);
   }
 
   const GpuProduct& product_;
   const GpuProductSchedule& schedule_;
   Code first_m_, first_n_;  // of the block's tile
   SymbolId sums_;
-  Code row_place_, column_place_;  // of the sum at hand, among those of the thread
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/gpu_occupancy.h"
+
 namespace tilefuse {
 namespace {
 
@@ -12,18 +14,6 @@ constexpr double kElementInstructions =
     6;  // that load, narrow and keep an element that is not copied as it is
 constexpr double kResultInstructions = 8;  // of what is computed of a pair of sums
 constexpr double kNotHidden = 0.1;         // of what could overlap
-constexpr int kRegisterGranule = 8;        // registers are given out in multiples of it
-
-double blocks_at_a_time(const GpuProduct& product, const GpuProductSchedule& schedule,
-                        const GpuTarget& target) {
-  const int threads = schedule.block_threads();
-  const int granted =
-      (estimated_registers(product, schedule) + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;
-  const int by_registers = target.registers_per_multiprocessor / (granted * threads);
-  const int by_threads = target.threads_per_multiprocessor / threads;
-  const int by_memory = static_cast<int>(target.shared_bytes_per_multiprocessor / schedule.shared_bytes());
-  return std::max(1, std::min({by_registers, by_threads, by_memory, target.blocks_per_multiprocessor}));
-}
 
 // Of a multiprocessor, for one step of one block.
 struct StepCycles {
@@ -64,7 +54,9 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
       std::ceil(size.m / schedule.block_m) * std::ceil(size.n / schedule.block_n) * size.batch;
   const double steps = std::ceil(size.k / schedule.step);
   const double each = std::ceil(blocks / target.multiprocessors);  // of the busiest multiprocessor
-  const double at_a_time = std::min(each, blocks_at_a_time(product, schedule, target));
+  const BlockResources block{schedule.block_threads(), estimated_registers(product, schedule),
+                             schedule.shared_bytes()};
+  const double at_a_time = std::min<double>(each, blocks_at_a_time(block, target));
   const auto us = [&](double cycles) { return cycles / target.clock_ghz / 1e3; };
 
   const StepCycles step = step_cycles(product, schedule, target);

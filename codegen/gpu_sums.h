@@ -1,0 +1,49 @@
+// What kernels on tensor cores have in common: the tile of a block by its number, factors as matrices, and
+// loops over the sums that a thread holds in registers, in the order that cuda_product.h says.
+//
+//   for row_place, i { if (i < 72) { for column_place, j { ... sums[...] ... } } }
+#pragma once
+#include "codegen/gpu_values.h"
+#include "fusion/gpu_factor.h"
+
+namespace tilefuse {
+
+// One axis of the sums of a thread.
+struct SumAxis {
+  AxisId axis;
+  Code own;       // where the first one of the thread is
+  int block = 0;  // of a block, which may reach beyond the axis
+  int warp = 0;   // of a warp
+};
+
+class GpuSums : protected GpuValues {
+ protected:
+  using GpuValues::GpuValues;
+
+  struct Digit {
+    std::string name;
+    Expr values;
+  };
+  // The digits of a number, the first one the quickest.
+  std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits);
+  // The matrix of a factor from that row on.
+  Code matrix_of(const GpuFactor& factor, const Code& first);
+  void unrolled(SymbolId place, int count, const std::string& axis, const std::function<void()>& body);
+  // Where a block may reach beyond the axis.
+  std::vector<Code> if_inside(AxisId axis, const Code& coordinate, int block);
+
+  enum class Beyond : uint8_t { LeaveOut, Repeat };  // rows behind the last one: it once more
+  // Rows: two halves of each matrix.
+  void for_each_row(const SumAxis& rows, Beyond beyond, const std::function<void()>& body);
+  // Columns: two neighbours of each matrix, together or one by one. `before` runs for those outside, too.
+  void for_each_column(
+      const SumAxis& columns, const std::function<void()>& body, const std::function<void()>& before = [] {});
+
+  // Of the sum at hand, among those of the thread.
+  Code place_of_sum(int warp_columns) const;
+  Computed sum_at(SymbolId sums, int warp_columns, TileValueId id);
+
+  Code row_place_, column_place_;
+};
+
+}  // namespace tilefuse

@@ -1,0 +1,16 @@
+#include "fusion/gpu_occupancy.h"
+
+#include <algorithm>
+
+namespace tilefuse {
+
+int blocks_at_a_time(const BlockResources& block, const GpuTarget& target) {
+  constexpr int kRegisterGranule = 8;  // registers are given out in multiples of it
+  const int granted = (block.registers + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;
+  const int by_registers = target.registers_per_multiprocessor / (granted * block.threads);
+  const int by_threads = target.threads_per_multiprocessor / block.threads;
+  const auto by_memory = static_cast<int>(target.shared_bytes_per_multiprocessor / block.shared_bytes);
+  return std::max(1, std::min({by_registers, by_threads, by_memory, target.blocks_per_multiprocessor}));
+}
+
+}  // namespace tilefuse

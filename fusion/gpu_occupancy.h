@@ -1,0 +1,14 @@
+// How many blocks of a kernel a multiprocessor runs at a time.
+#pragma once
+#include "fusion/gpu_target.h"
+
+namespace tilefuse {
+
+struct BlockResources {
+  int threads = 1;
+  int registers = 1;  // of a thread
+  int64_t shared_bytes = 0;
+};
+int blocks_at_a_time(const BlockResources& block, const GpuTarget& target);
+
+}  // namespace tilefuse
