@@ -40,6 +40,12 @@ bool reads_memory(const Code& code, const Kernel& kernel) {
   return reads;
 }
 
+bool has_call(const Code& code) {
+  bool has = std::holds_alternative<FunctionCall>(code.kind);
+  for_each_child(code, [&](const Code& child) { has |= has_call(child); });
+  return has;
+}
+
 struct Write {
   bool memory = false;
   std::set<SymbolId> variables;
@@ -135,7 +141,13 @@ class Inliner {
     block.push_back(std::move(stmt));
   }
 
-  static Block substitute(Block block, const std::vector<std::optional<size_t>>& targets) {
+  // Coordinates have names before anybody asks for them.
+  bool is_unused_number(const Stmt& stmt) const {
+    const auto* let = std::get_if<Let>(&stmt.kind);
+    return let != nullptr && !uses_.contains(let->symbol) && !has_call(let->value);
+  }
+
+  Block substitute(Block block, const std::vector<std::optional<size_t>>& targets) const {
     std::map<SymbolId, Code> moved;
     const std::function<Code(Code)> replace = [&](Code code) -> Code {
       if (const auto* ref = std::get_if<Reference>(&code.kind)) {
@@ -147,6 +159,7 @@ class Inliner {
     Block result;
     for (size_t i = 0; i < block.size(); ++i) {
       if (takes_values(block[i])) map_codes(block[i], replace);
+      if (is_unused_number(block[i])) continue;
       if (targets[i]) {
         Let& let = std::get<Let>(block[i].kind);
         moved.emplace(let.symbol, std::move(let.value));

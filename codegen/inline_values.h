@@ -2,7 +2,7 @@
 //
 // Runs after lower_to_kernel, which names everything, and before name_values. A value that reads memory is
 // not moved over a store, one that reads a variable not over an assignment to it; expressions stop growing
-// when they would no longer be read at a glance.
+// when they would no longer be read at a glance. Numbers that nothing uses are left out.
 //
 //   let a = load(x + i); let b = exp(a); store(y + i, b)   =>   store(y + i, exp(load(x + i)))
 #pragma once

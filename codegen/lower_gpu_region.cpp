@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/emit.h"
+#include "codegen/lower_to_gpu_chain.h"
 #include "codegen/lower_to_gpu_product.h"
 #include "core/faults.h"
 #include "core/match.h"
@@ -74,6 +75,11 @@ Result<GpuProgram> lower_to_gpu_kernel(const GpuNest& nest) {
         const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
         if (!product) return product.unsupported();
         return lower_to_gpu_product(nest.graph, *product, schedule);
+      },
+      [&](const GpuChainSchedule& schedule) -> Result<GpuProgram> {
+        const Result<GpuChain> chain = analyze_gpu_chain(nest.graph);
+        if (!chain) return chain.unsupported();
+        return lower_to_gpu_chain(nest.graph, *chain, schedule);
       });
 }
 

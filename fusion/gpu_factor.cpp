@@ -85,9 +85,8 @@ Result<GpuFactor> describe_factor(const TileGraph& graph, const LoadedFactor& lo
   }
   factor.is_along_k = steps->is_constant(1);
   if (!factor.is_along_k && !rows->is_constant(1)) {
-    return Unsupported{"elements of " + name(graph, loaded.load) +
-                       " are next to each other neither along " + graph[axes.row].name + " nor along " +
-                       graph[axes.step].name};
+    return Unsupported{"elements of " + name(graph, loaded.load) + " are next to each other neither along " +
+                       graph[axes.row].name + " nor along " + graph[axes.step].name};
   }
   factor.pitch = factor.is_along_k ? *rows : *steps;
   Expr rest = load.offset;

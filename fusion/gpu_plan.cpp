@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kParts = {1, 8, 32, 128, 512};
 
-enum class Kind : uint8_t { Any, Rows, Product };
+enum class Kind : uint8_t { Any, Rows, Product, Chain };
 
 // Takes the pin out.
 Kind pinned_kind(Pins& pins) {
@@ -23,8 +23,13 @@ Kind pinned_kind(Pins& pins) {
   if (!pin.empty()) {
     if (pin.mapped() == "rows") return Kind::Rows;
     if (pin.mapped() == "product") return Kind::Product;
-    throw UserError("pin kernel = " + pin.mapped() + ": a kernel is one of rows or of a product");
+    if (pin.mapped() == "chain") return Kind::Chain;
+    throw UserError("pin kernel = " + pin.mapped() +
+                    ": a kernel is one of rows, of a product or of a chain of products");
   }
+  const bool has_chain = std::any_of(pins.decisions.begin(), pins.decisions.end(),
+                                     [](const auto& p) { return is_chain_decision(p.first); });
+  if (has_chain) return Kind::Chain;
   const bool has_product = std::any_of(pins.decisions.begin(), pins.decisions.end(),
                                        [](const auto& p) { return is_product_decision(p.first); });
   return has_product ? Kind::Product : pins.decisions.empty() ? Kind::Any : Kind::Rows;
@@ -39,6 +44,15 @@ Result<GpuNest> product_nest(const TileGraph& graph, const GpuTarget& target, co
   return GpuNest{graph, *std::move(schedule), ""};
 }
 
+Result<GpuNest> chain_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
+                           const SizeHints& hints) {
+  const Result<GpuChain> chain = analyze_gpu_chain(graph);
+  if (!chain) return chain.unsupported();
+  Result<GpuChainSchedule> schedule = solve_gpu_chain(graph, *chain, target, pins, hints);
+  if (!schedule) return schedule.unsupported();
+  return GpuNest{graph, *std::move(schedule), ""};
+}
+
 Result<GpuNest> row_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
                          const SizeHints& hints) {
   Result<GpuSchedule> schedule = solve_gpu(graph, target, pins, hints);
@@ -49,6 +63,9 @@ Result<GpuNest> row_nest(const TileGraph& graph, const GpuTarget& target, const 
 Result<GpuNest> solve_nest(const TileGraph& graph, const GpuTarget& target, Kind kind, const Pins& pins,
                            const SizeHints& hints) {
   if (kind == Kind::Product) return product_nest(graph, target, pins, hints);
+  // One walk has no place for products over different axes: no rows are to be compared with.
+  if (kind == Kind::Chain || (kind == Kind::Any && count_contractions(graph) > 1))
+    return chain_nest(graph, target, pins, hints);
   Result<GpuNest> rows = row_nest(graph, target, pins, hints);
   if (kind == Kind::Rows || !has_contraction(graph)) return rows;
   Result<GpuNest> product = product_nest(graph, target, pins, hints);
@@ -114,11 +131,17 @@ std::string to_text(const GpuNest& nest) {
       nest.schedule, [&](const GpuSchedule& rows) { return to_text(rows, nest.graph); },
       [&](const GpuProductSchedule& product) {
         return to_text(product, nest.graph, *analyze_gpu_product(nest.graph));
-      });
+      },
+      [&](const GpuChainSchedule& chain) { return to_text(chain, *analyze_gpu_chain(nest.graph)); });
   return nest.why_no_product.empty() ? text : text + "# no tensor cores: " + nest.why_no_product + "\n";
 }
 
 GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph) {
+  if (is_chain_schedule(text)) {
+    const Result<GpuChain> chain = analyze_gpu_chain(graph);
+    if (!chain) throw UserError(chain.unsupported().reason);
+    return {graph, parse_gpu_chain_schedule(text, *chain), ""};
+  }
   if (!is_product_schedule(text)) return {graph, parse_gpu_schedule(text, graph), ""};
   const Result<GpuProduct> product = analyze_gpu_product(graph);
   if (!product) throw UserError(product.unsupported().reason);
@@ -137,6 +160,11 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest) {
         const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
         if (!product) return {product.unsupported().reason};
         return check_gpu_product_schedule(*product, schedule);
+      },
+      [&](const GpuChainSchedule& schedule) -> std::vector<std::string> {
+        const Result<GpuChain> chain = analyze_gpu_chain(nest.graph);
+        if (!chain) return {chain.unsupported().reason};
+        return check_gpu_chain_schedule(*chain, schedule);
       });
 }
 

@@ -4,19 +4,21 @@
 //
 // Axes are prepared (gpu_axes.h), every kernel is solved: as rows (gpu_solve.h) or, where it is a product
 // that tensor cores compute (gpu_product.h) and that is predicted to be quicker, as tiles of that
-// (gpu_product_solve.h). A reduction, that of a product, too, is split where that is predicted to be quicker.
-// A pin `parts = 16` decides that, `kernel = product` or `kernel = rows` the kind; a decision that only one
-// kind has decides the kind, too. Other pins hold for every kernel that has the decision. Unsupported: the
-// reason of the first kernel that cannot be made.
+// (gpu_product_solve.h); two products with what lies between them are a chain (gpu_chain.h). A reduction,
+// that of a product, too, is split where that is predicted to be quicker.
+// A pin `parts = 16` decides that, `kernel = product`, `kernel = chain` or `kernel = rows` the kind; a
+// decision that only one kind has decides the kind, too. Other pins hold for every kernel that has the
+// decision. Unsupported: the reason of the first kernel that cannot be made.
 #pragma once
 #include <variant>
 
+#include "fusion/gpu_chain_solve.h"
 #include "fusion/gpu_product_solve.h"
 #include "fusion/gpu_solve.h"
 
 namespace tilefuse {
 
-using GpuNestSchedule = std::variant<GpuSchedule, GpuProductSchedule>;
+using GpuNestSchedule = std::variant<GpuSchedule, GpuProductSchedule, GpuChainSchedule>;
 
 struct GpuNest {
   TileGraph graph;  // an output that the region does not have is an input of a later nest, of the same name

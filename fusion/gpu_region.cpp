@@ -12,11 +12,11 @@ namespace tilefuse {
 namespace {
 
 // Functions without a version in codegen/runtime/cuda_arithmetic.h.
-constexpr std::array kAbsent = {
-    MapFn::FloorDiv, MapFn::TruncDiv,  MapFn::Fmod,      MapFn::Pow,  MapFn::Atan2, MapFn::ExpNonpositive,
-    MapFn::Expm1,    MapFn::Log10,     MapFn::Log1p,     MapFn::Sin,  MapFn::Cos,   MapFn::Tan,
-    MapFn::Asin,     MapFn::Acos,      MapFn::Atan,      MapFn::Sinh, MapFn::Cosh,  MapFn::Erfc,
-    MapFn::CopySign, MapFn::ShiftLeft, MapFn::ShiftRight};
+constexpr std::array kAbsent = {MapFn::FloorDiv, MapFn::TruncDiv, MapFn::Fmod,      MapFn::Pow,
+                                MapFn::Atan2,    MapFn::Expm1,    MapFn::Log10,     MapFn::Log1p,
+                                MapFn::Sin,      MapFn::Cos,      MapFn::Tan,       MapFn::Asin,
+                                MapFn::Acos,     MapFn::Atan,     MapFn::Sinh,      MapFn::Cosh,
+                                MapFn::Erfc,     MapFn::CopySign, MapFn::ShiftLeft, MapFn::ShiftRight};
 
 std::string cannot(const TileGraph& graph, TileValueId value, const std::string& why) {
   return "cannot compute %" + graph[value].name + " in a GPU kernel: " + why;

@@ -121,6 +121,14 @@ TILE_INLINE Vec<float> round_to(Vec<float> a) {
   }
 TILE_FUNCTION(exp, float, ::expf(x))
 TILE_FUNCTION(exp2, float, ::exp2f(x))
+// exp of what is at most 0; of the second one no more is wanted than bf16 can tell.
+TILE_FUNCTION(exp_nonpositive, float, ::expf(x))
+TILE_INLINE float power_of_two(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+TILE_FUNCTION(exp_nonpositive_bf16, float, power_of_two(x * 1.44269504f))
 TILE_FUNCTION(log, float, ::logf(x))
 TILE_FUNCTION(log2, float, ::log2f(x))
 TILE_FUNCTION(sqrt, float, ::sqrtf(x))

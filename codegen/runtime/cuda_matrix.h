@@ -53,6 +53,18 @@ TILE_INLINE void multiply_matrices(float* sums, const unsigned (&a)[4], unsigned
   }
 }
 
+// Two floats in one register, rounded, the first one in the lower half.
+template <class T>
+TILE_INLINE unsigned narrowed_pair(float low, float high) {
+  unsigned result;
+  if constexpr (Same<T, bf16>::kValue) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  }
+  return result;
+}
+
 // A float with the 19 highest bits of x, rounded: what multiply_tf32 takes.
 TILE_INLINE unsigned rounded_to_tf32(float x) {
   unsigned result;

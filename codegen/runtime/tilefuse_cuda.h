@@ -21,8 +21,9 @@
 // threads    thread_number(): in its block; block_number<T>()
 // products   multiply_tiles: of two matrices on tensor cores (cuda_product.h), from what cuda_matrix.h has:
 //            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
+// chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_product.h"  // includes the other parts, each after the one it needs
+#include "cuda_chain.h"  // includes the other parts, each after the one it needs

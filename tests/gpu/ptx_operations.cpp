@@ -367,8 +367,19 @@ uint64_t float_to_tf32(float value) {
   return (bits + 0x1000) & 0xffffe000;
 }
 
+// cvt.rn.bf16x2.f32: two floats in one register, the second one in the lower half.
+PtxOperation pair_conversion(Type half) {
+  const Compute narrow = float_conversion(half, {'f', 32}, "rn", false, false);
+  return {2, [narrow](Operands o) {
+            const uint64_t high = o[0], low = o[1];
+            return narrow(&high) << 16 | narrow(&low);
+          }};
+}
+
 std::optional<PtxOperation> find_conversion(Parts parts) {  // cvt.rn.f32.s32
   if (parts.size() < 2) return std::nullopt;
+  if (parts == Parts{"rn", "bf16x2", "f32"}) return pair_conversion(*parse_type("bf16"));
+  if (parts == Parts{"rn", "f16x2", "f32"}) return pair_conversion(*parse_type("f16"));
   const auto from = parse_type(parts.back()), to = parse_type(parts[parts.size() - 2]);
   parts.resize(parts.size() - 2);
   if (!from || !to) return std::nullopt;

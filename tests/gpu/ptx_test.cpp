@@ -276,6 +276,8 @@ TEST(PtxOperations, compute_what_the_manual_says) {
       {"cvt.rn.f16.f32", {bits(65520)}, 0x7c00},
       {"cvt.rn.f16.f32", {bits(0x1p-24F)}, 1},
       {"cvt.f32.f16", {0x3c01}, bits(1.0009765625F)},
+      {"cvt.rn.bf16x2.f32", {bits(2), bits(1)}, 0x40003f80},
+      {"cvt.rn.f16x2.f32", {bits(-2), 0x3f802000}, 0xc0003c01},
   };
   for (const Semantics& row : table) {
     const auto operation = find_operation(row.opcode);

@@ -1,0 +1,397 @@
+#include "codegen/lower_to_gpu_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/gpu_sums.h"
+#include "codegen/inline_values.h"
+#include "codegen/kernel_header.h"
+#include "codegen/name_values.h"
+#include "codegen/spell_reduce.h"
+#include "core/result.h"
+#include "fusion/chain.h"
+#include "fusion/live_range.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
+constexpr CodeType kFloat{DType::F32, CodeShape::Scalar};
+constexpr int kHalf = 8;        // rows of a thread are so far apart
+constexpr int kRowThreads = 4;  // that hold the sums of a row
+
+class ChainLowering final : GpuSums {
+ public:
+  ChainLowering(const TileGraph& region, const GpuChain& chain, const GpuChainSchedule& schedule)
+      : GpuSums(chain.graph, chain.of_scores,
+                {chain.walked, std::max(chain.of_scores.widest, chain.of_results.widest)}, chain.fits_int,
+                schedule.block_threads()),
+        region_(region),
+        chain_(chain),
+        s_(schedule) {}
+
+  GpuProgram run() {
+    declare_arguments();
+    bind_block();
+    bind_walk();
+    declare_carried();
+    scopes_.blank();
+    begin_copies();
+    scopes_.blank();
+    walk();
+    scopes_.blank();
+    store_results();
+    kernel_.body = scopes_.close();
+    kernel_.header = {"fused     " + fused_ops(region_), "schedule  " + decisions_of(to_text(s_, chain_)),
+                      "target    " + s_.target};
+    verify(kernel_, "lower_to_gpu_chain");
+    Kernel kernel = name_values(inline_values(std::move(kernel_)));
+    verify(kernel, "name_values");
+    GpuLaunch launch{.symbol = kernel.name, .blocks = blocks(), .threads = s_.block_threads(), .sizes = {}};
+    for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
+    return {std::move(kernel), std::move(launch)};
+  }
+
+ private:
+  const Axis& axis(AxisId id) const { return graph_[id]; }
+
+  // ---- the rows of the block
+  Expr row_blocks() const { return ceildiv(axis(chain_.rows).extent, Expr(s_.block_rows)); }
+  Expr blocks() const {
+    Expr count = row_blocks();
+    for (const AxisId id : chain_.batch) count = count * axis(id).extent;
+    return count;
+  }
+
+  // The quickest along the rows: blocks that run together share what they walk.
+  void bind_block() {
+    std::vector<Digit> digits = {{"tile_" + axis(chain_.rows).name, row_blocks()}};
+    for (size_t i = chain_.batch.size(); i-- > 0;)
+      digits.push_back({axis(chain_.batch[i]).name, axis(chain_.batch[i]).extent});
+    const std::vector<Code> places = digits_of(call("block_number", {}, {index_type_.dtype}), digits);
+    for (size_t i = 0; i < chain_.batch.size(); ++i) {
+      coordinates_[chain_.batch[i]] = places[places.size() - 1 - i];
+      sizes_[first_symbol(axis(chain_.batch[i]))] = coordinates_[chain_.batch[i]];
+    }
+    const Axis& rows = axis(chain_.rows);
+    first_row_ = let("first_" + rows.name, index_type_, times(places[0], s_.block_rows));
+    sizes_[first_symbol(rows)] = first_row_;
+    const Code left = operate(CodeOperator::Sub, {index_code(rows.extent), first_row_});
+    sizes_[count_symbol(rows)] =
+        call("min_nan", {left, literal(int64_t{s_.block_rows}, index_type_.dtype)}, {index_type_.dtype});
+    own_row_ = {chain_.rows,
+                let("own_" + rows.name, index_type_,
+                    add(first_row_, call("row_of_sums", {}, {}, {s_.warp_rows(), 1}))),
+                s_.block_rows, s_.warp_rows()};
+  }
+
+  // The part of the walk that matters to the rows of the block.
+  void bind_walk() {
+    const Axis& walked = axis(chain_.walked);
+    std::vector<AxisTile> grid;
+    for (const AxisId id : chain_.batch) grid.push_back({id, 1});
+    grid.push_back({chain_.rows, s_.block_rows});
+    const TaskParts parts(graph_, grid, std::nullopt);
+    const auto live = live_range(chain_.nothing, parts, walked, {chain_.walked, s_.block_walked});
+    const Expr first = live ? max(live->first, Expr(0)) : Expr(0);
+    const Expr last = live ? live->end : walked.extent;
+    from_ = let("from_" + walked.name, index_type_, index_code(first));
+    to_ = let("to_" + walked.name, index_type_, index_code(last));
+    // Each warp has all columns of scores and of results.
+    column_of_thread_ = let("own_column", kInt, call("column_of_sums", {}, {}, {s_.block_walked, 1}));
+    own_width_ = {chain_.width, column_of_thread_, chain_.width_length, chain_.width_length};
+  }
+
+  // ---- what is carried
+  SymbolId array(const std::string& name, int count) {
+    const SymbolId symbol = scopes_.symbol(name, kFloat);
+    scopes_.add({Var{.symbol = symbol, .initial = std::nullopt, .count = count}, ""});
+    return symbol;
+  }
+  int row_count() const { return s_.warp_rows() / kHalf; }
+  int scores() const { return s_.warp_rows() * s_.block_walked / kWarpThreads; }
+  int results() const { return s_.warp_rows() * chain_.width_length / kWarpThreads; }
+
+  void fill(SymbolId symbol, int count, const Scalar& value) {
+    const SymbolId place = scopes_.symbol("place", kInt);
+    unrolled(place, count, "", [&] {
+      scopes_.add(
+          {Assign{subscript(reference(symbol), reference(place)), std::nullopt, literal(value, DType::F32)},
+           ""});
+    });
+  }
+
+  void declare_carried() {
+    for (const CarriedValue& carried : chain_.carried) {
+      const SymbolId symbol = array(name_of(carried.carry), row_count());
+      fill(symbol, row_count(), std::get<TileCarry>(graph_[carried.carry].op).initial);
+      row_arrays_[carried.carry] = symbol;
+    }
+    results_ = array(name_of(chain_.carry), results());
+    fill(results_, results(), std::get<TileCarry>(graph_[chain_.carry].op).initial);
+  }
+
+  // ---- pieces in shared memory
+  Code piece_at(const Code& stage, int64_t behind = 0) const {
+    const auto number = constant_of(stage);
+    return add(pieces_, number ? integer(*number + behind) : add(stage, integer(behind)));
+  }
+  int64_t second_elements() const { return int64_t{s_.block_walked} * chain_.depth_length; }
+  // Where the block of the walk that begins there lies.
+  Code stage_at(const Code& first) {
+    if (const auto number = constant_of(first)) {
+      const int64_t stage = *number / s_.block_walked % s_.stages;
+      return integer(stage * s_.stage_elements(chain_) + s_.rows_elements(chain_));
+    }
+    const Code stage = rest_of(divided(first, s_.block_walked), s_.stages);
+    return add(times(stage, s_.stage_elements(chain_)), integer(s_.rows_elements(chain_)));
+  }
+
+  void begin_piece(const Code& to, const GpuFactor& factor, std::array<int, 2> tile, const Code& first,
+                   const Code& step) {
+    scopes_.add({Effect{call("begin_piece",
+                             {to, matrix_of(factor, first), step, index_code(axis(factor.step).extent)},
+                             {chain_.dtype}, {tile[0], tile[1], s_.block_threads()})},
+                 "%" + graph_[factor.load].name});
+  }
+
+  void begin_block(const Code& first) {
+    const auto from = constant_of(first), to = constant_of(to_);
+    const bool is_there = from && to && *from < *to;
+    const Code is_left = operate(CodeOperator::Less, {first, to_});
+    in_condition(is_there ? std::vector<Code>{} : std::vector{is_left}, [&] {
+      const Code at = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first));
+      begin_piece(piece_at(at), chain_.second, {s_.block_walked, chain_.depth_length}, first, integer(0));
+      begin_piece(piece_at(at, second_elements()), chain_.third, {chain_.width_length, s_.block_walked},
+                  integer(0), first);
+    });
+    scopes_.add({Effect{call("commit_copies", {})}, ""});
+  }
+
+  void begin_copies() {
+    const int64_t elements = s_.shared_bytes(chain_) / 2;
+    const CodeType pointer{chain_.dtype, CodeShape::Pointer};
+    pieces_ = let("pieces", pointer, call("shared_elements", {}, {chain_.dtype}, {elements}));
+    begin_piece(pieces_, chain_.first, {s_.block_rows, chain_.depth_length}, first_row_, integer(0));
+    for (int stage = 0; stage + 1 < s_.stages; ++stage)
+      begin_block(add(from_, integer(int64_t{stage} * s_.block_walked)));
+  }
+
+  // ---- the walk
+  void walk() {
+    const std::string& name = axis(chain_.walked).name;
+    const SymbolId first = scopes_.symbol("first_" + name, index_type_);
+    first_walked_ = reference(first);
+    scopes_.open();
+    scopes_.add({Effect{call("wait_for_copies", {}, {}, {s_.stages - 2})}, ""});
+    scopes_.add({Effect{call("meet_all", {})}, ""});
+    begin_block(scopes_.let(scopes_.depth(), "ahead_" + name, index_type_,
+                            add(first_walked_, integer(int64_t{s_.stages - 1} * s_.block_walked))));
+    scopes_.blank();
+    multiply_first();
+    for (const ChainGroup& group : chain_.groups) make_group(group);
+    Block body = scopes_.close();
+    scopes_.add({For{first, from_, to_, s_.block_walked, name, std::move(body), 1}, ""});
+  }
+
+  void multiply_first() {
+    stage_ = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first_walked_));
+    scores_ = array(name_of(chain_.scores) + "_sums", scores());
+    scopes_.add(
+        {Effect{call("multiply_pieces", {reference(scores_), pieces_, piece_at(stage_)}, {chain_.dtype},
+                     {s_.block_rows, s_.block_walked, chain_.depth_length, s_.warp_rows(),
+                      int64_t{chain_.first.is_along_k}, int64_t{chain_.second.is_along_k}})},
+         "%" + graph_[chain_.scores].name});
+    own_walked_ = {chain_.walked,
+                   scopes_.let(scopes_.depth(), "own_" + axis(chain_.walked).name, index_type_,
+                               add(first_walked_, column_of_thread_)),
+                   s_.block_walked, s_.block_walked};
+  }
+
+  void multiply_second() {
+    const Code columns = piece_at(stage_, second_elements());
+    scopes_.add(
+        {Effect{
+             call("add_product", {reference(results_), reference(weights_), columns}, {chain_.dtype},
+                  {chain_.width_length, s_.block_walked, s_.warp_rows(), int64_t{chain_.third.is_along_k}})},
+         "%" + graph_[chain_.total].name});
+  }
+
+  struct Accumulator {
+    TileValueId reduction;
+    ReduceSpelling spelling;
+    Code code;
+  };
+
+  void make_group(const ChainGroup& group) {
+    scopes_.blank();
+    for (const TileValueId id : group.reductions) row_arrays_.erase(id);
+    std::map<TileValueId, SymbolId> made;
+    for (const TileValueId id : group.reductions) made[id] = array(name_of(id), row_count());
+    for (const TileValueId id : group.kept) kept_in_making_[id] = array(name_of(id) + "_kept", scores());
+    if (group.has_product) weights_ = array(name_of(chain_.weights) + "_weights", scores());
+    for_each_row(own_row_, Beyond::Repeat, [&] {
+      look_along(chain_.walked, chain_.of_scores);
+      reduce_rows(group, made);
+      if (group.has_product) correct_results();
+      if (&group == &chain_.groups.back()) step_rows();
+    });
+    for (const auto& [id, symbol] : made) row_arrays_[id] = symbol;
+    kept_.merge(kept_in_making_);
+    kept_in_making_.clear();
+    if (group.has_product) multiply_second();
+  }
+
+  void look_along(AxisId inner, const GpuAccesses& accesses) {
+    lanes_ = {inner, accesses.widest};
+    accesses_ = &accesses;
+  }
+
+  void reduce_rows(const ChainGroup& group, const std::map<TileValueId, SymbolId>& made) {
+    std::vector<Accumulator> accumulators;
+    for (const TileValueId id : group.reductions) accumulators.push_back(begin(id));
+    for_each_column(
+        own_walked_,
+        [&] {
+          for (const Accumulator& accumulator : accumulators) take_in(accumulator);
+          if (group.has_product) keep(weights_, value(chain_.weights));
+        },
+        [&] {  // what lies behind the walk weighs nothing
+          const bool is_ragged = !is_multiple_of(axis(chain_.walked).extent, s_.block_walked);
+          if (group.has_product && is_ragged) keep(weights_, {literal(0.0, DType::F32), 0, false});
+        });
+    for (const Accumulator& accumulator : accumulators) {
+      const std::string across = accumulator.spelling.across;
+      const Code own = lanes_.vector > 1 ? call(across, {accumulator.code}) : accumulator.code;
+      const Code total =
+          call("row_" + across.substr(std::string("reduce_").size()), {own, integer(kRowThreads)});
+      const SymbolId symbol = made.at(accumulator.reduction);
+      scopes_.add({Assign{subscript(reference(symbol), row_place_), std::nullopt, total},
+                   "%" + graph_[accumulator.reduction].name});
+      row_arrays_[accumulator.reduction] = symbol;
+    }
+  }
+
+  Accumulator begin(TileValueId reduction) {
+    const TileValue& v = graph_[reduction];
+    Accumulator result{
+        reduction, spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[v.operands[0]]), {}};
+    const bool is_vector = lanes_.vector > 1;
+    const Code& identity = result.spelling.identity;
+    result.code = scopes_.var(name_of(reduction) + "_part", type_of(reduction, is_vector),
+                              is_vector ? call("splat", {identity}, {result.spelling.types[0]}) : identity);
+    return result;
+  }
+
+  void take_in(const Accumulator& accumulator) {
+    const TileValueId id = graph_[accumulator.reduction].operands[0];
+    Computed element = value(id);
+    if (lanes_.vector > 1 && !element.is_vector) element = splat(id, element);
+    const Code code = converted_element(accumulator.spelling, graph_[id].dtype, element.code);
+    if (accumulator.spelling.op) {
+      scopes_.add({Assign{accumulator.code, accumulator.spelling.op, code}, ""});
+    } else {
+      scopes_.add(
+          {Assign{accumulator.code, std::nullopt, combined(accumulator.spelling, accumulator.code, code)},
+           ""});
+    }
+  }
+
+  // In the place of the score at hand.
+  void keep(SymbolId array, const Computed& computed) {
+    const Code at = place_of_sum(columns());
+    if (lanes_.vector == 1) {
+      scopes_.add({Assign{subscript(reference(array), at), std::nullopt, computed.code}, ""});
+      return;
+    }
+    const Code lanes = computed.is_vector ? computed.code : call("splat", {computed.code}, {DType::F32});
+    scopes_.add({Effect{call("keep_lanes", {add(reference(array), at), lanes})}, ""});
+  }
+  int columns() const { return lanes_.inner == chain_.walked ? s_.block_walked : chain_.width_length; }
+
+  // What the blocks before have left, moved to where the anchors are now.
+  void correct_results() {
+    if (chain_.moved == chain_.carry) return;
+    look_along(chain_.width, chain_.of_results);
+    SumAxis all = own_width_;
+    all.block = 1;  // what lies behind the width is 0
+    for_each_column(all, [&] { keep(results_, value(chain_.moved)); });
+  }
+
+  void step_rows() {
+    std::vector<Code> next;
+    for (const CarriedValue& carried : chain_.carried) next.push_back(value(carried.next).code);
+    for (size_t i = 0; i < next.size(); ++i) {
+      const Code row = subscript(reference(row_arrays_.at(chain_.carried[i].carry)), row_place_);
+      scopes_.add({Assign{row, std::nullopt, next[i]}, ""});
+    }
+  }
+
+  // ---- results
+  void store_results() {
+    is_done_ = true;
+    look_along(chain_.width, chain_.of_results);
+    const auto is_along_width = [&](const TileStore& store) {
+      return uses_index(store.offset, static_cast<int>(chain_.width.index));
+    };
+    for_each_row(own_row_, Beyond::LeaveOut, [&] {
+      for_each_column(own_width_, [&] {
+        for (const TileStore& store : graph_.stores) {
+          if (is_along_width(store)) emit_store(store);
+        }
+      });
+      if (std::all_of(graph_.stores.begin(), graph_.stores.end(), is_along_width)) return;
+      in_condition({call("is_first_of_row", {})}, [&] {
+        for (const TileStore& store : graph_.stores) {
+          if (!is_along_width(store)) emit_store(store);
+        }
+      });
+    });
+  }
+
+  std::optional<Computed> held(TileValueId id) override {
+    if (id == chain_.scores) return sum_at(scores_, s_.block_walked, id);
+    if (id == chain_.carry) return sum_at(results_, chain_.width_length, id);
+    if (const auto kept = kept_.find(id); kept != kept_.end())
+      return sum_at(kept->second, s_.block_walked, id);
+    if (const auto row = row_arrays_.find(id); row != row_arrays_.end()) {
+      const int depth = depths_.at(chain_.rows);
+      const Code code = subscript(reference(row->second), row_place_);
+      return Computed{scopes_.let(depth, name_of(id), type_of(id, false), code), depth, false};
+    }
+    if (!is_done_) return std::nullopt;
+    for (const auto& [reduction, result] : chain_.results) {
+      if (reduction == id) return value(result);
+    }
+    return std::nullopt;
+  }
+
+  void hold(TileValueId id, Computed& computed) override {
+    const auto kept = kept_in_making_.find(id);
+    if (kept != kept_in_making_.end()) keep(kept->second, computed);
+  }
+
+  const TileGraph& region_;
+  const GpuChain& chain_;
+  const GpuChainSchedule& s_;
+  Code first_row_, from_, to_, pieces_;
+  Code column_of_thread_;      // of scores
+  Code first_walked_, stage_;  // of the block of the walk at hand
+  SumAxis own_row_, own_walked_, own_width_;
+  SymbolId scores_, results_, weights_;
+  std::map<TileValueId, SymbolId> row_arrays_;             // carried, and reductions of the block
+  std::map<TileValueId, SymbolId> kept_, kept_in_making_;  // of scores
+  bool is_done_ = false;                                   // the walk
+};
+
+}  // namespace
+
+GpuProgram lower_to_gpu_chain(const TileGraph& region, const GpuChain& chain,
+                              const GpuChainSchedule& schedule) {
+  return ChainLowering(region, chain, schedule).run();
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,64 @@
+// A schedule of a chain of products on tensor cores (gpu_chain.h): the rows that a block owns, and how it
+// walks the axis that both products share. Made by solve_gpu_chain, or written by hand; lower_to_gpu_chain
+// follows it and decides nothing itself.
+//
+//   schedule attention for cuda-sm80 {
+//     chain    %s, %o: 64 q x 64 k
+//     warps    4
+//     stages   2
+//     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
+//   }
+//
+// The warps share the rows evenly, and each of them walks all of k, 64 at a time. The rows of the first
+// factor lie in shared memory all along; of the others `stages` blocks, of which all but one are on their
+// way.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fusion/gpu_chain.h"
+#include "fusion/gpu_target.h"
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+
+struct GpuChainSchedule {
+  std::string tile_graph, target;
+  int block_rows = 64, block_walked = 64;
+  int warps = 4;
+  int stages = 2;
+  std::vector<CostTerm> cost;  // as of a Schedule
+  double cost_us = 0;
+
+  int block_threads() const { return warps * kWarpThreads; }
+  int warp_rows() const { return block_rows / warps; }
+  // Elements of 16 bits in shared memory.
+  int64_t rows_elements(const GpuChain& chain) const { return int64_t{block_rows} * chain.depth_length; }
+  int64_t stage_elements(const GpuChain& chain) const {
+    return int64_t{block_walked} * (chain.depth_length + chain.width_length);
+  }
+  int64_t shared_bytes(const GpuChain& chain) const {
+    return 2 * (rows_elements(chain) + stages * stage_elements(chain));
+  }
+};
+
+std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain);
+bool is_chain_schedule(std::string_view text);  // else it is one of another kind
+GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain& chain);  // UserError
+
+// As check_gpu_product_schedule: written apart from the constraints of solve_gpu_chain.
+std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule);
+
+// 32-bit registers of a thread, as they are estimated: so many, and for each
+struct ChainRegisters {
+  double fixed = 0;
+  double of_score = 0, of_result = 0;  // that the thread holds
+  double of_row = 0;                   // of a warp
+  double of_walked = 0;                // of a block
+  double of_chunk = 0;                 // of 16 bytes, that the thread copies for a block of the walk
+};
+ChainRegisters chain_registers(const GpuChain& chain);
+int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule);
+
+}  // namespace tilefuse

@@ -1,0 +1,179 @@
+#include "fusion/gpu_chain_solve.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "fusion/decision_variables.h"
+#include "fusion/explain_conflict.h"
+#include "fusion/gpu_chain_cost.h"
+#include "fusion/search.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3};
+constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages"};
+constexpr size_t kOwnNames = 3;  // those that no other kernel has
+constexpr int64_t kNodeBudget = 20000;
+constexpr double kMatrix = 16;        // rows of the matrices of one instruction, and its steps
+constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
+constexpr double kPieceBytes = 2;     // of an element in shared memory
+constexpr std::array kWalkedBlocks = {64, 32, 128, 16};
+
+class ChainSystem {
+ public:
+  ChainSystem(const GpuChain& chain, const GpuTarget& target, const GpuChainSize& size)
+      : chain_(chain), target_(target), size_(size) {
+    system_.tile_graph = chain.graph.name;
+    system_.target = target.name;
+  }
+
+  ConstraintSystem build() {
+    add_variables();
+    add_limits();
+    add_registers();
+    add_preferences();
+    return std::move(system_);
+  }
+
+ private:
+  void add_variables() {
+    const auto add = [&](const std::vector<int>& values) {
+      Variable variable{kNames.at(system_.variables.size()), {}};
+      for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
+      system_.variables.push_back(std::move(variable));
+    };
+    add({64, 128, 32, 16, 256});
+    add({kWalkedBlocks.begin(), kWalkedBlocks.end()});
+    add({4, 8, 2, 1});
+    add({2, 3, 4});
+  }
+
+  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
+               ConstraintKind kind = ConstraintKind::Limit) {
+    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
+  }
+
+  template <class Fn>
+  Factor factor(VariableId variable, const Fn& of) const {
+    Factor result{variable, {}, {}};
+    for (const DecisionValue& value : system_.variables[variable.index].domain) {
+      result.by_value.push_back(of(double(value.number)));
+    }
+    return result;
+  }
+  Factor times(VariableId variable) const {
+    return factor(variable, [](double n) { return n; });
+  }
+  Factor over(VariableId variable) const {
+    return factor(variable, [](double n) { return 1 / n; });
+  }
+
+  // As shared_bytes, term by term.
+  void add_limits() {
+    at_most({{double(kWarpThreads), {times(kWarps)}}}, target_.threads_per_block, "threads",
+            "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
+    at_most({{kMatrix, {over(kBlockRows), times(kWarps)}}}, 1, "parts of a block",
+            "a warp has 16 rows or a multiple, as a matrix instruction has");
+    const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
+    const double of_stage = kPieceBytes * (chain_.depth_length + chain_.width_length);
+    at_most({{kPieceBytes * chain_.depth_length, {times(kBlockRows)}},
+             {of_stage, {times(kBlockWalked), times(kStages)}}},
+            limit, "bytes",
+            "the factors of both products take at most " + std::to_string(int64_t(limit)) +
+                " bytes of shared memory");
+  }
+
+  // As estimated_registers, term by term.
+  void add_registers() {
+    at_most(registers({}), target_.registers_per_thread, "registers",
+            "scores and results of a thread are held in its " + std::to_string(target_.registers_per_thread) +
+                " registers");
+    at_most(registers({times(kWarps)}), double(target_.registers_per_multiprocessor) / kWarpThreads,
+            "registers of a lane",
+            "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
+                " registers");
+  }
+
+  std::vector<Product> registers(const std::vector<Factor>& with) const {
+    const auto product = [&](double constant, std::vector<Factor> factors) {
+      factors.insert(factors.end(), with.begin(), with.end());
+      return Product{constant, std::move(factors)};
+    };
+    const ChainRegisters of = chain_registers(chain_);
+    const std::vector<Factor> rows = {times(kBlockRows), over(kWarps)};
+    std::vector<Factor> scores = rows;
+    scores.push_back(times(kBlockWalked));
+    const double chunk =
+        of.of_chunk * (chain_.depth_length + chain_.width_length) / kChunkElements / kWarpThreads;
+    return {product(of.fixed, {}), product(of.of_score / kWarpThreads, scores),
+            product(of.of_result * chain_.width_length / kWarpThreads + of.of_row, rows),
+            product(of.of_walked, {times(kBlockWalked)}),
+            product(chunk, {times(kBlockWalked), over(kWarps)})};
+  }
+
+  void add_preferences() {
+    for (const auto& [block, axis, length] : {std::tuple{kBlockRows, chain_.rows, size_.rows},
+                                              std::tuple{kBlockWalked, chain_.walked, size_.walked}}) {
+      const Factor half = factor(block, [](double n) { return n == kMatrix ? 0 : n / 2; });
+      at_most({{1, {half}}}, length - 1, "",
+              "more than half of a block exists along " + chain_.graph[axis].name,
+              ConstraintKind::Preference);
+    }
+  }
+
+  const GpuChain& chain_;
+  const GpuTarget& target_;
+  const GpuChainSize& size_;
+  ConstraintSystem system_;
+};
+
+GpuChainSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment) {
+  const auto number = [&](VariableId variable) {
+    const auto value = size_t(std::countr_zero(assignment[variable.index]));
+    return static_cast<int>(system.variables[variable.index].domain[value].number);
+  };
+  GpuChainSchedule schedule;
+  schedule.tile_graph = system.tile_graph;
+  schedule.target = system.target;
+  schedule.block_rows = number(kBlockRows);
+  schedule.block_walked = number(kBlockWalked);
+  schedule.warps = number(kWarps);
+  schedule.stages = number(kStages);
+  return schedule;
+}
+
+}  // namespace
+
+bool is_chain_decision(const std::string& name) {
+  return std::find(kNames.begin(), kNames.begin() + kOwnNames, name) != kNames.begin() + kOwnNames;
+}
+
+Result<GpuChainSchedule> solve_gpu_chain(const TileGraph& graph, const GpuChain& chain,
+                                         const GpuTarget& target, const Pins& pins, const SizeHints& hints) {
+  const GpuChainSize size =
+      collect_chain_size(graph, chain, hints, {kWalkedBlocks.begin(), kWalkedBlocks.end()});
+  ConstraintSystem system = ChainSystem(chain, target, size).build();
+  add_pins(pins, system);
+
+  const auto costed = [&](const Domains& assignment) {
+    GpuChainSchedule schedule = schedule_of(system, assignment);
+    schedule.cost = gpu_chain_cost(size, chain, schedule, target);
+    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
+    return schedule;
+  };
+  const double least = least_gpu_chain_cost(size, target);
+  // Not all preferences can be had for few rows, or with pins.
+  const SearchResult found = search_as_preferred(
+      system, {.candidates = 1, .node_budget = kNodeBudget},
+      [&](const Domains& assignment) { return costed(assignment).cost_us; },
+      [&](const Domains&) { return least; });
+  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
+  GpuChainSchedule best = costed(found.ranked.front().assignment);
+  const std::vector<std::string> findings = check_gpu_chain_schedule(chain, best);
+  TILEFUSE_CHECK(findings.empty(), "solve_gpu_chain: " + findings.front());
+  return best;
+}
+
+}  // namespace tilefuse
