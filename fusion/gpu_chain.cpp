@@ -49,7 +49,8 @@ class ChainAnalysis {
     const bool found = derive() && find_steps() && find_first_product() && find_second_product() &&
                        find_lengths() && find_batch() && check_steps() && check_results() && find_groups();
     if (!found) {
-      return Unsupported{"cannot compute " + region_.name + " as a chain on tensor cores: " + reason_};
+      const std::string what = region_.name.empty() ? "products" : region_.name;  // of what is only priced
+      return Unsupported{"cannot compute " + what + " as a chain on tensor cores: " + reason_};
     }
     find_accesses();
     return std::move(chain_);
@@ -259,7 +260,7 @@ class ChainAnalysis {
   bool check_steps() {
     for (const TileValueId id : steps_) {
       if (on_the_way_.contains(id)) continue;
-      const bool walks_depth = varies(id, chain_.depth);
+      const bool walks_depth = chain_.depth != chain_.width && varies(id, chain_.depth);
       if (walks_depth || (varies(id, chain_.walked) && varies(id, chain_.width))) {
         return refuse(name(id) + " walks " + name(walks_depth ? chain_.depth : chain_.width) +
                       " beside the products");
@@ -284,13 +285,14 @@ class ChainAnalysis {
     for (const TileStore& store : region_.stores) open.push_back(store.value);
     for (const TileValueId id : needed_for(graph(), open, reduced)) {
       for (const AxisId axis : {chain_.walked, chain_.depth}) {
-        if (varies(id, axis)) return refuse(name(id) + " is computed of results, and walks " + name(axis));
+        if (axis != chain_.width && varies(id, axis))
+          return refuse(name(id) + " is computed of results, and walks " + name(axis));
       }
     }
     for (const TileStore& store : region_.stores) {
+      if (uses_index(store.offset, static_cast<int>(chain_.width.index))) continue;
       if (uses_index(store.offset, static_cast<int>(chain_.depth.index)))
         return refuse(name(store.value) + " is stored along " + name(chain_.depth));
-      if (uses_index(store.offset, static_cast<int>(chain_.width.index))) continue;
       if (varies(store.value, chain_.width))
         return refuse(name(store.value) + " is stored for all of " + name(chain_.width) + " at once");
     }
@@ -343,7 +345,7 @@ class ChainAnalysis {
       const TileValueId id{v};
       const bool is_made = steps_.contains(id) && !on_the_way_.contains(id);
       of_scores[v] = is_made && varies(id, chain_.walked);
-      of_results[v] = varies(id, chain_.width) && !varies(id, chain_.walked);
+      of_results[v] = !on_the_way_.contains(id) && varies(id, chain_.width) && !varies(id, chain_.walked);
       const auto* map = std::get_if<TileMap>(&graph()[id].op);
       if (map == nullptr || !of_scores[v]) continue;
       ++chain_.score_maps;
@@ -353,7 +355,7 @@ class ChainAnalysis {
     }
     chain_.of_scores = find_wide_accesses(graph(), chain_.walked, kNeighbours, of_scores);
     chain_.of_results = find_wide_accesses(graph(), chain_.width, kNeighbours, of_results);
-    chain_.fits_int = offsets_fit_int(graph());
+    chain_.fits_int = conditions_fit_int(graph());
   }
 
   const TileGraph& region_;

@@ -36,7 +36,8 @@ struct GpuChain {
   std::vector<CarriedValue> carried;                         // of the rows, all but the product
   std::vector<ChainGroup> groups;                            // in the order in which they are made
   std::vector<std::pair<TileValueId, TileValueId>> results;  // as of an ExpandedPass
-  AxisId rows, walked, depth, width;
+  AxisId rows, walked;
+  AxisId depth, width;                       // summed over, and of results; they may be one axis
   std::vector<AxisId> batch;                 // the other axes, outermost first
   int depth_length = 16, width_length = 16;  // in whole matrices
   DType dtype = DType::BF16;                 // of what is multiplied

@@ -74,19 +74,19 @@ bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(stat
 
 }  // namespace
 
-// Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
+// Fitted to what the compiler takes for sm_80, of 60 random regions and schedules, and rather above it: it
+// computes several scores at a time.
 ChainRegisters chain_registers(const GpuChain& chain) {
-  constexpr double kFixed = 56;         // addresses, coordinates, conditions
-  constexpr double kLongFunction = 32;  // what functions keep that are computed of several scores at a time
-  constexpr double kFragment = 4;       // of a matrix of 16 x 16
+  constexpr double kFixed = 34;       // addresses, coordinates, conditions
+  constexpr double kMap = 3;          // of what is computed of several scores at a time
+  constexpr double kOfWidth = 0.07;   // addresses of fragments
+  constexpr double kFragment = 0.25;  // of a row
   constexpr double kRowsOfThread = 1.0 / 8;
-  constexpr double kChunk = 3;  // where it is from, where to, and how much of it is there
-  return {.fixed = kFixed + (chain.has_long_function ? kLongFunction : 0),
-          .of_score = 1,
-          .of_result = 1,
-          .of_row = kFragment / kMatrix + kRowsOfThread * double(chain.carried.size() + 1),
-          .of_walked = kFragment / kMatrix,
-          .of_chunk = kChunk};
+  return {.fixed = kFixed + kOfWidth * chain.width_length + kMap * chain.score_maps,
+          .of_score = 2.5,
+          .of_result = 1.1,
+          .of_row = kFragment + kRowsOfThread * double(chain.carried.size()),
+          .of_chunk = 5};
 }
 
 int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule) {
@@ -95,7 +95,7 @@ int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule)
   const double chunks = double(schedule.stage_elements(chain)) / kChunkElements / schedule.block_threads();
   return static_cast<int>(std::ceil(of.fixed + of.of_score * rows * walked / kWarpThreads +
                                     of.of_result * rows * chain.width_length / kWarpThreads +
-                                    of.of_row * rows + of.of_walked * walked + of.of_chunk * chunks));
+                                    of.of_row * rows + of.of_chunk * chunks));
 }
 
 std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain) {

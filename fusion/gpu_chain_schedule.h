@@ -55,7 +55,6 @@ struct ChainRegisters {
   double fixed = 0;
   double of_score = 0, of_result = 0;  // that the thread holds
   double of_row = 0;                   // of a warp
-  double of_walked = 0;                // of a block
   double of_chunk = 0;                 // of 16 bytes, that the thread copies for a block of the walk
 };
 ChainRegisters chain_registers(const GpuChain& chain);

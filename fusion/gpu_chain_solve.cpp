@@ -109,7 +109,6 @@ class ChainSystem {
         of.of_chunk * (chain_.depth_length + chain_.width_length) / kChunkElements / kWarpThreads;
     return {product(of.fixed, {}), product(of.of_score / kWarpThreads, scores),
             product(of.of_result * chain_.width_length / kWarpThreads + of.of_row, rows),
-            product(of.of_walked, {times(kBlockWalked)}),
             product(chunk, {times(kBlockWalked), over(kWarps)})};
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "core/expr_terms.h"
 #include "fusion/gpu_access.h"
 #include "fusion/gpu_target.h"
 #include "fusion/region_facts.h"
@@ -128,25 +129,25 @@ void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
   if (region.is_across()) region.outer.push_back(lanes);
 }
 
-}  // namespace
-
-std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
-  if (scatters(graph)) {
-    return Unsupported{"cannot compute " + graph.name +
-                       " in a GPU kernel: it scatters, and blocks write in no order"};
+// Of a sum, whatever is added first.
+bool condition_fits_int(const Expr& e, const std::vector<Expr>& extents) {
+  constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
+  int64_t all = 0;
+  for (const Expr::Term& term : e.terms()) {
+    const bool divides = std::any_of(term.factors.begin(), term.factors.end(), [](const auto& factor) {
+      return factor.kind != Expr::AtomKind::Index && factor.kind != Expr::AtomKind::Symbol;
+    });
+    if (divides) return false;
+    const Interval range = bounds(make_expr({term}), extents);
+    if (range.low < -kMost || range.high > kMost) return false;
+    all += std::max(range.high, -range.low);
+    if (all > kMost) return false;
   }
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
-  }
-  return std::nullopt;
+  return true;
 }
 
-bool offsets_fit_int(const TileGraph& graph) {
-  for (const TileValue& value :
-       graph.values) {  // positions are numbers of the user's, with products of their own
-    if (std::holds_alternative<TileIndex>(value.op) || std::holds_alternative<TilePredicate>(value.op))
-      return false;
-  }
+// Every place in every buffer, and along every axis.
+bool places_fit_int(const TileGraph& graph) {
   for (const Buffer& buffer : graph.buffers) {
     int64_t last = 1;
     for (size_t dim = 0; dim < buffer.shape.size(); ++dim) {
@@ -162,6 +163,39 @@ bool offsets_fit_int(const TileGraph& graph) {
     if (!extent || *extent > std::numeric_limits<int>::max() / 2) return false;
   }
   return true;
+}
+
+}  // namespace
+
+std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
+  if (scatters(graph)) {
+    return Unsupported{"cannot compute " + graph.name +
+                       " in a GPU kernel: it scatters, and blocks write in no order"};
+  }
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
+  }
+  return std::nullopt;
+}
+
+// Positions are numbers of the user's, with products of their own.
+bool offsets_fit_int(const TileGraph& graph) {
+  return places_fit_int(graph) &&
+         std::none_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
+           return std::holds_alternative<TileIndex>(value.op) ||
+                  std::holds_alternative<TilePredicate>(value.op);
+         });
+}
+
+bool conditions_fit_int(const TileGraph& graph) {
+  const std::vector<Expr> extents = axis_extents(graph);
+  return places_fit_int(graph) &&
+         std::all_of(graph.values.begin(), graph.values.end(), [&](const TileValue& value) {
+           const auto* predicate = std::get_if<TilePredicate>(&value.op);
+           if (predicate == nullptr) return !std::holds_alternative<TileIndex>(value.op);
+           return std::all_of(predicate->guard.begin(), predicate->guard.end(),
+                              [&](const Expr& e) { return condition_fits_int(e, extents); });
+         });
 }
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {

@@ -45,5 +45,7 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis);
 // The first value that no kernel for GPUs computes, and why.
 std::optional<Unsupported> value_without_kernel(const TileGraph& graph);
 bool offsets_fit_int(const TileGraph& graph);  // every one, into every buffer
+// The same, and conditions on coordinates, where sizes bound them.
+bool conditions_fit_int(const TileGraph& graph);
 
 }  // namespace tilefuse

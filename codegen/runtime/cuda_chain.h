@@ -26,12 +26,13 @@ TILE_INLINE void begin_piece(E* to, const Operand<T, kIsAlongK, kIsWide>& from, 
 // The sums of a warp, kWarpRows x kColumns in the order of multiply_tiles; the rows are those of the warp.
 template <class E, int kRows, int kColumns, int kDepth, int kWarpRows, bool kRowsAlongK, bool kColumnsAlongK>
 TILE_INLINE void multiply_pieces(float* sums, const E* rows, const E* columns) {
-  enum : int { kTilesM = kWarpRows / 16, kTilesN = kColumns / 8 };
+  // Of a long line not all fragments have an address of their own.
+  enum : int { kTilesM = kWarpRows / 16, kTilesN = kColumns / 8, kAtATime = kDepth > 64 ? 2 : 4 };
   const unsigned from_rows = shared_address(rows), from_columns = shared_address(columns);
   const int first_row = thread_number() / kWarp * kWarpRows;
 #pragma unroll
   for (int i = 0; i < kTilesM * kTilesN * 4; ++i) sums[i] = 0;
-#pragma unroll
+#pragma unroll kAtATime
   for (int k = 0; k < kDepth; k += 16) {
     unsigned a[kTilesM][4];
 #pragma unroll

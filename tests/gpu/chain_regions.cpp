@@ -62,14 +62,15 @@ void PrintTo(const ChainRegion& region, std::ostream* out) { *out << region.name
 std::string text_of(const ChainRegion& r) {
   const std::string heads = std::to_string(r.heads), shared = std::to_string(r.heads / r.sharing);
   const std::string head = r.sharing == 1 ? "h" : "h // " + std::to_string(r.sharing);
-  const std::string d = std::to_string(r.d), v = std::to_string(r.v);
+  const std::string d = std::to_string(r.d), v = std::to_string(r.shares_axis ? r.d : r.v);
+  const std::string width = r.shares_axis ? "d" : "v";
   const Place query = place_of(r.heads_inside, heads, "h", r.q, "q", d, "d");
   const Place key = r.is_turned ? place_of(false, shared, head, d, "d", r.k, "k")
                                 : place_of(r.heads_inside, shared, head, r.k, "k", d, "d");
-  const Place value = place_of(r.heads_inside, shared, head, r.k, "k", v, "v");
-  const Place result = place_of(r.heads_inside, heads, "h", r.q, "q", v, "v");
+  const Place value = place_of(r.heads_inside, shared, head, r.k, "k", v, width);
+  const Place result = place_of(r.heads_inside, heads, "h", r.q, "q", v, width);
   std::string text =
-      "tile_graph chain {\n  axes h: HEADS, q: ROWS, k: KEYS, d: " + d + ", v: " + v +
+      "tile_graph chain {\n  axes h: HEADS, q: ROWS, k: KEYS, d: " + d + (r.shares_axis ? "" : ", v: " + v) +
       "\n  buffers %Q: DTYPE" + query.shape + " in, %K: DTYPE" + key.shape + " in, %V: DTYPE" + value.shape +
       " in, " + r.buffers + "%y: " + r.result_dtype + result.shape + " out" +
       (r.stores_spread ? ", %spread: f32[HEADS, ROWS] out" : "") + "\n  %xq = load %Q[" + query.offset +
@@ -90,7 +91,8 @@ std::string text_of(const ChainRegion& r) {
   }
   text += "}\n";
   text = replaced(replaced(text, "SCORES", "h, q, k"), "DTYPE", r.dtype);
-  return replaced(replaced(replaced(text, "HEADS", heads), "ROWS", r.q), "KEYS", r.k);
+  text = replaced(replaced(text, ", v]", ", " + width + "]"), "HEADS", heads);
+  return replaced(replaced(text, "ROWS", r.q), "KEYS", r.k);
 }
 
 ChainRegion random_chain_region(uint64_t seed) {
@@ -108,6 +110,8 @@ ChainRegion random_chain_region(uint64_t seed) {
   r.v = int(random.once_in(2) ? r.d : 8 * random.between(1, 16));
   r.sharing = random.once_in(3) ? 2 : 1;
   r.heads_inside = random.once_in(2);
+  r.shares_axis = random.once_in(3);
+  if (r.shares_axis) r.v = r.d;
   r.is_turned = random.once_in(4);
   r.divides_weights = random.once_in(2);
   r.stores_spread = random.once_in(3);

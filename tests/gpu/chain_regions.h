@@ -14,6 +14,7 @@ struct ChainRegion {
   std::string q = "64", k = "64";  // numbers or size symbols
   int d = 64, v = 64;
   bool heads_inside = false;  // rows of all heads beside each other: [q, heads, d]
+  bool shares_axis = false;   // d and v are one axis
   bool is_turned = false;     // keys lie along k: [heads, d, k]
   // Lines that compute %t of %s, with the buffers and loads that they need. SCORES: the axes of scores.
   std::string buffers = {}, scores = "  %c = constant 0.3 : f32[]\n  %t = mul(%s, %c) : f32[SCORES]\n";

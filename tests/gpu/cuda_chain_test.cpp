@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "core/result.h"
 #include "tests/gpu/chain_regions.h"
@@ -60,7 +61,7 @@ int64_t expected_instructions(const ChainRegion& region, const GpuChain& chain, 
 double tolerance(const ChainRegion& region) { return region.dtype == "bf16" ? 0.02 : 0.004; }
 
 void expect_right(const ChainRegion& region, const GpuNest& nest, const CudaKernel& kernel, uint64_t seed,
-                  const SymbolValues& symbols) {
+                  const SymbolValues& symbols, bool counts = true) {
   const TileGraph& graph = nest.graph;
   const std::vector<Tensor> inputs = random_buffers(graph, seed, symbols);
   const std::vector<Tensor> expected = evaluate(graph, inputs, {symbols, {.rounds_floats = false}});
@@ -77,7 +78,7 @@ void expect_right(const ChainRegion& region, const GpuNest& nest, const CudaKern
   ASSERT_TRUE(chain) << chain.unsupported().reason;
   const int64_t most =
       expected_instructions(region, *chain, std::get<GpuChainSchedule>(nest.schedule), symbols);
-  const bool is_whole = region.d % 16 == 0 && region.v % 16 == 0;
+  const bool is_whole = counts && region.d % 16 == 0 && region.v % 16 == 0;
   EXPECT_LE(found.run.matrix_products, most) << to_text(nest);
   // The compiler leaves out the last instructions of results that are sure to lie outside.
   EXPECT_GE(found.run.matrix_products, is_whole ? most : 1) << to_text(nest);
@@ -90,6 +91,7 @@ void expect_lean(const CudaKernel& kernel) {
 }
 
 const std::string kScale = "  %c = constant 0.3 : f32[]\n  %t0 = mul(%s, %c) : f32[SCORES]\n";
+const std::string kAsScaled = "  %t = copy(%t0) : f32[SCORES]\n";
 const std::string kCausal = kScale +
                             "  %i = inside [q - k] : bool[q, k]\n  %z = constant -inf : f32[]\n"
                             "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
@@ -122,10 +124,11 @@ std::vector<Case> cases() {
       {{.name = "ragged", .q = "37", .k = "83"}},
       {{.name = "f16", .dtype = "f16", .q = "50", .k = "70", .d = 32, .v = 32}},
       {{.name = "long_lines", .q = "32", .k = "48", .d = 128, .v = 128}},
+      {{.name = "one_axis_for_both", .q = "40", .k = "50", .shares_axis = true}},
       {{.name = "other_width", .q = "40", .k = "50", .d = 96, .v = 40}},
       {{.name = "short_lines", .q = "40", .k = "50", .d = 24, .v = 8}},
       {{.name = "two_matrices_a_warp", .q = "70", .k = "70"},
-       "block_rows=64,block_walked=32,warps=2,stages=3"},
+       "block_rows=64,block_walked=16,warps=2,stages=3"},
       {{.name = "causal", .q = "100", .k = "100", .scores = kCausal, .looks_at = is_before},
        "block_rows=32,block_walked=16,warps=2,stages=2"},
       {{.name = "causal_f16",
@@ -192,6 +195,240 @@ TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaChainCase, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.region.name; });
+
+// What the solver chooses for many rows is compiled: scores, results and copies fit the registers.
+TEST_F(CudaChains, schedules_of_many_rows_do_not_spill) {
+  struct Lengths {
+    int d, v;
+  };
+  for (const Lengths lengths : {Lengths{32, 32}, {64, 64}, {96, 96}, {128, 128}, {128, 64}}) {
+    for (const std::string& scores : {kScale, kCausal, kCap}) {
+      for (const char* size : {"128", "1000", "8192"}) {
+        const TileGraph graph =
+            parse_tile_graph(text_of({.name = "many",
+                                      .heads = 16,
+                                      .q = size,
+                                      .k = size,
+                                      .d = lengths.d,
+                                      .v = lengths.v,
+                                      .heads_inside = true,
+                                      .scores = scores + (scores == kScale ? kAsScaled : "")}));
+        for (const std::string& name : gpu_target_names()) {
+          const GpuTarget target = load_gpu_target(name);
+          const Result<GpuPlan> plan = plan_gpu(graph, target);
+          ASSERT_TRUE(plan) << plan.unsupported().reason;
+          const GpuNest& nest = plan->nests.at(0);
+          const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
+          SCOPED_TRACE(to_text(nest));
+          expect_lean(kernel);
+          const Result<GpuChain> chain = analyze_gpu_chain(graph);
+          const auto& schedule = std::get<GpuChainSchedule>(nest.schedule);
+          EXPECT_EQ(kernel.binary.resources.at(0).shared_bytes, schedule.shared_bytes(*chain));
+        }
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- laws
+// Any schedule that passes the check, however bad it is; absent where none of many does.
+std::optional<GpuChainSchedule> random_chain_schedule(const GpuChain& chain, RandomSource& random) {
+  for (int draw = 0; draw < 1000; ++draw) {
+    GpuChainSchedule schedule;
+    schedule.tile_graph = chain.graph.name;
+    schedule.target = "cuda-sm80";
+    schedule.block_rows = random.pick<int>({16, 32, 64, 128});
+    schedule.block_walked = random.pick<int>({16, 32, 64, 128});
+    schedule.warps = random.pick<int>({1, 2, 4, 8});
+    schedule.stages = random.pick<int>({2, 3, 4, 8});
+    if (check_gpu_chain_schedule(chain, schedule).empty()) return schedule;
+  }
+  return std::nullopt;
+}
+
+TEST_F(CudaChains, random_regions_under_random_schedules) {
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  int tensor_cores = 0;
+  for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const ChainRegion region = random_chain_region(seed);
+    const TileGraph graph = parse_tile_graph(text_of(region));
+    const Result<GpuChain> chain = analyze_gpu_chain(graph);
+    ASSERT_TRUE(chain) << chain.unsupported().reason << to_text(graph);
+    RandomSource random(seed);
+    const auto schedule = random_chain_schedule(*chain, random);
+    if (!schedule) continue;  // long lines, and long functions of scores
+    const GpuNest nest{graph, *schedule, ""};
+    const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
+    expect_lean(kernel);
+    expect_right(region, nest, kernel, seed, {}, /*counts=*/false);
+    ++tensor_cores;
+  }
+  EXPECT_GT(tensor_cores, 30);
+}
+
+TEST(GpuChainSolver, proposes_what_the_check_allows) {
+  for (const std::string& name : gpu_target_names()) {
+    const GpuTarget target = load_gpu_target(name);
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      const TileGraph graph = parse_tile_graph(text_of(random_chain_region(seed)));
+      const Result<GpuChain> chain = analyze_gpu_chain(graph);
+      ASSERT_TRUE(chain) << chain.unsupported().reason;
+      const Result<GpuChainSchedule> schedule = solve_gpu_chain(graph, *chain, target);
+      if (!schedule) {
+        EXPECT_THAT(schedule.unsupported().reason, HasSubstr("registers"));
+        continue;
+      }
+      const std::string text = to_text(*schedule, *chain);
+      EXPECT_TRUE(is_chain_schedule(text));
+      GpuChainSchedule parsed = parse_gpu_chain_schedule(text, *chain);
+      parsed.cost = schedule->cost;
+      parsed.cost_us = schedule->cost_us;
+      EXPECT_EQ(to_text(parsed, *chain), text);
+    }
+  }
+}
+
+// The constraints and the check, written apart, allow the same.
+TEST(GpuChainSolver, agrees_with_the_check_about_every_schedule) {
+  int allowed = 0, refused = 0;
+  for (const int d : {32, 64, 128}) {
+    const TileGraph graph =
+        parse_tile_graph(text_of({.name = "square", .q = "512", .k = "512", .d = d, .v = d}));
+    const Result<GpuChain> chain = analyze_gpu_chain(graph);
+    ASSERT_TRUE(chain);
+    for (const int rows : {16, 32, 64, 128, 256}) {
+      for (const int walked : {16, 32, 64, 128}) {
+        for (const int warps : {1, 2, 4, 8}) {
+          for (const int stages : {2, 3, 4}) {
+            GpuChainSchedule s;
+            s.block_rows = rows;
+            s.block_walked = walked;
+            s.warps = warps;
+            s.stages = stages;
+            const Pins pins{{{"block_rows", std::to_string(rows)},
+                             {"block_walked", std::to_string(walked)},
+                             {"warps", std::to_string(warps)},
+                             {"stages", std::to_string(stages)}}};
+            const bool is_solved = bool(solve_gpu_chain(graph, *chain, load_gpu_target("cuda-sm80"), pins));
+            EXPECT_EQ(is_solved, check_gpu_chain_schedule(*chain, s).empty()) << to_text(s, *chain);
+            (is_solved ? allowed : refused) += 1;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(allowed, 100);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(GpuChainSolver, leaves_out_what_no_row_looks_at) {
+  const auto cost = [](const std::string& scores) {
+    const TileGraph graph =
+        parse_tile_graph(text_of({.name = "long", .heads = 16, .q = "4096", .k = "4096", .scores = scores}));
+    return plan_gpu(graph, load_gpu_target("cuda-sm80"))->cost_us;
+  };
+  const double whole = cost(kScale + kAsScaled);
+  EXPECT_LT(cost(kCausal), 0.7 * whole);
+  EXPECT_LT(cost(kWindow), 0.2 * whole);
+}
+
+// ---------------------------------------------------------------- refusals
+struct Refused {
+  const char* name;
+  const char* right;  // in a tile graph of a chain
+  const char* wrong;
+  const char* reason;
+};
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+class GpuChainRefused : public testing::TestWithParam<Refused> {};
+
+TEST_P(GpuChainRefused, says_why) {
+  std::string text = text_of({.name = "chain", .q = "72", .k = "40"});
+  const std::string right = GetParam().right;
+  const size_t at = text.find(right);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, right.size(), GetParam().wrong);
+  const Result<GpuChain> chain = analyze_gpu_chain(parse_tile_graph(text));
+  ASSERT_FALSE(chain) << text;
+  EXPECT_EQ(chain.unsupported().reason,
+            "cannot compute chain as a chain on tensor cores: " + std::string(GetParam().reason));
+}
+
+const Refused kRefused[] = {
+    {"one_product", "mul(%w, %xv)", "add(%w, %xv)", "it has 1 sums of products, not two"},
+    {"wide_weights", "%w = copy(%e) : bf16", "%w = copy(%e) : f32",
+     "its weights %w are f32, which 16 bits would round"},
+    {"other_weights", "%w = copy(%e) : bf16", "%w = copy(%e) : f16",
+     "it multiplies bf16, and weights of f16 with bf16"},
+    {"rounded_weights", "%w = copy(%e)", "%w = cast(%e)", "%o cannot be carried along k: %w"},
+    {"without_a_bound", "%x = sub(%t, %m)", "%x = sub(%m, %t)",
+     "what it carries is not known to be at most 1"},
+    {"computed_factor", "%xp = mul(%xq, %xk)", "%xn = exp(%xq) : bf16[h, q, d]\n  %xp = mul(%xn, %xk)",
+     "its factor %xn is computed, and only casts are made on the way to shared memory"},
+    {"condition", "load %V[(h)*40*64 + k*64 + v]", "load %V[h*2560 + k*64 + v] if [k - 1] else 0",
+     "its factor %xv is read under a condition, or where other data says"},
+    {"lines_apart", "load %V[(h)*40*64 + k*64 + v]", "load %V[h*2560 + k*32 + v*2]",
+     "elements of %xv are next to each other neither along v nor along k"},
+};
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuChainRefused, testing::ValuesIn(kRefused),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// ---------------------------------------------------------------- planted bugs
+struct Planted {
+  const char* name;
+  const char* right;
+  const char* wrong;
+  const char* report;  // empty: wrong numbers
+};
+void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
+class CudaPlantedInChain : public CudaChains, public testing::WithParamInterface<Planted> {};
+
+// In a ragged chain of several blocks: what the kernel says itself, not the functions that it calls.
+TEST_P(CudaPlantedInChain, is_found) {
+  const ChainRegion region{.name = "planted", .q = "40", .k = "83"};
+  const TileGraph graph = parse_tile_graph(text_of(region));
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const Result<GpuPlan> plan =
+      plan_gpu(graph, target, pins_of("block_rows=32,block_walked=16,warps=2,stages=2"));
+  ASSERT_TRUE(plan) << plan.unsupported().reason;
+  const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
+  const std::vector<Tensor> inputs = random_buffers(graph, 3, {});
+  const auto run = [&](const std::string& source) {
+    const Result<GpuBinary> binary = nvrtc()->compile(source, target.architecture);
+    EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
+    return run_cuda(kernel.program.launch, binary->ptx, graph, inputs, {}).outputs.at(0);
+  };
+  const Tensor expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}}).at(0);
+  EXPECT_EQ(first_difference(run(kernel.source), expected, tolerance(region)), "");
+  const std::string right = GetParam().right;
+  const size_t at = kernel.source.find(right);
+  ASSERT_NE(at, std::string::npos) << kernel.source;
+  std::string source = kernel.source;
+  source.replace(at, right.size(), GetParam().wrong);
+  try {
+    EXPECT_NE(first_difference(run(source), expected, tolerance(region)), "") << source;
+    EXPECT_STREQ(GetParam().report, "") << source;
+  } catch (const std::exception& fault) {
+    EXPECT_STRNE(GetParam().report, "") << fault.what();
+    EXPECT_THAT(fault.what(), HasSubstr(GetParam().report));
+  }
+}
+
+const Planted kPlanted[] = {
+    {"no_wait", "wait_for_copies<0>();", "wait_for_copies<1>();", "copy"},
+    {"no_barrier", "    meet_all();\n", "", "race"},
+    {"wrong_stage", "first_k / 16 % 2", "(first_k / 16 + 1) % 2", "copy"},
+    {"keys_left_out", "% 2] = 0.0f;\n        if (own_k + column_place / 2 * 8 + column_place % 2 < 83) {",
+     "% 2] = 0.0f;\n        if (own_k + column_place / 2 * 8 + column_place % 2 < 80) {", ""},
+    {"no_correction", "s2_1 * where_2", "s2_1", ""},
+    {"old_anchor", "a0[row_place] = where;", "", ""},
+    {"sums_not_corrected", "s1_1 * where_2", "s1_1", ""},
+    {"a_row_too_many", "if (q < 40)", "if (q < 41)", "written"},
+    {"half_of_a_row", "row_max(s0_block_part, 4)", "row_max(s0_block_part, 2)", ""},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInChain, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tilefuse
