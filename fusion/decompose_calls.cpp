@@ -10,6 +10,7 @@
 #include "fusion/connected_parts.h"
 #include "fusion/contraction.h"
 #include "fusion/gpu_axes.h"
+#include "fusion/gpu_chain.h"
 #include "fusion/gpu_product.h"
 #include "fusion/group_prices.h"
 #include "fusion/library_product.h"
@@ -190,7 +191,7 @@ bool CallDecomposer::consider(NodeId id) {
 // Nothing is known of the library's rates there: what tensor cores compute is taken in where that is wanted.
 bool CallDecomposer::consider_on_gpu(NodeId id, const Graph& alone) {
   const auto tiles = prices_.tiles(alone, whole_graph_region(alone), {options_.eager_numerics});
-  if (!tiles || !analyze_gpu_product(merge_reduced_axes(*tiles))) return false;
+  if (!tiles || !(analyze_gpu_product(merge_reduced_axes(*tiles)) || analyze_gpu_chain(*tiles))) return false;
   chosen_.insert(id);
   whole_.insert(id);
   return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/contraction.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -66,7 +67,7 @@ GroupKind GroupPrices::kind(GroupId group) {
   if (!reduces) return *(known = GroupKind::Maps);
   const auto contracts = prices_.unless_broken([&] {
     const auto lowered = tiles(group);
-    return lowered && prices_.wants_solver(*lowered);
+    return lowered && has_contraction(*lowered);
   });
   return *(known = contracts && *contracts ? GroupKind::Contracts : GroupKind::Reduces);
 }

@@ -125,7 +125,8 @@ std::optional<JointPrice> MergeJudge::chain(const std::vector<GroupId>& parts) {
     apart_us += apart_.solved_cost(part);
   }
   if (nodes > static_cast<size_t>(options_.max_region_nodes)) return std::nullopt;
-  if (most_saved_us(parts) < kLeastChainShare * apart_us) return std::nullopt;
+  const bool is_quick_to_plan = prices_.is_for_gpu();
+  if (!is_quick_to_plan && most_saved_us(parts) < kLeastChainShare * apart_us) return std::nullopt;
   nodes_examined_ += int64_t(nodes);
   const bool holds_less = holds_much_less(parts);
   const double worth_us =

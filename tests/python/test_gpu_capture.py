@@ -68,6 +68,26 @@ def test_products_are_taken_in_where_that_is_chosen():
     assert "multiply_tiles<bf16" in report["regions"][0]["source"]
 
 
+def _weighed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.transpose(-1, -2) * 0.125, -1) @ v
+
+
+def test_two_products_and_what_lies_between_are_one_kernel():
+    shape = (2, 8, 1024, 64)
+    report = _planned(_captured(_weighed, shape, shape, shape, dtype=torch.bfloat16), products="own")
+    assert len(report["regions"]) == 1 and "call" not in report["executable"]
+    assert "  chain    %" in report["regions"][0]["schedule"]
+    assert "add_product<bf16" in report["regions"][0]["source"]
+
+
+def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
+    shape = (2, 8, 1024, 64)
+    graph = _captured(_weighed, shape, shape, shape, dtype=torch.bfloat16)
+    report = _planned(graph, products="own", numerics="eager")
+    assert len(report["regions"]) == 3
+    assert all("  chain    %" not in region["schedule"] for region in report["regions"])
+
+
 def test_a_conversion_in_front_of_a_product_on_tensor_cores_is_a_kernel_of_its_own():
     shapes = ((1024, 1024), (1024, 1024))
     report = _planned(_captured(lambda x, w: torch.relu(x.half() @ w.half()), *shapes), products="own")

@@ -122,6 +122,54 @@ def test_products_on_tensor_cores(driver, name):
     _same(got, function(*inputs), rtol=2e-2, atol=2e-2)
 
 
+def _weighed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(q @ k.transpose(-1, -2) * 0.125, -1) @ v
+
+
+def _of_one_projection(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    batch, length, _ = x.shape
+    q, k, v = F.linear(x, w).view(batch, length, 3, 2, 32).permute(2, 0, 3, 1, 4)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, length, 64)
+
+
+_HEADS = ("bfloat16", (2, 4, 40, 64))
+# With products="own": scores never lie in memory. Kernels, and the function.
+CHAINS: dict[str, tuple[int, Callable[..., Any], tuple[Any, ...]]] = {
+    "plain": (1, _weighed, (_HEADS, _HEADS, _HEADS)),
+    "attention": (1, F.scaled_dot_product_attention, (_HEADS, _HEADS, _HEADS)),
+    "causal": (1, lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (_HEADS, _HEADS, _HEADS)),
+    "half": (1, F.scaled_dot_product_attention, (("half", (1, 2, 37, 32)),) * 3),
+    "of_other_lengths": (
+        1,
+        F.scaled_dot_product_attention,
+        (("bfloat16", (1, 2, 20, 64)), ("bfloat16", (1, 2, 50, 64)), ("bfloat16", (1, 2, 50, 64))),
+    ),
+    "shared_heads": (
+        1,
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        (_HEADS, ("bfloat16", (2, 2, 40, 64)), ("bfloat16", (2, 2, 40, 64))),
+    ),
+    "bias": (
+        1,
+        lambda q, k, v, bias: F.scaled_dot_product_attention(q, k, v, bias),
+        (_HEADS, _HEADS, _HEADS, ("bfloat16", (1, 4, 40, 40))),
+    ),
+    "behind_a_product": (2, _of_one_projection, (("bfloat16", (2, 40, 64)), ("bfloat16", (192, 64)))),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_products_on_tensor_cores(driver, name):
+    kernels, function, specs = CHAINS[name]
+    inputs = [_made(spec) for spec in specs]
+    with torch.no_grad(), collect_graphs() as graphs, warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        got = host_gpu.on_gpu(function, products="own")(*inputs)
+    assert "  chain    %" in str(Report(graphs))
+    assert driver.launches() == kernels
+    _same(got, function(*inputs), rtol=2e-2, atol=2e-2)
+
+
 # What no kernel computes runs with ATen, and the report says why.
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "scan": (lambda x: x.cumsum(1) * 2, ((3, 9),), "it is a scan"),
