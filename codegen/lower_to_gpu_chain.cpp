@@ -92,6 +92,7 @@ class ChainLowering final : GpuSums {
   void bind_walk() {
     const Axis& walked = axis(chain_.walked);
     std::vector<AxisTile> grid;
+    grid.reserve(chain_.batch.size() + 1);
     for (const AxisId id : chain_.batch) grid.push_back({id, 1});
     grid.push_back({chain_.rows, s_.block_rows});
     const TaskParts parts(graph_, grid, std::nullopt);
@@ -252,6 +253,7 @@ class ChainLowering final : GpuSums {
 
   void reduce_rows(const ChainGroup& group, const std::map<TileValueId, SymbolId>& made) {
     std::vector<Accumulator> accumulators;
+    accumulators.reserve(group.reductions.size());
     for (const TileValueId id : group.reductions) accumulators.push_back(begin(id));
     for_each_column(
         own_walked_,
@@ -323,6 +325,7 @@ class ChainLowering final : GpuSums {
 
   void step_rows() {
     std::vector<Code> next;
+    next.reserve(chain_.carried.size());
     for (const CarriedValue& carried : chain_.carried) next.push_back(value(carried.next).code);
     for (size_t i = 0; i < next.size(); ++i) {
       const Code row = subscript(reference(row_arrays_.at(chain_.carried[i].carry)), row_place_);

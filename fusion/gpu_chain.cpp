@@ -90,6 +90,7 @@ class ChainAnalysis {
 
   bool find_steps() {
     std::vector<TileValueId> roots;
+    roots.reserve(expanded_.carried.size());
     for (const CarriedValue& carried : expanded_.carried) roots.push_back(carried.next);
     steps_ = needed_for(graph(), roots);
     for (const auto& group : expanded_.groups)
@@ -282,6 +283,7 @@ class ChainAnalysis {
     std::vector<TileValueId> open;
     Values reduced;
     for (const auto& [reduction, result] : chain_.results) reduced.insert(reduction);
+    open.reserve(region_.stores.size());
     for (const TileStore& store : region_.stores) open.push_back(store.value);
     for (const TileValueId id : needed_for(graph(), open, reduced)) {
       for (const AxisId axis : {chain_.walked, chain_.depth}) {

@@ -1,5 +1,6 @@
 #include "fusion/rewrite_calls.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "core/constants.h"
@@ -17,6 +18,12 @@ std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call)
     records.push_back({value.name, value.type, value.strides.value_or(contiguous_strides(value.type.shape))});
   }
   return records;
+}
+
+// An operator's result that nothing reads is a second mention of another one.
+bool stands_for_unread(const std::vector<ValueId>& results, size_t i) {
+  const auto end = results.begin() + static_cast<std::ptrdiff_t>(i);
+  return std::find(results.begin(), end, results[i]) != end;
 }
 
 class CallRewriter {
@@ -46,7 +53,8 @@ class CallRewriter {
     RewrittenGraph result{builder_.finish(), std::move(origin_), {}};
     result.counterpart.resize(result.graph.values.size());
     for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-      result.counterpart[copy_of_[ValueId{v}].index] = ValueId{v};
+      std::optional<ValueId>& counterpart = result.counterpart[copy_of_[ValueId{v}].index];
+      if (!counterpart) counterpart = ValueId{v};
     }
     return result;
   }
@@ -80,10 +88,11 @@ class CallRewriter {
     const std::vector<ValueId> copies = copied_results(id, node, std::move(operands));
     for (size_t i = 0; i < copies.size(); ++i) {
       const Value& value = graph_[node.results[i]];
+      copy_of_[node.results[i]] = copies[i];
+      if (stands_for_unread(copies, i)) continue;
       builder_.rename(copies[i], value.name);
       if (value.strides) builder_.set_strides(copies[i], *value.strides);
       if (!value.elsewhere.empty()) builder_.set_elsewhere(copies[i], value.elsewhere);
-      copy_of_[node.results[i]] = copies[i];
     }
   }
 
@@ -154,6 +163,7 @@ std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id, std::option
   const auto values = decompose(builder, std::get<Call>(node.op), operands, records);
   if (!values) return std::nullopt;
   for (size_t i = 0; i < values->size(); ++i) {
+    if (stands_for_unread(*values, i)) continue;
     builder.set_strides((*values)[i], records[i].strides);
     builder.output((*values)[i]);
   }

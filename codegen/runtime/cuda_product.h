@@ -43,7 +43,10 @@ struct Piece {
     kChunks = (kIsAlongK ? kDepth : kRows) / kChunkElements,  // of a line
     kBytes = kRows * kDepth * 2,
     // Chunks that change places: the power of two in their number, of the eight that fill all banks.
-    kPlaces = kChunks % 8 == 0 ? 8 : kChunks % 4 == 0 ? 4 : kChunks % 2 == 0 ? 2 : 1,
+    kPlaces = kChunks % 8 == 0   ? 8
+              : kChunks % 4 == 0 ? 4
+              : kChunks % 2 == 0 ? 2
+                                 : 1,
   };
 
   static TILE_INLINE int place(int line, int chunk) {

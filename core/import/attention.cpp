@@ -36,9 +36,9 @@ bool is_all_true(const Tensor& mask) {
   return known != nullptr && mask.dtype() == DType::Bool && to_bool(known->value);
 }
 
-Tensor masked(CapturedOp& op, Tensor scores) {
+Tensor masked(CapturedOp& op, Tensor scores, std::string_view name = "attn_mask") {
   if (op.flag("is_causal", false)) scores = causal(scores);
-  const auto mask = op.optional_tensor("attn_mask");
+  const auto mask = op.optional_tensor(name);
   if (!mask || is_all_true(*mask)) return scores;
   if (mask->dtype() == DType::Bool) return where(expand(*mask, scores.shape()), scores, -kInfinity);
   if (!info(mask->dtype()).is_float) decline("a mask that is no number to add");
@@ -59,25 +59,46 @@ double scale_of(CapturedOp& op, const Tensor& query) {
 
 Tensor turned(const Tensor& matrices) { return view(matrices, permute_map(matrices.shape(), {0, 1, 3, 2})); }
 
-// Results: the output, and the logarithm of the sum of exponentials of each query's scores. Where a mask
-// leaves a query no key, both are 0.
-Outputs flash_attention(CapturedOp& op) {
+// The output, and the logarithm of the sum of exponentials of each query's scores. Where a mask leaves a
+// query no key, both are 0.
+struct Attended {
+  Tensor output, spread;
+};
+
+Attended attend(CapturedOp& op, std::string_view mask) {
   if (op.number("dropout_p", 0.0) != 0.0) decline("dropout inside of attention");
   op.ignore("enable_gqa");  // the heads of keys and values say as much
   const Tensor query = factor(op, "query");
   if (query.rank() != 4) decline("attention that is not over [batch, heads, length, d]");
   const Tensor key = for_heads(factor(op, "key"), query.size(1)),
                value = for_heads(factor(op, "value"), query.size(1));
-  const Tensor scores = masked(op, product(query, turned(key)) * scale_of(op, query));
+  const Tensor scores = masked(op, product(query, turned(key)) * scale_of(op, query), mask);
   const Tensor peak = maximum(max(scores, {3}), kLowest);
   const Tensor weights = exp(scores - peak);
   const Tensor total = sum(weights, {3});
   const Tensor is_empty = compare(MapFn::Eq, total, 0.0);
   const Tensor divisor = where(is_empty, like(total, 1.0), total);
   const Tensor output = product(in_precision_of(op, "value", weights), value) / divisor;
-  if (op.result_count() < 2) return {as_result(op, output)};
-  const Tensor spread = squeeze(where(is_empty, 0.0, peak + log(divisor)), 3);
-  return {as_result(op, output), as_result(op, spread, 1)};
+  return {output, squeeze(where(is_empty, 0.0, peak + log(divisor)), 3)};
+}
+
+Outputs flash_attention(CapturedOp& op) {
+  const Attended attended = attend(op, "attn_mask");
+  if (op.result_count() < 2) return {as_result(op, attended.output)};
+  return {as_result(op, attended.output), as_result(op, attended.spread, 1)};
+}
+
+// GPUs leave behind what only gradients read, of dropout's random numbers, too. Nobody looks at what stands
+// for it here.
+Outputs attention_of_gpu(CapturedOp& op) {
+  op.ignore("compute_log_sumexp");
+  op.ignore("return_debug_mask");
+  Outputs outputs{as_result(op, attend(op, "attn_bias").output)};
+  for (size_t i = 1; i < op.result_count(); ++i) {
+    if (op.is_used(i)) decline("what attention leaves for its gradient");
+    outputs.push_back(outputs.front());
+  }
+  return outputs;
 }
 
 // What a query makes of a key, and how the result changes with its score.
@@ -115,6 +136,9 @@ Outputs flash_attention_backward(CapturedOp& op) {
 
 OperatorFamily attention_operators() {
   static constexpr OperatorRow kRows[] = {
+      {"aten._scaled_dot_product_cudnn_attention.default", attention_of_gpu},
+      {"aten._scaled_dot_product_efficient_attention.default", attention_of_gpu},
+      {"aten._scaled_dot_product_flash_attention.default", attention_of_gpu},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
       {"aten.scaled_dot_product_attention.default", flash_attention},
       {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", flash_attention_backward},

@@ -80,6 +80,30 @@ def test_two_products_and_what_lies_between_are_one_kernel():
     assert "add_product<bf16" in report["regions"][0]["source"]
 
 
+# What torch makes of scaled_dot_product_attention on a GPU.
+ATTENTION: dict[str, Callable[..., Any]] = {
+    "flash": lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True),
+    "efficient": lambda q, k, v: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, False),
+    "cudnn": lambda q, k, v: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, False),
+}
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_of_gpus_is_a_chain(name):
+    shape = (2, 8, 1024, 64)
+    graph = _captured(lambda *given: ATTENTION[name](*given)[0], shape, shape, shape, dtype=torch.bfloat16)
+    report = _planned(graph, products="own")
+    assert len(report["regions"]) == 1 and "call" not in report["executable"]
+    assert "  chain    %" in report["regions"][0]["schedule"]
+    assert "call aten::_scaled_dot_product" in _planned(graph)["executable"]
+
+
+def test_attention_whose_gradient_is_wanted_stays_a_call():
+    shape = (2, 8, 1024, 64)
+    graph = _captured(lambda *given: ATTENTION["flash"](*given)[:2], shape, shape, shape, dtype=torch.bfloat16)
+    assert "call aten::_scaled_dot_product_flash_attention" in _planned(graph, products="own")["executable"]
+
+
 def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
     shape = (2, 8, 1024, 64)
     graph = _captured(_weighed, shape, shape, shape, dtype=torch.bfloat16)
