@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/gpu_chain_cost.h"
+#include "fusion/limit_sums.h"
 #include "fusion/search.h"
 
 namespace tilefuse {
@@ -21,13 +21,10 @@ constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
 constexpr double kPieceBytes = 2;     // of an element in shared memory
 constexpr std::array kWalkedBlocks = {64, 32, 128, 16};
 
-class ChainSystem {
+class ChainSystem : LimitSums {
  public:
   ChainSystem(const GpuChain& chain, const GpuTarget& target, const GpuChainSize& size)
-      : chain_(chain), target_(target), size_(size) {
-    system_.tile_graph = chain.graph.name;
-    system_.target = target.name;
-  }
+      : LimitSums(chain.graph.name, target.name), chain_(chain), target_(target), size_(size) {}
 
   ConstraintSystem build() {
     add_variables();
@@ -40,34 +37,12 @@ class ChainSystem {
  private:
   void add_variables() {
     const auto add = [&](const std::vector<int>& values) {
-      Variable variable{kNames.at(system_.variables.size()), {}};
-      for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
-      system_.variables.push_back(std::move(variable));
+      add_numbers(kNames.at(system_.variables.size()), values);
     };
     add({64, 128, 32, 16, 256});
     add({kWalkedBlocks.begin(), kWalkedBlocks.end()});
     add({4, 8, 2, 1});
     add({2, 3, 4});
-  }
-
-  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
-               ConstraintKind kind = ConstraintKind::Limit) {
-    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
-  }
-
-  template <class Fn>
-  Factor factor(VariableId variable, const Fn& of) const {
-    Factor result{variable, {}, {}};
-    for (const DecisionValue& value : system_.variables[variable.index].domain) {
-      result.by_value.push_back(of(double(value.number)));
-    }
-    return result;
-  }
-  Factor times(VariableId variable) const {
-    return factor(variable, [](double n) { return n; });
-  }
-  Factor over(VariableId variable) const {
-    return factor(variable, [](double n) { return 1 / n; });
   }
 
   // As shared_bytes, term by term.
@@ -125,14 +100,10 @@ class ChainSystem {
   const GpuChain& chain_;
   const GpuTarget& target_;
   const GpuChainSize& size_;
-  ConstraintSystem system_;
 };
 
 GpuChainSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment) {
-  const auto number = [&](VariableId variable) {
-    const auto value = size_t(std::countr_zero(assignment[variable.index]));
-    return static_cast<int>(system.variables[variable.index].domain[value].number);
-  };
+  const auto number = [&](VariableId variable) { return number_in(system, assignment, variable); };
   GpuChainSchedule schedule;
   schedule.tile_graph = system.tile_graph;
   schedule.target = system.target;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/gpu_product_cost.h"
+#include "fusion/limit_sums.h"
 #include "fusion/search.h"
 
 namespace tilefuse {
@@ -19,14 +19,11 @@ constexpr double kMatrix = 16;        // rows of the matrices of one instruction
 constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
 constexpr double kPieceBytes = 2;     // of an element in shared memory
 
-class ProductSystem {
+class ProductSystem : LimitSums {
  public:
   ProductSystem(const TileGraph& graph, const GpuProduct& product, const GpuTarget& target,
                 const GpuProductSize& size)
-      : graph_(graph), product_(product), target_(target), size_(size) {
-    system_.tile_graph = graph.name;
-    system_.target = target.name;
-  }
+      : LimitSums(graph.name, target.name), graph_(graph), product_(product), target_(target), size_(size) {}
 
   ConstraintSystem build() {
     add_variables();
@@ -39,9 +36,7 @@ class ProductSystem {
  private:
   void add_variables() {
     const auto add = [&](const std::vector<int>& values) {
-      Variable variable{kNames.at(system_.variables.size()), {}};
-      for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
-      system_.variables.push_back(std::move(variable));
+      add_numbers(kNames.at(system_.variables.size()), values);
     };
     add({128, 64, 32, 16, 256});
     add({128, 64, 32, 16, 256});
@@ -49,26 +44,6 @@ class ProductSystem {
     add({2, 1, 4});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
-  }
-
-  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
-               ConstraintKind kind = ConstraintKind::Limit) {
-    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
-  }
-
-  template <class Fn>
-  Factor factor(VariableId variable, const Fn& of) const {
-    Factor result{variable, {}, {}};
-    for (const DecisionValue& value : system_.variables[variable.index].domain) {
-      result.by_value.push_back(of(double(value.number)));
-    }
-    return result;
-  }
-  Factor times(VariableId variable) const {
-    return factor(variable, [](double n) { return n; });
-  }
-  Factor over(VariableId variable) const {
-    return factor(variable, [](double n) { return 1 / n; });
   }
 
   void add_warp_limits() {
@@ -133,14 +108,10 @@ class ProductSystem {
   const GpuProduct& product_;
   const GpuTarget& target_;
   const GpuProductSize& size_;
-  ConstraintSystem system_;
 };
 
 GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment) {
-  const auto number = [&](VariableId variable) {
-    const auto value = size_t(std::countr_zero(assignment[variable.index]));
-    return static_cast<int>(system.variables[variable.index].domain[value].number);
-  };
+  const auto number = [&](VariableId variable) { return number_in(system, assignment, variable); };
   GpuProductSchedule schedule;
   schedule.tile_graph = system.tile_graph;
   schedule.target = system.target;

@@ -1,12 +1,12 @@
 #include "fusion/gpu_solve.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/gpu_cost.h"
+#include "fusion/limit_sums.h"
 #include "fusion/search.h"
 
 namespace tilefuse {
@@ -16,24 +16,16 @@ constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
 constexpr int64_t kNodeBudget = 20000;
 constexpr double kPreferredThreads = 128;
 
-Variable numbers(std::string name, const std::vector<int>& values) {
-  Variable variable{std::move(name), {}};
-  for (const int value : values) variable.domain.push_back({value, std::to_string(value)});
-  return variable;
-}
-
-class GpuSystem {
+class GpuSystem : LimitSums {
  public:
   GpuSystem(const TileGraph& graph, const GpuRegion& region, const GpuTarget& target,
             const GpuTraffic& traffic)
-      : graph_(graph),
+      : LimitSums(graph.name, target.name),
+        graph_(graph),
         region_(region),
         target_(target),
         rows_(traffic.rows),
-        row_elements_(traffic.row_elements) {
-    system_.tile_graph = graph.name;
-    system_.target = target.name;
-  }
+        row_elements_(traffic.row_elements) {}
 
   ConstraintSystem build() {
     add_variables();
@@ -54,34 +46,21 @@ class GpuSystem {
     std::vector<int> vectors;
     for (int v = region_.accesses.widest; v >= 1; v /= 2) vectors.push_back(v);
     const bool reduces = region_.reduces();
-    system_.variables = {
-        walk, numbers("vector", vectors), numbers("threads", {128, 256, 64, 32, 512, 1024, 16, 8, 4, 2, 1}),
-        numbers("rows", region_.outer.empty() ? std::vector<int>{1}
-                                              : std::vector<int>{1, 2, 4, 8, 16, 32, 64, 128, 256}),
-        numbers("steps",
-                reduces ? std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16} : std::vector<int>{1, 2, 4})};
-  }
-
-  void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
-               ConstraintKind kind = ConstraintKind::Limit) {
-    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
-  }
-
-  // The number of each value of a variable, as `of` gives it.
-  template <class Fn>
-  Factor factor(VariableId variable, const Fn& of) const {
-    Factor result{variable, {}, {}};
-    for (const DecisionValue& value : system_.variables[variable.index].domain) {
-      result.by_value.push_back(of(double(value.number)));
+    system_.variables = {walk};
+    add_numbers("vector", vectors);
+    add_numbers("threads", {128, 256, 64, 32, 512, 1024, 16, 8, 4, 2, 1});
+    if (region_.outer.empty()) {
+      add_numbers("rows", {1});
+    } else {
+      add_numbers("rows", {1, 2, 4, 8, 16, 32, 64, 128, 256});
     }
-    return result;
+    if (reduces) {
+      add_numbers("steps", {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16});
+    } else {
+      add_numbers("steps", {1, 2, 4});
+    }
   }
-  Factor times(VariableId variable) const {
-    return factor(variable, [](double n) { return n; });
-  }
-  Factor over(VariableId variable) const {
-    return factor(variable, [](double n) { return 1 / n; });
-  }
+
   bool is_across() const { return region_.is_across(); }
   // Elements of a row, or of the lanes across rows, that a thread takes at once.
   Factor walked_vector() const {
@@ -199,17 +178,10 @@ class GpuSystem {
   const GpuRegion& region_;
   const GpuTarget& target_;
   double rows_, row_elements_;
-  ConstraintSystem system_;
 };
 
-const DecisionValue& chosen(const ConstraintSystem& system, const Domains& assignment, VariableId variable) {
-  return system.variables[variable.index].domain[size_t(std::countr_zero(assignment[variable.index]))];
-}
-
 GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment, const GpuRegion& region) {
-  const auto number = [&](VariableId variable) {
-    return static_cast<int>(chosen(system, assignment, variable).number);
-  };
+  const auto number = [&](VariableId variable) { return number_in(system, assignment, variable); };
   GpuSchedule schedule;
   schedule.tile_graph = system.tile_graph;
   schedule.target = system.target;

@@ -88,7 +88,8 @@ TileGraph split_axes(TileGraph graph) {
   for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
     const int64_t run = run_along(graph, axis);
     if (run == 1) continue;
-    graph = replace_axes(std::move(graph), split_of(graph, axis, run));
+    const AxisReplacement split = split_of(graph, axis, run);
+    graph = replace_axes(std::move(graph), split);
     const std::vector<Expr> extents = axis_extents(graph);
     for_each_axis_expr(graph, [&](Expr& e) { e = simplify(e, extents); });
     ++axis;  // the inner part is divided by nothing

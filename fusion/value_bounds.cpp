@@ -157,8 +157,10 @@ ValueRange index_range(const Expr& expr, const std::vector<Expr>& extents, DType
 std::vector<ValueRange> value_ranges(const TileGraph& graph) {
   const std::vector<Expr> extents = axis_extents(graph);
   std::vector<ValueRange> ranges;
+  ranges.reserve(graph.values.size());
   for (const TileValue& value : graph.values) {
     std::vector<ValueRange> operands;
+    operands.reserve(value.operands.size());
     bool uses_data = std::holds_alternative<TileLoad>(value.op);
     for (const TileValueId operand : operands_of(value)) uses_data |= ranges[operand.index].uses_data;
     for (const TileValueId operand : value.operands) operands.push_back(ranges[operand.index]);
