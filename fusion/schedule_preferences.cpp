@@ -227,8 +227,8 @@ void PreferenceWriter::prefer_walk() {
   }
 }
 
-// Results side by side share what a contraction loads. Other reductions share nothing across rows: there they
-// only hide latency, of short rows.
+// Results side by side share what a contraction loads. Rows of other reductions mostly share nothing: there
+// they hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
   if (contracts_) {
     require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
@@ -240,7 +240,10 @@ void PreferenceWriter::prefer_rows() {
     require(std::move(epilogue), "what is computed of a block of results stays short");
     return;
   }
-  require({is(system_.columns, 1)}, "rows share nothing that columns would load once");
+  // Where lanes come together, columns are of the last parallel axis but one: the images of a batch, say.
+  const std::vector<AxisId>& axes = structure_.parallel;
+  const bool shares = axes.size() > 1 && rows_share_work(graph_, axes.back(), axes[axes.size() - 2]);
+  if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
   const double body = walked_values();
   require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) * body <= kLongBody; })},
           "rows side by side keep the body short");
