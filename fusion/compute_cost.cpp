@@ -219,6 +219,8 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     const bool is_half =
         lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
     const double strided = is_half ? rates_.strided_load_half : rates_.strided_load;
+    const auto& load = std::get<TileLoad>(graph_[value].op);
+    cycles.whole += lanes.count * kDivisionCycles * divisions_along(load.offset, *lanes.axis);
     const double gather = access->along[lanes.axis->index].is_uneven ? rates_.gather_near : rates_.gather;
     cycles.whole += lanes.count * ((has_stride ? strided : gather) + crowded);
   }

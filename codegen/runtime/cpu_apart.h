@@ -113,8 +113,8 @@ TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
 #elif defined(TILE_AVX2)
   if constexpr (sizeof(T) == 4 && kLanes == 8) {
     using V = VecN<StoredLane<T>, 8>;
-    return from_stored<T>(
-        (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (VecN<int, 8>)mask.lanes));
+    using Lanes8 = VecN<int, 2 * sizeof(T)>;  // depends on T: clang checks the rest of what is not taken
+    return from_stored<T>((V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (Lanes8)mask.lanes));
   } else
 #endif
   {
