@@ -71,7 +71,7 @@ bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
 
 // Backwards: one load and one exchange of lanes. Every other element: two loads.
 bool runs_backwards(const Access& access, AxisId lane_axis) {
-  return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes == 4;
+  return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes <= 4;
 }
 bool takes_every_other(const Access& access, AxisId lane_axis) {
   return access.load && access.along[lane_axis.index].stride == 2 && access.element_bytes == 4;

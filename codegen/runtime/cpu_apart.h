@@ -34,16 +34,19 @@ template <class V, int... I>
 TILE_INLINE V reversed(V v, Lanes<I...>) {
   return __builtin_shufflevector(v, v, (int(sizeof...(I)) - 1 - I)...);
 }
-// Elements at p, p - 1, p - 2, ...: one load and one exchange.
+// Elements at p, p - 1, p - 2, ...: one load and one exchange, of what is one register to compute with.
+template <class T>
+constexpr bool can_reverse = sizeof(Compute<T>) == 4 && kLanes <= 16 && !is_wide<VecN<int, kLanes>>;
+
 template <class T>
 TILE_INLINE Vec<T> load_reversed(const T* p, int64_t n) {
   using L = StoredLane<T>;
   constexpr FirstLanes<kLanes> kAll;
-  if (n >= kLanes) return from_stored<T>(reversed(load_raw<L, kLanes>(p - (kLanes - 1)), kAll));
+  if (n >= kLanes) return reversed(from_stored<T>(load_raw<L, kLanes>(p - (kLanes - 1))), kAll);
   // The first n elements up to p, and then their lanes from the n-th back to the first one.
   L lanes[2 * kLanes] = {};
   store_raw(lanes + kLanes, load_raw<L, kLanes>(p - (n > 0 ? n - 1 : 0), n));
-  return from_stored<T>(reversed(load_raw<L, kLanes>(lanes + (n > 0 ? n : 0)), kAll));
+  return reversed(from_stored<T>(load_raw<L, kLanes>(lanes + (n > 0 ? n : 0))), kAll);
 }
 // The address of lane 0, worked out here and not again for every lane: compilers that see where it comes from
 // look for the best of many hundreds of induction variables, which took most of the time of some kernels.
@@ -56,6 +59,8 @@ template <class T>
 TILE_INLINE Vec<T> load_strided(const T* p, int64_t stride, int64_t n = kLanes) {
   if constexpr (has_every_other<T>) {
     if (__builtin_constant_p(stride) && stride == 2) return load_every_other(p, n);
+  }
+  if constexpr (can_reverse<T>) {
     if (__builtin_constant_p(stride) && stride == -1) return load_reversed(p, n);
   }
   return load_lanes(settled(p), bounded_lanes(n, kLanes), [=](int64_t i) { return i * stride; });
@@ -157,6 +162,8 @@ TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
       const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));
       return every_other(lo, hi, FirstLanes<kLanes>());
     }
+  }
+  if constexpr (can_reverse<T>) {
     if (__builtin_constant_p(stride) && stride == -1) {
       return reversed(load_where(p - (kLanes - 1), reversed(mask)), FirstLanes<kLanes>());
     }
