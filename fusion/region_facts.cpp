@@ -56,7 +56,11 @@ void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHint
 
 std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hints) {
   std::vector<Access> accesses;
-  const std::vector<ValueRange> ranges = value_ranges(graph);
+  const bool gathers = std::any_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
+    const auto* load = std::get_if<TileLoad>(&value.op);
+    return load != nullptr && !load->gathered.empty();
+  });
+  const std::vector<ValueRange> ranges = gathers ? value_ranges(graph) : std::vector<ValueRange>();
   const auto axes = static_cast<uint32_t>(graph.axes.size());
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const TileValue& value = graph.values[v];
