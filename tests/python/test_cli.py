@@ -5,6 +5,7 @@ import os
 import pathlib
 
 import pytest
+import tilefuse
 import torch
 from tilefuse import cli
 from tilefuse.library import operators
@@ -40,7 +41,8 @@ def test_help_says_what_a_command_does(command, capsys):
         (["explain", "test_cli:no_pair"], "'test_cli:no_pair' must return (model, inputs)"),
         (["explain", "test_cli:tiny", "--source", "nowhere"], "no region 'nowhere'; there are: "),
         (["bench", "test_cli:tiny", "--seconds", "-1"], "--seconds must be positive"),
-        (["replay", "/nowhere.json"], "/nowhere.json"),
+        (["replay", "/nowhere.json"], "tilefuse: /nowhere.json: No such file or directory"),
+        (["bench", "/nowhere.pt2"], "/nowhere.pt2: No such file or directory"),
     ],
 )
 def test_mistakes_are_one_sentence_and_status_2(arguments, message, capsys):
@@ -69,6 +71,26 @@ def test_bench_prints_a_row_for_each_contestant(capsys):
     assert cli.main(["bench", "test_cli:tiny", "--no-inductor", "--seconds", "0.1"]) == 0
     out = capsys.readouterr().out
     assert "eager" in out and "tilefuse" in out
+
+
+def test_bench_takes_an_exported_program(tmp_path, capsys):
+    program = torch.export.export(torch.nn.Softmax(-1), (torch.randn(8, 32),))
+    torch.export.save(program, tmp_path / "tiny.pt2")
+    assert cli.main(["bench", str(tmp_path / "tiny.pt2"), "--no-inductor", "--seconds", "0.1"]) == 0
+    assert "tilefuse" in capsys.readouterr().out
+    tilefuse.fuse_file(tmp_path / "tiny.pt2", tmp_path / "fused.pt2")
+    assert cli.main(["bench", str(tmp_path / "fused.pt2")]) == 2
+    assert "fused.pt2: is fused; bench takes the exported program" in capsys.readouterr().err
+    program.example_inputs = None
+    torch.export.save(program, tmp_path / "bare.pt2")
+    assert cli.main(["bench", str(tmp_path / "bare.pt2")]) == 2
+    assert "bare.pt2: holds no example inputs" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0 and f"tilefuse {tilefuse.__version__}, torch {torch.__version__}" in capsys.readouterr().out
 
 
 def test_every_stage_is_dumped_and_the_capture_replays(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import pathlib
@@ -11,10 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
+import tilefuse
 from tilefuse.errors import UserError
 
 __all__ = ["main"]
@@ -33,14 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options, console) or 0
     except (UserError, ValueError, OSError) as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(f"tilefuse: {str(error).removeprefix('tilefuse: ')}", markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"tilefuse: {_in_words(error)}", markup=False)
         return 2
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error).removeprefix("tilefuse: ")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tilefuse", description="Fuses PyTorch graphs into generated kernels, and says what it did and why."
     )
+    parser.add_argument("--version", action="version", version=f"tilefuse {tilefuse.__version__}, torch {torch.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def command(name: str, run: Callable[..., Any], text: str) -> argparse.ArgumentParser:
@@ -64,7 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--source", metavar="REGION", help="print the generated source of one region")
 
     bench = command("bench", _bench, "Time a model with eager, Inductor and TileFuse, interleaved.")
-    bench.add_argument("model", nargs="?", default="tilefuse.demo:model_and_inputs", help="as for explain")
+    bench.add_argument(
+        "model",
+        nargs="?",
+        default="tilefuse.demo:model_and_inputs",
+        help="as for explain; of a .pt2 file, an exported one with its example inputs",
+    )
     bench.add_argument("--no-inductor", action="store_true", help="leave out Inductor")
     bench.add_argument("--seconds", type=float, default=5.0, help="time to spend on measuring (default: 5)")
 
@@ -89,6 +104,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _load_exported(path: str) -> tuple[Any, Sequence[Any]]:
+    program = tilefuse.load(path)
+    if any(str(node.target).startswith("tilefuse.") for node in program.graph.nodes):
+        raise UserError(f"{path}: is fused; bench takes the exported program that it was made of")
+    if program.example_inputs is None:
+        raise UserError(f"{path}: holds no example inputs to call it with")
+    arguments, named = program.example_inputs
+    module = program.module()
+    return (functools.partial(module, **named) if named else module), arguments
+
+
 def _load(specification: str) -> tuple[Any, Sequence[Any]]:
     module_name, _, function = specification.partition(":")
     if not function:
@@ -111,8 +137,6 @@ def _demo(options: argparse.Namespace, console: Console) -> int:
 
 
 def _explain(options: argparse.Namespace, console: Console) -> int:
-    import torch
-
     from tilefuse.explain import explain
 
     model, inputs = _load(options.model)
@@ -139,7 +163,7 @@ def _bench(options: argparse.Namespace, console: Console) -> int:
 
     if options.seconds <= 0:
         raise UserError("--seconds must be positive")
-    model, inputs = _load(options.model)
+    model, inputs = (_load_exported if options.model.endswith(".pt2") else _load)(options.model)
     rows = measure.compare(model, inputs, inductor=not options.no_inductor, seconds=options.seconds)
     table = Table("", "first call", "median", "p10", "p90", "speed-up over eager")
     eager = rows["eager"].median
