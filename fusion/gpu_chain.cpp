@@ -6,13 +6,13 @@
 
 #include "fusion/chain.h"
 #include "fusion/contraction.h"
+#include "fusion/gpu_matrix_block.h"
 #include "fusion/gpu_region.h"
 #include "fusion/neutral_where.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr int kMatrix = 16;           // rows of the matrices of one instruction, and its steps
 constexpr int64_t kMostLength = 256;  // of the axes of which a block has all
 constexpr int kNeighbours = 2;        // sums of a thread that lie next to each other
 
@@ -230,7 +230,7 @@ class ChainAnalysis {
     const auto length = [&](AxisId axis) -> std::optional<int> {
       const auto extent = region_[axis].extent.constant();
       if (!extent || *extent > kMostLength) return std::nullopt;
-      return static_cast<int>((*extent + kMatrix - 1) / kMatrix * kMatrix);
+      return static_cast<int>((*extent + kMatrixRows - 1) / kMatrixRows * kMatrixRows);
     };
     for (const auto& [axis, to] :
          {std::pair{chain_.depth, &chain_.depth_length}, std::pair{chain_.width, &chain_.width_length}}) {

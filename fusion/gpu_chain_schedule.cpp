@@ -1,19 +1,13 @@
 #include "fusion/gpu_chain_schedule.h"
 
-#include <bit>
 #include <cmath>
 
 #include "core/expr_reader.h"
-#include "core/result.h"
-#include "core/text_cursor.h"
 #include "fusion/cost_text.h"
+#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
-
-constexpr int kMatrix = 16;        // rows of the matrices of one instruction, and its steps
-constexpr int kChunkElements = 8;  // of 16 bits, in 16 bytes
-constexpr int kMostStages = 8;     // groups of copies that are waited for one by one
 
 // The two products by the names that the region has for them.
 std::string products_of(const GpuChain& chain) {
@@ -21,20 +15,18 @@ std::string products_of(const GpuChain& chain) {
   return text + ", %" + chain.graph[chain.total].name;
 }
 
-class ChainScheduleParser {
+class ChainScheduleParser : BlockScheduleReader {
  public:
-  ChainScheduleParser(std::string_view text, const GpuChain& chain) : cursor_(text), chain_(chain) {}
+  ChainScheduleParser(std::string_view text, const GpuChain& chain)
+      : BlockScheduleReader(text, chain.graph), chain_(chain) {}
 
   GpuChainSchedule parse() {
-    cursor_.expect("schedule");
-    schedule_.tile_graph = cursor_.identifier();
-    cursor_.expect("for");
-    schedule_.target = cursor_.until("{");
-    cursor_.expect("{");
+    const std::string products = "the products of " + graph_.name + " are " + products_of(chain_);
+    head(schedule_);
     cursor_.expect("chain");
-    product(chain_.scores);
+    expect_value(chain_.scores, products);
     cursor_.expect(",");
-    product(chain_.total);
+    expect_value(chain_.total, products);
     cursor_.expect(":");
     schedule_.block_rows = along(chain_.rows);
     cursor_.expect("x");
@@ -43,34 +35,14 @@ class ChainScheduleParser {
     schedule_.warps = positive_integer(cursor_);
     cursor_.expect("stages");
     schedule_.stages = positive_integer(cursor_);
-    if (cursor_.accept("cost")) cursor_.until("}");
-    cursor_.expect("}");
-    if (!cursor_.at_end()) cursor_.fail("expected the end behind the schedule");
+    end();
     return std::move(schedule_);
   }
 
  private:
-  void product(TileValueId id) {
-    cursor_.expect("%");
-    const TextCursor start = cursor_;
-    const std::string& name = chain_.graph[id].name;
-    if (cursor_.identifier() != name)
-      start.fail("the products of " + chain_.graph.name + " are " + products_of(chain_));
-  }
-  int along(AxisId axis) {
-    const int number = positive_integer(cursor_);
-    const TextCursor start = cursor_;
-    const std::string& name = chain_.graph[axis].name;
-    if (cursor_.identifier() != name) start.fail("expected the axis " + name);
-    return number;
-  }
-
-  TextCursor cursor_;
   const GpuChain& chain_;
   GpuChainSchedule schedule_;
 };
-
-bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(static_cast<unsigned>(number)); }
 
 }  // namespace
 
@@ -120,30 +92,17 @@ GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain&
 }
 
 std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule) {
-  std::vector<std::string> findings;
-  const auto demand = [&](bool holds, const std::string& finding) {
-    if (!holds) findings.push_back(finding);
-  };
-  for (const int number : {schedule.block_rows, schedule.block_walked, schedule.warps})
-    demand(is_power_of_two(number), std::to_string(number) + " is no power of two");
-  demand(schedule.stages >= 2 && schedule.stages <= kMostStages,
-         "blocks are copied ahead in 2 to " + std::to_string(kMostStages) + " stages, not " +
-             std::to_string(schedule.stages));
-  if (!findings.empty()) return findings;
-  demand(schedule.block_walked >= kMatrix, "a block is shorter than the 16 of a matrix instruction");
-  demand(schedule.warp_rows() >= kMatrix,
-         "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
-  demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
-  const int64_t bytes = schedule.shared_bytes(chain);
-  demand(bytes <= kDeclaredSharedBytes, "a block has " + std::to_string(bytes) +
-                                            " bytes of shared memory, more than " +
-                                            std::to_string(kDeclaredSharedBytes));
-  constexpr int kRegistersPerThread = 255, kRegistersPerBlock = 65536;  // of every architecture there is
-  const int registers = estimated_registers(chain, schedule);
-  demand(registers <= kRegistersPerThread && registers * schedule.block_threads() <= kRegistersPerBlock,
-         "a thread has " + std::to_string(registers) + " registers, of a block of " +
-             std::to_string(schedule.block_threads()) + " threads");
-  return findings;
+  BlockChecker checker;
+  checker.demand_powers_of_two({schedule.block_rows, schedule.block_walked, schedule.warps});
+  checker.demand_stages(schedule.stages, "blocks");
+  if (!checker.findings().empty()) return checker.findings();
+  checker.demand(schedule.block_walked >= kMatrixRows,
+                 "a block is shorter than the 16 of a matrix instruction");
+  checker.demand(schedule.warp_rows() >= kMatrixRows,
+                 "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
+  checker.demand_resources(
+      {schedule.block_threads(), estimated_registers(chain, schedule), schedule.shared_bytes(chain)});
+  return checker.findings();
 }
 
 }  // namespace tilefuse

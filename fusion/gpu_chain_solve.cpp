@@ -4,10 +4,10 @@
 #include <array>
 
 #include "fusion/decision_variables.h"
-#include "fusion/explain_conflict.h"
 #include "fusion/gpu_chain_cost.h"
+#include "fusion/gpu_matrix_block.h"
+#include "fusion/gpu_search.h"
 #include "fusion/limit_sums.h"
-#include "fusion/search.h"
 
 namespace tilefuse {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3};
 constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages"};
 constexpr size_t kOwnNames = 3;  // those that no other kernel has
-constexpr int64_t kNodeBudget = 20000;
-constexpr double kMatrix = 16;        // rows of the matrices of one instruction, and its steps
-constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
-constexpr double kPieceBytes = 2;     // of an element in shared memory
 constexpr std::array kWalkedBlocks = {64, 32, 128, 16};
 
 class ChainSystem : LimitSums {
@@ -49,11 +45,11 @@ class ChainSystem : LimitSums {
   void add_limits() {
     at_most({{double(kWarpThreads), {times(kWarps)}}}, target_.threads_per_block, "threads",
             "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
-    at_most({{kMatrix, {over(kBlockRows), times(kWarps)}}}, 1, "parts of a block",
+    at_most({{kMatrixRows, {over(kBlockRows), times(kWarps)}}}, 1, "parts of a block",
             "a warp has 16 rows or a multiple, as a matrix instruction has");
     const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
-    const double of_stage = kPieceBytes * (chain_.depth_length + chain_.width_length);
-    at_most({{kPieceBytes * chain_.depth_length, {times(kBlockRows)}},
+    const double of_stage = kFactorBytes * (chain_.depth_length + chain_.width_length);
+    at_most({{kFactorBytes * chain_.depth_length, {times(kBlockRows)}},
              {of_stage, {times(kBlockWalked), times(kStages)}}},
             limit, "bytes",
             "the factors of both products take at most " + std::to_string(int64_t(limit)) +
@@ -90,7 +86,7 @@ class ChainSystem : LimitSums {
   void add_preferences() {
     for (const auto& [block, axis, length] : {std::tuple{kBlockRows, chain_.rows, size_.rows},
                                               std::tuple{kBlockWalked, chain_.walked, size_.walked}}) {
-      const Factor half = factor(block, [](double n) { return n == kMatrix ? 0 : n / 2; });
+      const Factor half = factor(block, [](double n) { return n == kMatrixRows ? 0 : n / 2; });
       at_most({{1, {half}}}, length - 1, "",
               "more than half of a block exists along " + chain_.graph[axis].name,
               ConstraintKind::Preference);
@@ -127,23 +123,11 @@ Result<GpuChainSchedule> solve_gpu_chain(const TileGraph& graph, const GpuChain&
   ConstraintSystem system = ChainSystem(chain, target, size).build();
   add_pins(pins, system);
 
-  const auto costed = [&](const Domains& assignment) {
-    GpuChainSchedule schedule = schedule_of(system, assignment);
-    schedule.cost = gpu_chain_cost(size, chain, schedule, target);
-    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
-    return schedule;
-  };
-  const double least = least_gpu_chain_cost(size, target);
-  // Not all preferences can be had for few rows, or with pins.
-  const SearchResult found = search_as_preferred(
-      system, {.candidates = 1, .node_budget = kNodeBudget},
-      [&](const Domains& assignment) { return costed(assignment).cost_us; },
-      [&](const Domains&) { return least; });
-  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
-  GpuChainSchedule best = costed(found.ranked.front().assignment);
-  const std::vector<std::string> findings = check_gpu_chain_schedule(chain, best);
-  TILEFUSE_CHECK(findings.empty(), "solve_gpu_chain: " + findings.front());
-  return best;
+  return cheapest_schedule(
+      system, least_gpu_chain_cost(size, target),
+      [&](const Domains& assignment) { return schedule_of(system, assignment); },
+      [&](const GpuChainSchedule& schedule) { return gpu_chain_cost(size, chain, schedule, target); },
+      [&](const GpuChainSchedule& schedule) { return check_gpu_chain_schedule(chain, schedule); });
 }
 
 }  // namespace tilefuse

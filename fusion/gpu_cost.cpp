@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fusion/gpu_occupancy.h"
+
 namespace tilefuse {
 namespace {
 
 constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
 constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
-constexpr double kSchedulers = 4;      // of a multiprocessor, one instruction of a warp a cycle each
 constexpr double kStepInstructions = 8, kBlockInstructions = 80;
 constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
-constexpr double kNotHidden = 0.1;      // of what could overlap
 constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
 
 double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
@@ -38,7 +38,7 @@ double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double b
                            : schedule.steps;
   const double a_step = kStepInstructions + traffic.accesses + traffic.instructions * schedule.vector;
   const double a_block = kBlockInstructions + warps * loops * traffic.passes * a_step;
-  return blocks * a_block / kSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
+  return blocks * a_block / kWarpSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
 }
 
 double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target) {

@@ -4,6 +4,9 @@
 
 namespace tilefuse {
 
+inline constexpr double kNotHidden = 0.1;     // of what could overlap
+inline constexpr double kWarpSchedulers = 4;  // of a multiprocessor, one instruction of a warp a cycle each
+
 struct BlockResources {
   int threads = 1;
   int registers = 1;  // of a thread

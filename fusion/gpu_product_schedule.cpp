@@ -1,34 +1,23 @@
 #include "fusion/gpu_product_schedule.h"
 
-#include <bit>
 #include <cmath>
 
 #include "core/expr_reader.h"
-#include "core/result.h"
-#include "core/text_cursor.h"
 #include "fusion/cost_text.h"
+#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr int kMatrix = 16;        // rows of the matrices of one instruction, and its steps along k
-constexpr int kChunkElements = 8;  // of 16 bits, in 16 bytes
-constexpr int kMostStages = 8;     // groups of copies that are waited for one by one
-
-class ProductScheduleParser {
+class ProductScheduleParser : BlockScheduleReader {
  public:
   ProductScheduleParser(std::string_view text, const TileGraph& graph, const GpuProduct& product)
-      : cursor_(text), graph_(graph), product_(product) {}
+      : BlockScheduleReader(text, graph), product_(product) {}
 
   GpuProductSchedule parse() {
-    cursor_.expect("schedule");
-    schedule_.tile_graph = cursor_.identifier();
-    cursor_.expect("for");
-    schedule_.target = cursor_.until("{");
-    cursor_.expect("{");
+    head(schedule_);
     cursor_.expect("product");
-    cursor_.expect("%");
-    name_of_sum();
+    expect_value(product_.sum, "the product of " + graph_.name + " is %" + graph_[product_.sum].name);
     cursor_.expect(":");
     schedule_.block_m = along(product_.m);
     cursor_.expect("x");
@@ -41,32 +30,14 @@ class ProductScheduleParser {
     schedule_.warps_n = positive_integer(cursor_);
     cursor_.expect("stages");
     schedule_.stages = positive_integer(cursor_);
-    if (cursor_.accept("cost")) cursor_.until("}");
-    cursor_.expect("}");
-    if (!cursor_.at_end()) cursor_.fail("expected the end behind the schedule");
+    end();
     return std::move(schedule_);
   }
 
  private:
-  void name_of_sum() {
-    const TextCursor start = cursor_;
-    const std::string& sum = graph_[product_.sum].name;
-    if (cursor_.identifier() != sum) start.fail("the product of " + graph_.name + " is %" + sum);
-  }
-  int along(AxisId axis) {
-    const int number = positive_integer(cursor_);
-    const TextCursor start = cursor_;
-    if (cursor_.identifier() != graph_[axis].name) start.fail("expected the axis " + graph_[axis].name);
-    return number;
-  }
-
-  TextCursor cursor_;
-  const TileGraph& graph_;
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
 };
-
-bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(static_cast<unsigned>(number)); }
 
 }  // namespace
 
@@ -88,8 +59,8 @@ int estimated_registers(const GpuProduct& product, const GpuProductSchedule& sch
   const double chunks =
       double(schedule.block_m + schedule.block_n) * schedule.step / kChunkElements / schedule.block_threads();
   return static_cast<int>(
-      std::ceil(registers.fixed + schedule.sums() + registers.of_rows * schedule.warp_m() / kMatrix +
-                registers.of_columns * schedule.warp_n() / kMatrix + registers.of_chunk * chunks));
+      std::ceil(registers.fixed + schedule.sums() + registers.of_rows * schedule.warp_m() / kMatrixRows +
+                registers.of_columns * schedule.warp_n() / kMatrixRows + registers.of_chunk * chunks));
 }
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product) {
@@ -118,31 +89,18 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
 
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                                                     const GpuProductSchedule& schedule) {
-  std::vector<std::string> findings;
-  const auto demand = [&](bool holds, const std::string& finding) {
-    if (!holds) findings.push_back(finding);
-  };
-  for (const int number :
-       {schedule.block_m, schedule.block_n, schedule.step, schedule.warps_m, schedule.warps_n})
-    demand(is_power_of_two(number), std::to_string(number) + " is no power of two");
-  demand(schedule.stages >= 2 && schedule.stages <= kMostStages,
-         "pieces are copied ahead in 2 to " + std::to_string(kMostStages) + " stages, not " +
-             std::to_string(schedule.stages));
-  if (!findings.empty()) return findings;
-  demand(schedule.step >= kMatrix, "a step is shorter than the 16 of a matrix instruction");
-  demand(schedule.warp_m() >= kMatrix && schedule.warp_n() >= kMatrix,
-         "a warp has " + std::to_string(schedule.warp_m()) + " x " + std::to_string(schedule.warp_n()) +
-             " results, less than 16 x 16");
-  demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
-  demand(schedule.shared_bytes() <= kDeclaredSharedBytes,
-         "a block has " + std::to_string(schedule.shared_bytes()) + " bytes of shared memory, more than " +
-             std::to_string(kDeclaredSharedBytes));
-  constexpr int kRegistersPerThread = 255, kRegistersPerBlock = 65536;  // of every architecture there is
-  const int registers = estimated_registers(product, schedule);
-  demand(registers <= kRegistersPerThread && registers * schedule.block_threads() <= kRegistersPerBlock,
-         "a thread has " + std::to_string(registers) + " registers, of a block of " +
-             std::to_string(schedule.block_threads()) + " threads");
-  return findings;
+  BlockChecker checker;
+  checker.demand_powers_of_two(
+      {schedule.block_m, schedule.block_n, schedule.step, schedule.warps_m, schedule.warps_n});
+  checker.demand_stages(schedule.stages, "pieces");
+  if (!checker.findings().empty()) return checker.findings();
+  checker.demand(schedule.step >= kMatrixRows, "a step is shorter than the 16 of a matrix instruction");
+  checker.demand(schedule.warp_m() >= kMatrixRows && schedule.warp_n() >= kMatrixRows,
+                 "a warp has " + std::to_string(schedule.warp_m()) + " x " +
+                     std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
+  checker.demand_resources(
+      {schedule.block_threads(), estimated_registers(product, schedule), schedule.shared_bytes()});
+  return checker.findings();
 }
 
 }  // namespace tilefuse

@@ -4,20 +4,16 @@
 #include <array>
 
 #include "fusion/decision_variables.h"
-#include "fusion/explain_conflict.h"
+#include "fusion/gpu_matrix_block.h"
 #include "fusion/gpu_product_cost.h"
+#include "fusion/gpu_search.h"
 #include "fusion/limit_sums.h"
-#include "fusion/search.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5};
 constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages"};
-constexpr int64_t kNodeBudget = 20000;
-constexpr double kMatrix = 16;        // rows of the matrices of one instruction, and its steps along k
-constexpr double kChunkElements = 8;  // of 16 bits, in 16 bytes
-constexpr double kPieceBytes = 2;     // of an element in shared memory
 
 class ProductSystem : LimitSums {
  public:
@@ -52,7 +48,7 @@ class ProductSystem : LimitSums {
     for (const auto& [tile, warps, axis] :
          {std::tuple{kBlockM, kWarpsM, product_.m}, std::tuple{kBlockN, kWarpsN, product_.n}}) {
       at_most(
-          {{kMatrix, {over(tile), times(warps)}}}, 1, "parts of a tile",
+          {{kMatrixRows, {over(tile), times(warps)}}}, 1, "parts of a tile",
           "a warp has 16 results along " + graph_[axis].name + " or a multiple, as a matrix instruction has");
     }
   }
@@ -61,7 +57,7 @@ class ProductSystem : LimitSums {
   void add_memory_limits() {
     std::vector<Product> bytes;
     for (const VariableId tile : {kBlockM, kBlockN})
-      bytes.push_back({kPieceBytes, {times(tile), times(kStep), times(kStages)}});
+      bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
     const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
     at_most(std::move(bytes), limit, "bytes",
             "the pieces of both factors take at most " + std::to_string(int64_t(limit)) +
@@ -88,8 +84,8 @@ class ProductSystem : LimitSums {
     const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
     return {product(of.fixed, {}),
             product(1.0 / kWarpThreads, sums),
-            product(of.of_rows / kMatrix, rows),
-            product(of.of_columns / kMatrix, columns),
+            product(of.of_rows / kMatrixRows, rows),
+            product(of.of_columns / kMatrixRows, columns),
             product(chunk, {times(kBlockM), times(kStep), over(kWarpsM), over(kWarpsN)}),
             product(chunk, {times(kBlockN), times(kStep), over(kWarpsM), over(kWarpsN)})};
   }
@@ -98,7 +94,7 @@ class ProductSystem : LimitSums {
     for (const auto& [tile, axis, length] :
          {std::tuple{kBlockM, product_.m, size_.m}, std::tuple{kBlockN, product_.n, size_.n},
           std::tuple{kStep, product_.k, size_.k}}) {
-      const Factor half = factor(tile, [](double n) { return n == kMatrix ? 0 : n / 2; });
+      const Factor half = factor(tile, [](double n) { return n == kMatrixRows ? 0 : n / 2; });
       at_most({{1, {half}}}, length - 1, "", "more than half of a tile exists along " + graph_[axis].name,
               ConstraintKind::Preference);
     }
@@ -139,23 +135,11 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
   ConstraintSystem system = ProductSystem(graph, product, target, size).build();
   add_pins(pins, system);
 
-  const auto costed = [&](const Domains& assignment) {
-    GpuProductSchedule schedule = schedule_of(system, assignment);
-    schedule.cost = gpu_product_cost(size, product, schedule, target);
-    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
-    return schedule;
-  };
-  const double least = least_gpu_product_cost(size, target);
-  // Not all preferences can be had for a small product, or with pins.
-  const SearchResult found = search_as_preferred(
-      system, {.candidates = 1, .node_budget = kNodeBudget},
-      [&](const Domains& assignment) { return costed(assignment).cost_us; },
-      [&](const Domains&) { return least; });
-  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
-  GpuProductSchedule best = costed(found.ranked.front().assignment);
-  const std::vector<std::string> findings = check_gpu_product_schedule(product, best);
-  TILEFUSE_CHECK(findings.empty(), "solve_gpu_product: " + findings.front());
-  return best;
+  return cheapest_schedule(
+      system, least_gpu_product_cost(size, target),
+      [&](const Domains& assignment) { return schedule_of(system, assignment); },
+      [&](const GpuProductSchedule& schedule) { return gpu_product_cost(size, product, schedule, target); },
+      [&](const GpuProductSchedule& schedule) { return check_gpu_product_schedule(product, schedule); });
 }
 
 }  // namespace tilefuse

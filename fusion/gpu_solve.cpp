@@ -4,16 +4,14 @@
 #include <numeric>
 
 #include "fusion/decision_variables.h"
-#include "fusion/explain_conflict.h"
 #include "fusion/gpu_cost.h"
+#include "fusion/gpu_search.h"
 #include "fusion/limit_sums.h"
-#include "fusion/search.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
-constexpr int64_t kNodeBudget = 20000;
 constexpr double kPreferredThreads = 128;
 
 class GpuSystem : LimitSums {
@@ -205,24 +203,15 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const Regi
   ConstraintSystem system = GpuSystem(graph, *region, target, traffic).build();
   add_pins(pins, system);
 
-  const auto costed = [&](const Domains& assignment) {
-    GpuSchedule schedule = schedule_of(system, assignment, *region);
-    const int registers = estimated_registers(graph, *region, schedule.walk, schedule.vector, schedule.steps);
-    schedule.cost = gpu_cost(traffic, schedule, registers, target);
-    for (const CostTerm& term : schedule.cost) schedule.cost_us += term.microseconds;
-    return schedule;
-  };
-  const double least = least_gpu_cost(traffic, target);
-  // Not all preferences can be had for a small region, or with pins.
-  const SearchResult found = search_as_preferred(
-      system, {.candidates = 1, .node_budget = kNodeBudget},
-      [&](const Domains& assignment) { return costed(assignment).cost_us; },
-      [&](const Domains&) { return least; });
-  if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
-  GpuSchedule best = costed(found.ranked.front().assignment);
-  const std::vector<std::string> findings = check_gpu_schedule(graph, *region, best);
-  TILEFUSE_CHECK(findings.empty(), "solve_gpu: " + findings.front() + "\n" + to_text(best, graph));
-  return best;
+  return cheapest_schedule(
+      system, least_gpu_cost(traffic, target),
+      [&](const Domains& assignment) { return schedule_of(system, assignment, *region); },
+      [&](const GpuSchedule& schedule) {
+        const int registers =
+            estimated_registers(graph, *region, schedule.walk, schedule.vector, schedule.steps);
+        return gpu_cost(traffic, schedule, registers, target);
+      },
+      [&](const GpuSchedule& schedule) { return check_gpu_schedule(graph, *region, schedule); });
 }
 
 // Those that a pin "lanes = col" leaves.

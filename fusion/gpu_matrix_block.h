@@ -1,0 +1,73 @@
+// What kernels on matrix instructions have in common, whatever they multiply (gpu_product.h, gpu_chain.h): a
+// block copies pieces of its factors ahead, in stages, while its warps multiply what has arrived.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text_cursor.h"
+#include "fusion/gpu_occupancy.h"
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+
+inline constexpr int kMatrixRows = 16;     // of the matrices of one instruction, and its steps
+inline constexpr int kChunkElements = 8;   // of 16 bits, in the 16 bytes that a thread copies at a time
+inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
+// To load, narrow and keep an element that is not copied as it is.
+inline constexpr double kLoneInstructions = 6;
+
+// What a grid of such blocks does.
+struct MatrixWalk {
+  double blocks = 0;                         // of the grid
+  double steps = 0;                          // of a block, a piece of the factors each
+  double step_cycles = 0;                    // of the multiprocessor, for one step of a block
+  double end_cycles = 0;                     // and for what stands behind the steps
+  int stages = 2;                            // pieces that are there or on their way
+  double memory_bytes = 0, cache_bytes = 0;  // moved by all blocks
+};
+// Blocks that a multiprocessor has at a time.
+double blocks_side_by_side(double blocks, const BlockResources& block, const GpuTarget& target);
+// Of the launch, in microseconds.
+std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& block,
+                                  const GpuTarget& target);
+
+// Collects what a schedule does that no device or kernel allows.
+class BlockChecker {
+ public:
+  void demand(bool holds, std::string finding) {
+    if (!holds) findings_.push_back(std::move(finding));
+  }
+  void demand_powers_of_two(const std::vector<int>& numbers);
+  void demand_stages(int stages, const std::string& what);  // "blocks", "pieces"
+  void demand_resources(const BlockResources& block);
+  const std::vector<std::string>& findings() const { return findings_; }
+
+ private:
+  std::vector<std::string> findings_;
+};
+
+// The text form of such a schedule, around what is its own.
+class BlockScheduleReader {
+ public:
+  BlockScheduleReader(std::string_view text, const TileGraph& graph) : cursor_(text), graph_(graph) {}
+
+ protected:
+  // "schedule NAME for TARGET {"
+  template <class Schedule>
+  void head(Schedule& schedule) {
+    cursor_.expect("schedule");
+    schedule.tile_graph = cursor_.identifier();
+    cursor_.expect("for");
+    schedule.target = cursor_.until("{");
+    cursor_.expect("{");
+  }
+  int along(AxisId axis);                                           // "64 row"
+  void expect_value(TileValueId id, const std::string& otherwise);  // "%y"
+  void end();                                                       // "cost ... }"
+
+  TextCursor cursor_;
+  const TileGraph& graph_;
+};
+
+}  // namespace tilefuse
