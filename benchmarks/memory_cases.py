@@ -48,6 +48,16 @@ def add_layer_norm(x, residual, bias, w, b):
     return F.layer_norm(h, (h.shape[-1],), w, b, 1e-5)
 
 
+def layer_norm_gradient(dy, x, mean, rstd, w):
+    shape = (x.shape[-1],)
+    return torch.ops.aten.native_layer_norm_backward(dy, x, shape, mean, rstd, w, w, (True, True, True))
+
+
+def rms_norm_gradient(dy, x, rstd, w):
+    normed, slope = x * rstd, dy * w
+    return rstd * (slope - normed * (slope * normed).mean(-1, keepdim=True)), (dy * normed).sum(0)
+
+
 def softmax(x):
     return torch.softmax(x, -1)
 
@@ -155,6 +165,12 @@ def _rotary_inputs(big, dtype):
     return [_randn(dtype, batch, heads, length, depth), _randn(dtype, length, depth), _randn(dtype, length, depth)]
 
 
+def _gradient_inputs(big, dtype, statistics):
+    rows, columns = _rows(big)
+    columns_of_one = [(torch.rand(rows, 1) + 0.5).to(dtype) for _ in statistics]
+    return [_randn(dtype, rows, columns), _randn(dtype, rows, columns), *columns_of_one, _randn(dtype, columns)]
+
+
 def _dequantise_inputs(big, dtype):
     rows, columns = _rows(big)
     q = torch.randint(-128, 128, (rows, columns), dtype=torch.int8)
@@ -205,6 +221,8 @@ FAMILIES: Sequence[Family] = (
         add_layer_norm,
         lambda big, dtype: [_randn(dtype, *_rows(big)), _randn(dtype, *_rows(big)), *(_randn(dtype, 1024) for _ in "123")],
     ),
+    Family("layer_norm_gradient", layer_norm_gradient, lambda big, dtype: _gradient_inputs(big, dtype, ["mean", "rstd"])),
+    Family("rms_norm_gradient", rms_norm_gradient, lambda big, dtype: _gradient_inputs(big, dtype, ["rstd"])),
     Family("softmax_1024", softmax, _one(256, 1024, 16384, 1024)),
     Family("masked_softmax_64", masked_softmax, _masked(64)),
     Family("masked_softmax_512", masked_softmax, _masked(512)),

@@ -307,6 +307,8 @@ class LaunchLowering {
   Code shared_by_rows(Code loaded) const;
   void emit_store(const TileStore& store, const Computed& value);
   void emit_scatter(const TileStore& store, const Computed& value);
+  bool rows_share_place(const TileStore& store) const;
+  Computed combined_rows(const TileStore& store, std::vector<Computed> rows);
   Computed onto(const Address& address, const Computed& value, MapFn fn, DType dtype);
   struct StoreStyle {
     DType dtype = DType::F32;

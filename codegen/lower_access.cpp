@@ -9,6 +9,7 @@
 #include "codegen/spell_map.h"
 #include "core/expr_terms.h"
 #include "core/result.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -26,8 +27,8 @@ Code LaunchLowering::buffer_pointer(BufferId buffer) {
   if (facts.role == Buffer::Role::Scratch) {
     return scopes_.remember(key, {chain_tile_pointer(buffer), 0, false}).code;
   }
-  const bool is_output = facts.role == Buffer::Role::Output;
-  const CodeType type{facts.dtype, is_output ? CodeShape::Pointer : CodeShape::ConstPointer};
+  const bool is_written = facts.role == Buffer::Role::Output || facts.role == Buffer::Role::Workspace;
+  const CodeType type{facts.dtype, is_written ? CodeShape::Pointer : CodeShape::ConstPointer};
   const Code slot = subscript(reference(kBuffers), integer(buffer.index));
   const Code code = scopes_.let(0, facts.name, type, {PointerCast{type, {slot, integer(0)}}});
   return scopes_.remember(key, {code, 0, false}).code;
@@ -305,6 +306,34 @@ Computed LaunchLowering::onto(const Address& address, const Computed& value, Map
           is_vector};
 }
 
+// Rows side by side that go to one place are brought together before: what one leaves there the next would
+// wait for.
+bool LaunchLowering::rows_share_place(const TileStore& store) const {
+  return store.scatter && info(store.scatter->mode).combine && copies_.rows > 1 && facts_.row_axis &&
+         sharing_a_place(graph_, store, *facts_.row_axis) % facts_.rows == 0;
+}
+
+Computed LaunchLowering::combined_rows(const TileStore& store, std::vector<Computed> rows) {
+  const DType dtype = graph_[store.buffer].dtype, compute = info(dtype).compute;
+  const MapFn combine = *info(store.scatter->mode).combine;
+  const bool is_vector =
+      std::any_of(rows.begin(), rows.end(), [](const Computed& row) { return row.is_vector; });
+  while (rows.size() > 1) {  // in pairs, and pairs of them
+    std::vector<Computed> pairs;
+    for (size_t i = 0; i + 1 < rows.size(); i += 2) {
+      std::vector<MapOperand> operands;
+      for (const Computed& row : {rows[i], rows[i + 1]}) {
+        operands.push_back({is_vector ? as_vector(row, compute) : row.code, compute, is_vector});
+      }
+      pairs.push_back(
+          {spell_map(combine, operands, compute), std::max(rows[i].depth, rows[i + 1].depth), is_vector});
+    }
+    if (rows.size() % 2 == 1) pairs.push_back(rows.back());
+    rows = std::move(pairs);
+  }
+  return rows.front();
+}
+
 // Nothing moves across it. A dimension of the base that may be empty has no place to write to.
 void LaunchLowering::emit_scatter(const TileStore& store, const Computed& value) {
   const Buffer& buffer = graph_[store.buffer];
@@ -341,7 +370,9 @@ void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
 TileValueId LaunchLowering::stored_value(const TileStore& store) const {
   const TileValue& v = graph_[store.value];
   const auto* map = std::get_if<TileMap>(&v.op);
-  if (map == nullptr || map->fn != MapFn::Cast || !is_narrow_float(v.dtype) || is_kept(store.value))
+  const bool rounds = v.dtype == graph_[store.buffer].dtype;
+  if (map == nullptr || map->fn != MapFn::Cast || !is_narrow_float(v.dtype) || !rounds ||
+      is_kept(store.value))
     return store.value;
   return info(graph_[v.operands[0]].dtype).compute == DType::F32 ? v.operands[0] : store.value;
 }

@@ -184,6 +184,14 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   scopes_.blank();
   // From one step of a walk to the next.
   const size_t next = static_cast<size_t>(copies_.rows) * static_cast<size_t>(copies_.lanes);
+  const auto rows_from = [&](size_t first) {
+    std::vector<Computed> rows;
+    rows.reserve(static_cast<size_t>(copies_.rows));
+    for (int row = 0; row < copies_.rows; ++row) {
+      rows.push_back(ready[first + static_cast<size_t>(row * copies_.lanes)].value);
+    }
+    return rows;
+  };
   for (size_t i = 0; i < ready.size(); ++i) {
     const Ready& item = ready[i];
     copies_ = item.copies;
@@ -191,17 +199,14 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
       if (copies_.neighbour == 0) emit_neighbour_store(*item.root->store, item.value, ready[i + next].value);
     } else if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
       if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);
+    } else if (item.root->store != nullptr && rows_share_place(*item.root->store)) {
+      if (copies_.row == 0) emit_scatter(*item.root->store, combined_rows(*item.root->store, rows_from(i)));
     } else if (item.root->store != nullptr) {
       emit_store(*item.root->store, item.value);
     } else if (!accumulates_in_scratch()) {
       accumulate(item.root->value, item.value);
     } else if (copies_.row == 0) {
-      std::vector<Computed> rows;
-      rows.reserve(static_cast<size_t>(copies_.rows));
-      for (int row = 0; row < copies_.rows; ++row) {
-        rows.push_back(ready[i + static_cast<size_t>(row * copies_.lanes)].value);
-      }
-      accumulate_rows(item.root->value, rows);
+      accumulate_rows(item.root->value, rows_from(i));
     }
   }
   copies_ = outside;

@@ -12,9 +12,9 @@
 #include "core/match.h"
 #include "core/result.h"
 #include "fusion/lane_pairs.h"
+#include "fusion/launches.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
-#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -138,6 +138,12 @@ void LaunchLowering::run() {
 
 namespace {
 
+Expr elements_of(const std::vector<Expr>& shape) {
+  Expr elements = 1;
+  for (const Expr& size : shape) elements = elements * size;
+  return elements;
+}
+
 class ProgramLowering {
  public:
   ProgramLowering(const TileGraph& graph, const Schedule& schedule, std::vector<std::string> symbols)
@@ -251,11 +257,15 @@ void ProgramLowering::lower_launches() {
     RegionProgram& all = program_.launches;
     all.sizes = part.launches.sizes;
     all.checks_indices |= part.launches.checks_indices;
-    TILEFUSE_CHECK(part.launches.workspaces.empty(), "a launch of a scatter is split");
-    TILEFUSE_CHECK(all.packs.empty(), "what is there before a scatter is no product");
-    all.packs = std::move(part.launches.packs);
+    TILEFUSE_CHECK(part.launches.workspaces.empty(), "one of several launches is split");
+    TILEFUSE_CHECK(all.packs.empty() || part.launches.packs.empty(), "two launches pack constants");
+    if (all.packs.empty()) all.packs = std::move(part.launches.packs);
     std::move(part.launches.launches.begin(), part.launches.launches.end(), std::back_inserter(all.launches));
     std::move(part.kernels.begin(), part.kernels.end(), std::back_inserter(program_.kernels));
+  }
+  for (const Buffer& buffer : launches->front().buffers) {
+    if (buffer.role != Buffer::Role::Workspace) continue;
+    program_.launches.workspaces.push_back({buffer.dtype, elements_of(buffer.shape)});
   }
   // One length of vectors in one source; a scalar kernel has none of its own.
   for (Kernel& kernel : program_.kernels) kernel.lanes = lanes_of(schedule_);

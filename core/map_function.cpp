@@ -1,6 +1,7 @@
 #include "core/map_function.h"
 
 #include <array>
+#include <limits>
 
 #include "core/enum_order.h"
 #include "core/result.h"
@@ -137,6 +138,20 @@ std::optional<ReduceKind> parse_reduce_kind(std::string_view name) {
   for (const ReduceInfo& row : kReduceKinds) {
     if (name == row.name) return row.kind;
   }
+  return std::nullopt;
+}
+
+std::optional<Scalar> identity_of(ReduceKind kind, DType dtype) {
+  const bool is_float_type = is_float(dtype);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Scalar zero = is_float_type ? Scalar(0.0) : Scalar(int64_t{0});
+  const Scalar one = is_float_type ? Scalar(1.0) : Scalar(int64_t{1});
+  if (kind == ReduceKind::Sum) return zero;
+  if (kind == ReduceKind::Prod) return one;
+  if (kind == ReduceKind::Any) return Scalar(false);
+  if (kind == ReduceKind::All) return Scalar(true);
+  if (kind == ReduceKind::Max && is_float_type) return Scalar(-infinity);
+  if (kind == ReduceKind::Min && is_float_type) return Scalar(infinity);
   return std::nullopt;
 }
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/dtype.h"
+
 namespace tilefuse {
 
 enum class MapFn : uint8_t {
@@ -64,6 +66,9 @@ struct ReduceInfo {
 };
 const ReduceInfo& info(ReduceKind kind);
 std::optional<ReduceKind> parse_reduce_kind(std::string_view name);
+// What changes nothing that it is reduced with; absent: no number is known to (extremes of integers), or the
+// result is a position.
+std::optional<Scalar> identity_of(ReduceKind kind, DType dtype);
 
 // What becomes of an element that is written to: the new value, or the old one combined with it.
 enum class ScatterMode : uint8_t { Assign, Add, Prod, Max, Min };

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "fusion/check_chain.h"
+#include "fusion/launches.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
@@ -295,17 +297,27 @@ void Checker::check_streamed() {
 void Checker::check_scatter() {
   if (!scatters(graph_)) return;
   std::optional<AxisId> outer;
-  const std::vector<AxisId> meeting = meeting_axes(graph_);
+  std::map<AxisId, int64_t> within;
+  for (const MeetingAxis& meeting : meeting_axes(graph_)) within[meeting.axis] = meeting.within;
   for (const AxisTile& tile : schedule_.grid) {
-    if (!std::binary_search(meeting.begin(), meeting.end(), tile.axis)) continue;
-    require(tile.tile == 0, "grid: elements of a scatter may meet along " + name(tile.axis) +
-                                ", of which a task has to take all, not " + std::to_string(tile.tile));
+    if (!within.contains(tile.axis)) continue;
+    const int64_t block = within.at(tile.axis);
+    require(tile.tile == 0 || (block > 0 && tile.tile % block == 0),
+            "grid: elements of a scatter may meet along " + name(tile.axis) +
+                ", of which a task has to take " +
+                (block > 0 ? "multiples of " + std::to_string(block) : "all") + ", not " +
+                std::to_string(tile.tile));
     require(!outer || *outer < tile.axis, "grid: " + name(tile.axis) + " is walked in another order");
     outer = tile.axis;
   }
+  const std::optional<AxisId> row = row_axis(schedule_);
+  if (row && within.contains(*row) && within.at(*row) > 0) {
+    require(within.at(*row) % schedule_.rows == 0, "rows: " + std::to_string(schedule_.rows) +
+                                                       " side by side do not go to one of the pieces of " +
+                                                       std::to_string(within.at(*row)));
+  }
   if (const auto lanes = schedule_.lane_axis) {
-    require(!std::binary_search(meeting.begin(), meeting.end(), *lanes),
-            "lanes: elements of a scatter may meet along " + name(*lanes));
+    require(!within.contains(*lanes), "lanes: elements of a scatter may meet along " + name(*lanes));
   }
   require(schedule_.split == 1, "split: a scatter is not split");
   require(schedule_.columns == 1, "rows: a scatter walks blocks of columns in another order");
@@ -380,12 +392,16 @@ std::vector<std::string> check_launches(const TileGraph& graph, const Schedule& 
             std::to_string(schedule.nests.size())};
   }
   std::vector<std::string> findings;
-  const int first = schedule.nests.front().lanes, last = schedule.nests.back().lanes;
-  if (first != last && std::min(first, last) > 1) {
-    findings.push_back("lanes: the launches of a region have vectors of one length, not " +
-                       std::to_string(first) + " and " + std::to_string(last));
-  }
+  const int main = schedule.nests[kMainLaunch].lanes;
   for (size_t n = 0; n < launches->size(); ++n) {
+    const Schedule& launch = schedule.nests[n];
+    if (launch.lanes != 1 && main != 1 && launch.lanes != main) {
+      findings.push_back("lanes: the launches of a region have vectors of one length, not " +
+                         std::to_string(launch.lanes) + " and " + std::to_string(main));
+    }
+    if (n != kMainLaunch && launch.split != 1) {
+      findings.push_back("split: " + launch.tile_graph + " is not split");
+    }
     for (std::string& finding : check_schedule((*launches)[n], schedule.nests[n], target)) {
       findings.push_back(std::move(finding));
     }

@@ -11,6 +11,7 @@
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
 #include "fusion/scan.h"
+#include "fusion/scatter.h"
 #include "fusion/stored_copy.h"
 
 namespace tilefuse {
@@ -135,6 +136,8 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     std::vector<bool> walked(axes, false);
     for (uint32_t a = 0; a < axes; ++a) walked[a] = is_walked(store, {a});
     store_axes_.push_back(set_of(std::move(walked)));
+    std::vector<int64_t>& sharing = sharing_a_place_.emplace_back(axes, 1);
+    for (uint32_t a = 0; store.scatter && a < axes; ++a) sharing[a] = sharing_a_place(graph, store, {a});
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
   is_written_out_ = is_written_out();
@@ -307,12 +310,18 @@ ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId
     if (in_a_pass(value)) continue;
     work.outside[axes_[v]].add(value_cycles(value, lanes, is_staged(value, schedule)), 1);
   }
+  const std::optional<AxisId> row = schedule.rows > 1 ? row_axis(schedule) : std::nullopt;
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     const TileStore& store = graph_.stores[s];
     const auto pass = static_cast<size_t>(facts_.structure.pass_of(graph_, store));
     const bool in_pass = facts_.structure.stores_in_pass(store);
     if (in_pass && pass >= passes.size()) continue;
-    (in_pass ? work.passes[pass] : work.outside)[store_axes_[s]].add(store_cycles(s, lanes), 1);
+    PortCycles cycles = store_cycles(s, lanes);
+    if (row && sharing_a_place_[s][row->index] % schedule.rows == 0) {
+      cycles.load /= schedule.rows;  // the place is read and written once for all of them
+      cycles.store /= schedule.rows;
+    }
+    (in_pass ? work.passes[pass] : work.outside)[store_axes_[s]].add(cycles, 1);
   }
   return work;
 }

@@ -78,9 +78,10 @@ class ComputeCost {
   std::vector<std::vector<bool>> sets_;  // of axes that work is done along
   std::vector<size_t> axes_;             // by value: place in sets_
   std::vector<size_t> store_axes_;
-  std::vector<const Access*> access_;        // by value: of a load
-  std::vector<bool> shared_;                 // by value: a load that may be packed
-  std::vector<const Access*> store_access_;  // by store
+  std::vector<std::vector<int64_t>> sharing_a_place_;  // by store and axis: of scatter.h, 1 for other stores
+  std::vector<const Access*> access_;                  // by value: of a load
+  std::vector<bool> shared_;                           // by value: a load that may be packed
+  std::vector<const Access*> store_access_;            // by store
 };
 
 }  // namespace tilefuse

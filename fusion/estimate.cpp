@@ -4,6 +4,7 @@
 
 #include "core/match.h"
 #include "fusion/contraction.h"
+#include "fusion/launches.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
@@ -53,7 +54,10 @@ Bytes compulsory_bytes(const TileGraph& graph, const std::vector<double>& extent
 
 // Elements of a scatter may meet along every axis: one task writes them all, one by one.
 bool is_serial(const TileGraph& graph) {
-  return scatters(graph) && !graph.axes.empty() && meeting_axes(graph).size() == graph.axes.size();
+  const std::vector<MeetingAxis> meeting = meeting_axes(graph);
+  return !graph.axes.empty() && meeting.size() == graph.axes.size() &&
+         std::all_of(meeting.begin(), meeting.end(),
+                     [](const MeetingAxis& axis) { return axis.within == 0; });
 }
 
 // Vector cycles when every element is computed once.

@@ -1,7 +1,6 @@
 #include "fusion/gpu_split.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "fusion/structure.h"
@@ -10,21 +9,6 @@ namespace tilefuse {
 namespace {
 
 constexpr int kPieceGranule = 8;  // elements, so that accesses of a piece may be wide
-
-// What a reduction takes for an element that is not there.
-std::optional<Scalar> identity_of(ReduceKind kind, DType dtype) {
-  const bool is_float_type = is_float(dtype);
-  const double infinity = std::numeric_limits<double>::infinity();
-  const Scalar zero = is_float_type ? Scalar(0.0) : Scalar(int64_t{0});
-  const Scalar one = is_float_type ? Scalar(1.0) : Scalar(int64_t{1});
-  if (kind == ReduceKind::Sum) return zero;
-  if (kind == ReduceKind::Prod) return one;
-  if (kind == ReduceKind::Any) return Scalar(false);
-  if (kind == ReduceKind::All) return Scalar(true);
-  if (kind == ReduceKind::Max && is_float_type) return Scalar(-infinity);
-  if (kind == ReduceKind::Min && is_float_type) return Scalar(infinity);
-  return std::nullopt;
-}
 
 // Copies values, with their buffers, from a graph into another one.
 class GraphCopy {

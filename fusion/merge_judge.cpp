@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/launches.h"
 #include "fusion/rate_tables.h"
-#include "fusion/scatter.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -39,7 +39,7 @@ bool MergeJudge::extends_chain(GroupId first, GroupId second) {
 std::optional<std::string> MergeJudge::no_nest(const TileGraph& tiles, GroupId first, GroupId second) {
   if (takes_launches(tiles)) {
     const auto launches = launches_of(tiles);
-    return launches ? no_nest(launches->back(), first, second) : launches.unsupported().reason;
+    return launches ? no_nest((*launches)[kMainLaunch], first, second) : launches.unsupported().reason;
   }
   const auto structure = analyze_structure(tiles);
   if (!structure && extends_chain(first, second)) return std::nullopt;

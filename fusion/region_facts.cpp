@@ -7,6 +7,7 @@
 #include "fusion/dot_pairs.h"
 #include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
+#include "fusion/scatter.h"
 #include "fusion/value_bounds.h"
 
 namespace tilefuse {
@@ -82,7 +83,9 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
     const TileStore& store = graph.stores[s];
     Access access{std::nullopt, s, store.buffer, size_in_bytes(graph[store.buffer].dtype), {}};
     for (uint32_t a = 0; a < axes; ++a) {
-      access.along.push_back(axis_access(stride_along(graph, store, AxisId{a}), hints));
+      const bool stays = store.scatter && sharing_a_place(graph, store, {a}) != 1;  // for many neighbours
+      access.along.push_back(stays ? AxisAccess{}
+                                   : axis_access(stride_along(graph, store, AxisId{a}), hints));
     }
     place_neighbours(graph, store.offset, hints, access);
     accesses.push_back(std::move(access));

@@ -20,6 +20,19 @@ double largest_extent(const TileGraph& graph, AxisId axis) {
   return high == std::numeric_limits<int64_t>::max() ? kUnbounded : double(high);
 }
 
+bool reads_nothing_twice(const TileGraph& graph, const Structure& structure,
+                         const std::vector<TileValueId>& keep) {
+  std::vector<bool> read(graph.values.size(), false);
+  for (const std::vector<TileValueId>& pass : values_of_passes(graph, structure, keep)) {
+    for (TileValueId value : pass) {
+      if (!std::holds_alternative<TileLoad>(graph[value].op)) continue;
+      if (read[value.index]) return false;
+      read[value.index] = true;
+    }
+  }
+  return true;
+}
+
 class LimitWriter : private RuleWriter {
  public:
   LimitWriter(const TileGraph& graph, const Target& target, const RegionFacts& facts, ScheduleSystem& system)
@@ -127,6 +140,10 @@ void LimitWriter::add_walk() {
     return;
   }
   const std::vector<TileValueId> resident = resident_values(graph_, structure_);
+  if (!reads_nothing_twice(graph_, structure_, resident)) {
+    require({is_not(system_.walk, walk(Walk::Resident))},
+            "resident would read again what a later pass computes something else of");
+  }
   for (const auto& [value, keep] : system_.keep) {
     if (std::find(resident.begin(), resident.end(), value) == resident.end()) continue;
     require({is_not(system_.walk, walk(Walk::Resident)), is(keep, 1)},
@@ -401,10 +418,25 @@ void LimitWriter::add_stores() {
 // Elements that may meet in one place are written by one task, in order.
 void LimitWriter::add_scatter() {
   if (!scatters(graph_)) return;
-  for (const AxisId axis : meeting_axes(graph_)) {
-    const std::string meets = "elements of a scatter may meet along " + name(axis);
-    require({lane_axis_is_not(axis)}, meets + ", which cannot be the lane axis");
-    if (const auto tile = tile_variable(axis)) require({is(*tile, 0)}, meets + ": a task takes all of it");
+  for (const MeetingAxis& meeting : meeting_axes(graph_)) {
+    const std::string meets = "elements of a scatter may meet along " + name(meeting.axis);
+    require({lane_axis_is_not(meeting.axis)}, meets + ", which cannot be the lane axis");
+    const auto tile = tile_variable(meeting.axis);
+    if (!tile) continue;
+    const int64_t within = meeting.within;
+    const Choice whole =
+        where(*tile, [&](int64_t number) { return number == 0 || (within > 0 && number % within == 0); });
+    require({whole}, meets + (within > 0 ? " within " + std::to_string(within) + ": a task takes whole pieces"
+                                         : ": a task takes all of it"));
+  }
+  for (const MeetingAxis& meeting : meeting_axes(graph_)) {
+    if (meeting.within == 0) continue;
+    const Choice of_one = where(system_.rows, [&](int64_t rows) { return meeting.within % rows == 0; });
+    for (const DecisionValue& lane : domain(system_.lane_axis)) {
+      if (row_axis_beside(lane.number) != meeting.axis) continue;
+      require({is_not(system_.lane_axis, lane.number), of_one},
+              "rows side by side go to one of the pieces of " + std::to_string(meeting.within));
+    }
   }
   require({is(system_.split, 1)}, "no split: a scatter writes element after element");
   require({is(system_.columns, 1)}, "a scatter walks blocks of columns in another order");
@@ -415,19 +447,6 @@ void LimitWriter::add_scatter() {
       require({is(streamed, 0)}, "%" + graph_[buffer].name + " is scattered into, which reads what is there");
     }
   }
-}
-
-bool reads_nothing_twice(const TileGraph& graph, const Structure& structure,
-                         const std::vector<TileValueId>& keep) {
-  std::vector<bool> read(graph.values.size(), false);
-  for (const std::vector<TileValueId>& pass : values_of_passes(graph, structure, keep)) {
-    for (TileValueId value : pass) {
-      if (!std::holds_alternative<TileLoad>(graph[value].op)) continue;
-      if (read[value.index]) return false;
-      read[value.index] = true;
-    }
-  }
-  return true;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "core/result.h"
 #include "core/text_cursor.h"
 #include "fusion/chain.h"
-#include "fusion/scatter.h"
+#include "fusion/launches.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {

@@ -8,6 +8,7 @@
 #include "fusion/element_cost.h"
 #include "fusion/rate_tables.h"
 #include "fusion/rule_writer.h"
+#include "fusion/scatter.h"
 #include "fusion/schedule_limits.h"
 
 namespace tilefuse {
@@ -45,7 +46,8 @@ class PreferenceWriter : private RuleWriter {
         facts_(facts),
         structure_(facts.structure),
         region_us_(region_us),
-        contracts_(has_contraction(graph)),
+        contracts_(has_contraction(graph) && !walks_again_to_store(graph, facts.structure)),
+        walks_all_rows_(scatters(graph) && !scatters_in_blocks(graph)),
         system_(system) {}
 
   void prefer_lanes();
@@ -80,7 +82,7 @@ class PreferenceWriter : private RuleWriter {
   const RegionFacts& facts_;
   const Structure& structure_;
   double region_us_;
-  bool contracts_;
+  bool contracts_, walks_all_rows_;  // the latter: in every task of a scatter
   ScheduleSystem& system_;
 };
 
@@ -371,19 +373,18 @@ void PreferenceWriter::prefer_task_count() {
     const auto count = [size](int64_t number) {
       return number == 0 ? 1.0 : std::ceil(size / double(number));
     };
-    const double finest = std::ceil(extent(axis) / (has_unit_access(axis) ? kTurnedTile : 1));
-    most_possible *= finest;
+    const double least = has_unit_access(axis) ? kTurnedTile : double(least_task(graph_, axis));
+    most_possible *= std::ceil(extent(axis) / least);
     const bool for_cache = !contracts_ && reuses_across(0, place);  // several go to a thread at a time
     if (!for_cache) few.sum[0].factors.push_back(factor(tile, count));
     many.sum[0].factors.push_back(factor(tile, [&](int64_t number) { return 1 / count(number); }));
   }
-  const auto inverse = [](int64_t parts) { return 1 / double(parts); };
   few.sum[0].factors.push_back(number_of(system_.split));
   // Turned tiles are as small as they are for the caches' sake; the host hands several to a thread at a time.
   if (structure_.reductions.empty()) {
     for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
   }
-  many.sum[0].factors.push_back(factor(system_.split, inverse));
+  many.sum[0].factors.push_back(factor(system_.split, [](int64_t parts) { return 1 / double(parts); }));
   const double enough = contracts_ ? kFewestPanels : kFewestTasks;
   const double fewest = std::min({enough, region_us_ / kMostTaskUs, most_possible});
   many.sum[0].constant = std::max(1.0, std::floor(fewest));
@@ -394,12 +395,11 @@ void PreferenceWriter::prefer_task_count() {
             "rows of accumulators walk memory in long pieces");
     const Choice long_piece =
         where(tile, [](int64_t number) { return number == 0 || number >= kLeastScatteredPiece; });
-    if (scatters(graph_))
-      require({lane_axis_is_not(axis), long_piece}, "a scatter walks rows in long pieces");
+    if (walks_all_rows_) require({lane_axis_is_not(axis), long_piece}, "a scatter walks rows in long pieces");
   }
   require(std::move(few), "tasks worth handing to a thread");
   // Every task of a scatter walks all rows: more than there are threads only make the pieces shorter.
-  if (!scatters(graph_)) require(std::move(many), "enough tasks for the threads");
+  if (!walks_all_rows_) require(std::move(many), "enough tasks for the threads");
 }
 
 void PreferenceWriter::prefer_grid() {
@@ -413,7 +413,7 @@ void PreferenceWriter::prefer_grid() {
         require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
                 "at most one axis is cut in tiles of some size");
       }
-      if (reuses_across(i, j) || scatters(graph_)) continue;
+      if (reuses_across(i, j) || walks_all_rows_) continue;
       const Choice one = where(outer_tile, [&](int64_t tile) { return tile == 1 || extent(outer) <= 1; });
       require(or_turned({one, is(inner_tile, 0)}),
               graph_[inner].name + " is walked inside " + graph_[outer].name);

@@ -6,9 +6,9 @@
 #include "fusion/chain.h"
 #include "fusion/cost_text.h"
 #include "fusion/dot_pairs.h"
+#include "fusion/launches.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
-#include "fusion/scatter.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {

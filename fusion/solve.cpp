@@ -9,8 +9,8 @@
 #include "fusion/cost_model.h"
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
+#include "fusion/launches.h"
 #include "fusion/same_bits.h"
-#include "fusion/scatter.h"
 #include "fusion/schedule_limits.h"
 #include "fusion/schedule_preferences.h"
 #include "fusion/search.h"
@@ -181,7 +181,7 @@ Result<std::string> constraints_text(const TileGraph& graph, const Target& targe
   if (takes_launches(graph)) {
     const Result<std::vector<TileGraph>> launches = launches_of(graph);
     if (!launches) return launches.unsupported();
-    return constraints_text(launches->back(), target, pins, hints);
+    return constraints_text((*launches)[kMainLaunch], target, pins, hints);
   }
   const Result<RegionFacts> facts = collect_schedule_facts(graph, hints);
   if (facts) return to_text(collect_constraints(graph, target, *facts, pins).constraints);

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "core/match.h"
-#include "fusion/scatter.h"
+#include "fusion/launches.h"
 
 namespace tilefuse {
 namespace {
@@ -147,8 +147,7 @@ bool Structure::is_reduced(AxisId axis) const { return contains(reduced, axis); 
 Result<Structure> analyze_structure(const TileGraph& graph) {
   Structure structure;
   if (takes_launches(graph)) {
-    return Unsupported{"cannot schedule " + graph.name +
-                       " in one nest: it makes what it scatters into, in a launch of its own"};
+    return Unsupported{"cannot schedule " + graph.name + " in one nest: it takes several launches"};
   }
   if (auto refusal = collect_reductions(graph, structure)) return *std::move(refusal);
   for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
@@ -206,6 +205,12 @@ std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis) {
   const auto extent = graph[axis].extent.constant();
   std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
   return {points.begin(), points.end()};
+}
+
+bool walks_again_to_store(const TileGraph& graph, const Structure& structure) {
+  return std::any_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+    return structure.stores_in_pass(store) && structure.pass_of(graph, store) > 0;
+  });
 }
 
 std::optional<Unsupported> repeated_reduction(const TileGraph& graph, const Structure& structure) {

@@ -33,6 +33,10 @@ struct Structure {
 
 Result<Structure> analyze_structure(const TileGraph& graph);
 
+// Whether a later pass stores along the axes that an earlier one reduced, as norms do, and their gradients:
+// then rows are walked, whatever is multiplied on the way.
+bool walks_again_to_store(const TileGraph& graph, const Structure& structure);
+
 // A reduction that does not vary along some parallel axis runs again for each element of it: right, and no
 // reason to refuse a region that was asked for, but one not to make it by fusion. nullopt: there is none.
 std::optional<Unsupported> repeated_reduction(const TileGraph& graph, const Structure& structure);

@@ -40,7 +40,12 @@ struct Axis {
 };
 
 struct Buffer {
-  enum class Role : uint8_t { Input, Output, Scratch };  // Scratch: of the task, between its nests
+  enum class Role : uint8_t {
+    Input,
+    Output,
+    Scratch,   // of the task, between its nests
+    Workspace  // of a call, between the launches of a region
+  };
   std::string name;
   DType dtype = DType::F32;
   Role role = Role::Input;
@@ -120,7 +125,7 @@ struct TileStore {
 struct TileGraph {
   std::string name;
   std::vector<Axis> axes;
-  std::vector<Buffer> buffers;  // inputs first, then outputs
+  std::vector<Buffer> buffers;  // inputs first, then outputs, then what lies between nests or launches
   std::vector<TileValue> values;
   std::vector<TileStore> stores;
 

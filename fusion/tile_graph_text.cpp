@@ -78,6 +78,7 @@ class Printer {
     std::string text = "%" + buffer.name + ": " + info(buffer.dtype).name + expr_list(buffer.shape);
     if (buffer.strides != contiguous_strides(buffer.shape)) text += " strides " + expr_list(buffer.strides);
     if (buffer.role == Buffer::Role::Scratch) return text + " scratch";
+    if (buffer.role == Buffer::Role::Workspace) return text + " workspace";
     if (buffer.is_constant) return text + " const";
     return text + (buffer.role == Buffer::Role::Input ? " in" : " out");
   }

@@ -217,7 +217,7 @@ TEST(MeetingAxes, are_those_that_the_place_does_not_tell_apart) {
   %1 = load %k[n]             : i64[n]
   scatter.add %0 -> )" + store + " over n, h, j\n}");
     std::string names;
-    for (const AxisId axis : meeting_axes(graph)) names += graph[axis].name;
+    for (const MeetingAxis& meeting : meeting_axes(graph)) names += graph[meeting.axis].name;
     return names;
   };
   EXPECT_EQ(meeting("%y[h*4 + j] + at(%1, extent 9, stride 8)"), "n");

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "core/result.h"
+#include "fusion/launches.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -31,6 +32,10 @@ bool moves_data(const RegionFacts& facts) {
 }
 
 std::string family_of(const TileGraph& graph) {
+  if (takes_launches(graph)) {
+    const Result<std::vector<TileGraph>> launches = launches_of(graph);
+    return launches ? family_of((*launches)[kMainLaunch]) : "refused";
+  }
   const Result<RegionFacts> facts = collect_region_facts(graph, {});
   if (!facts) return "refused";
   if (!facts->structure.reductions.empty()) return "reduction";

@@ -18,6 +18,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "benchmarks/solver/regions.h"
 #include "codegen/time_schedules.h"
@@ -45,9 +46,17 @@ struct Arguments {
   std::string record;
 };
 
+// Those of all launches, too.
 std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
-  const std::string text = to_text(schedule, graph);
-  return text.substr(0, text.find("  cost"));
+  std::istringstream lines(to_text(schedule, graph));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const size_t word = line.find_first_not_of(' ');
+    const bool is_price = word != std::string::npos &&
+                          (line.compare(word, 4, "cost") == 0 || line.compare(word, 5, "alone") == 0);
+    if (!is_price) text += line + "\n";
+  }
+  return text;
 }
 
 // Legal schedules spread over the whole space: found with costs drawn at random, not by the cost model.

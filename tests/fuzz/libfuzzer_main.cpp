@@ -94,7 +94,7 @@ std::string changed_archive(const std::string& bytes, std::mt19937& random) {
   }
 }
 
-std::string changed(const std::string& bytes, std::mt19937& random) {
+[[maybe_unused]] std::string changed(const std::string& bytes, std::mt19937& random) {
   if (random() % 8 == 0) return changed_bytes(bytes);
   return kName == "archive" ? changed_archive(bytes, random) : changed_json(bytes, random);
 }

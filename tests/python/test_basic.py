@@ -251,3 +251,24 @@ def test_eight_bit_floats_pass_between_operators_of_the_framework():
         return (x * 2).to(torch.float8_e4m3fn).to(torch.float32) + 1
 
     check(round_trip, torch.randn(40, 30))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(3, 70, 256), (1000, 200)], ids=str)
+def test_gradients_of_a_norm_are_one_region(shape, dtype, tmp_path):
+    def norm(x, w, b):
+        return F.layer_norm(x, shape[-1:], w, b)
+
+    tensors = [torch.randn(shape), torch.rand(shape[-1:]) + 0.5, torch.randn(shape[-1:])]
+    tensors = [tensor.to(dtype) for tensor in tensors]
+    change = torch.randn(shape).to(dtype)
+    gradients = {}
+    options = STRICT | {"dump": "tiles", "dump_dir": str(tmp_path)}
+    fused = torch.compile(norm, backend="tilefuse", options=options)
+    for name, function, kind in [("eager", norm, dtype), ("exact", norm, torch.float64), ("fused", fused, dtype)]:
+        leaves = [tensor.to(kind, copy=True).requires_grad_() for tensor in tensors]
+        function(*leaves).backward(change.to(kind))
+        gradients[name] = [leaf.grad for leaf in leaves]
+    assert_close(gradients["fused"], gradients["eager"], gradients["exact"], "gradients")
+    tiles = [path.read_text() for path in tmp_path.glob("*/backward/region_*/*tiles.txt")]
+    assert len(tiles) == 1 and tiles[0].count("reduce.sum") == 4
