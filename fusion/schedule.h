@@ -84,8 +84,8 @@ struct Schedule {
   std::vector<StagedLoad> staged;
   bool in_pairs = false;           // products of bf16 two at a time, where the graph allows it (dot_pairs.h)
   std::vector<BufferId> streamed;  // outputs stored past the caches
-  // Of a chain (chain.h): decisions of each nest; the others are of the task. Of two launches (scatter.h):
-  // all.
+  // Of a chain (chain.h): decisions of each nest; the others are of the task. Of several launches
+  // (launches.h): all.
   std::vector<Schedule> nests;
   std::vector<CostTerm> cost;  // printable; they add up to cost_us (what overlaps stands as a negative term)
   double cost_us = 0;

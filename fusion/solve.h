@@ -49,7 +49,7 @@ using SizeHints = std::map<std::string, int64_t>;
 Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins& pins = {},
                        const SolveOptions& options = {}, const SizeHints& hints = {});
 
-// What a schedule may be (of two launches the last), in the text form of its constraints, without the
+// What a schedule may be (of several launches the main one), in the text form of its constraints, without the
 // preferences of the search. Refused where no nest and no chain of nests computes the graph.
 Result<std::string> constraints_text(const TileGraph& graph, const Target& target, const Pins& pins = {},
                                      const SizeHints& hints = {});
