@@ -55,7 +55,8 @@ Buffer TaskParts::tile(const std::string& name, DType dtype, const std::vector<A
     const int64_t length = *capacity(axes[i]);
     buffer.shape.insert(buffer.shape.begin(), length);
     buffer.strides.insert(buffer.strides.begin(), stride);
-    stride *= i + 1 == axes.size() ? rounded_up(length, kWholeVectors) : length;
+    // Of an axis without elements, too: places stay apart along the others.
+    stride *= std::max<int64_t>(1, i + 1 == axes.size() ? rounded_up(length, kWholeVectors) : length);
   }
   return buffer;
 }
