@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/index_map.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -227,10 +228,7 @@ class Split {
     buffer.role = role;
     buffer.shape.emplace_back(parts_);
     for (const AxisId axis : graph_[id].axes) buffer.shape.push_back(graph_[axis].extent);
-    buffer.strides.assign(buffer.shape.size(), Expr(1));
-    for (size_t dim = buffer.shape.size() - 1; dim-- > 0;) {
-      buffer.strides[dim] = buffer.strides[dim + 1] * buffer.shape[dim + 1];
-    }
+    buffer.strides = contiguous_strides(buffer.shape);
     return buffer;
   }
   Expr in_piece_offset(TileValueId id) const {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <set>
 
+#include "core/index_map.h"
 #include "fusion/coalesce_axes.h"
 #include "fusion/contraction.h"
 #include "fusion/order_axes.h"
@@ -177,10 +177,7 @@ class LaunchesInParts {
       Buffer buffer{
           graph_[id].name + "_parts", held(graph_, id), Buffer::Role::Workspace, {parts_.number}, {}, {}};
       for (const AxisId axis : kept_) buffer.shape.push_back(graph_[axis].extent);
-      buffer.strides.assign(buffer.shape.size(), Expr(1));
-      for (size_t dim = buffer.shape.size() - 1; dim-- > 0;) {
-        buffer.strides[dim] = buffer.strides[dim + 1] * buffer.shape[dim + 1];
-      }
+      buffer.strides = contiguous_strides(buffer.shape);
       launch.buffers.push_back(std::move(buffer));
     }
     return launch;
