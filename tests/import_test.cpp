@@ -1,4 +1,5 @@
 // The import table itself, and graphs captured from small modules (tests/import/*.json).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ size_t count_of(const Graph& graph, ReduceKind kind) {
 }
 
 Expr parsed(const std::string& text) {
-  return *aten::parse_sympy(text, [](const std::string&) { return SymbolRange{.low = 2}; });
+  return *aten::parse_sympy(text, [](const std::string&, SymbolRange) { return SymbolRange{.low = 2}; });
 }
 
 // ---------------------------------------------------------------- the table
@@ -82,7 +83,7 @@ TEST(SympyText, arithmetic_becomes_a_size_expression) {
 }
 
 TEST(SympyText, other_functions_are_refused_by_name) {
-  const auto unknown = [](const std::string&) { return std::optional<SymbolRange>(); };
+  const auto unknown = [](const std::string&, SymbolRange assumed) { return assumed; };
   const Result<Expr> result = aten::parse_sympy("TruncToInt(Symbol('s0', integer=True))", unknown);
   ASSERT_FALSE(result);
   EXPECT_NE(result.unsupported().reason.find("TruncToInt"), std::string::npos);
@@ -125,6 +126,19 @@ TEST(ImportGraph, symbolic_sizes_keep_their_recorded_range) {
                                  [](const GraphInput& input) { return !input.tensor.has_value(); });
   ASSERT_NE(size, graph.inputs.end());
   EXPECT_EQ(bounds(size->size).low, 2);
+}
+
+TEST(ImportGraph, a_size_without_recorded_range_that_is_positive_in_one_place_only_is_an_error) {
+  std::string json = captured("encoder_block_dynamic");
+  const auto replace_first = [&json](const std::string& what, const std::string& by) {
+    json.replace(json.find(what), what.size(), by);
+  };
+  replace_first("\"range_constraints\": {\"", "\"range_constraints\": {\"other_");
+  EXPECT_TRUE(import_graph(json));
+  replace_first("Symbol('s27', positive=True", "Symbol('s27', positive=False");
+  EXPECT_THAT(
+      [&] { (void)import_graph(json); },
+      testing::ThrowsMessage<UserError>(testing::HasSubstr("says otherwise than another place whether")));
 }
 
 TEST(ImportGraph, a_training_step_of_batch_norm_writes_its_running_statistics) {

@@ -20,7 +20,7 @@ std::vector<std::string> symbol_names(const Json& text) {
 
 Expr parse_side(const Json& text) {
   // Guards hold for sizes of any range: they are what the ranges come from.
-  const auto any_range = [](const std::string&) { return SymbolRange{.low = 0}; };
+  const auto any_range = [](const std::string&, SymbolRange) { return SymbolRange{.low = 0}; };
   auto parsed = aten::parse_sympy(text.get<std::string>(), any_range);
   if (!parsed) throw UserError("cannot read a guard: " + parsed.unsupported().reason);
   return *parsed;

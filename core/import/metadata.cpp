@@ -214,10 +214,7 @@ Expr Metadata::parsed(const Field& expr_str) {
   const std::string& text = expr_str.text();
   const auto known = parsed_.find(text);
   if (known != parsed_.end()) return known->second;
-  const auto range = [this](const std::string& name) -> std::optional<SymbolRange> {
-    const auto found = ranges_.find(name);
-    return found == ranges_.end() ? std::nullopt : std::optional(found->second);
-  };
+  const auto range = [this](const std::string& name, SymbolRange assumed) { return range_of(name, assumed); };
   const Result<Expr> expr = [&] {
     try {
       return parse_sympy(text, range);
@@ -227,6 +224,16 @@ Expr Metadata::parsed(const Field& expr_str) {
   }();
   if (!expr) refuse(expr.unsupported().reason);
   return parsed_.emplace(text, *expr).first->second;
+}
+
+SymbolRange Metadata::range_of(const std::string& symbol, SymbolRange assumed) {
+  const auto recorded = ranges_.find(symbol);
+  if (recorded != ranges_.end()) return recorded->second;
+  const SymbolRange said = assumed_.try_emplace(symbol, assumed).first->second;
+  if (said.low != assumed.low) {
+    throw UserError("says otherwise than another place whether " + symbol + " is positive");
+  }
+  return said;
 }
 
 }  // namespace tilefuse::aten

@@ -48,10 +48,12 @@ class Metadata {
  private:
   std::vector<Expr> sizes(const Field& list);
   Expr parsed(const Field& expr_str);
+  SymbolRange range_of(const std::string& symbol, SymbolRange assumed);
 
   Field tensor_values_;
   std::optional<Field> sym_int_values_;
-  std::map<std::string, SymbolRange> ranges_;
+  std::map<std::string, SymbolRange> ranges_;   // recorded
+  std::map<std::string, SymbolRange> assumed_;  // of symbols without a record: what each mention says
   std::unordered_map<std::string, Expr> parsed_;
 };
 

@@ -65,9 +65,7 @@ class Parser {
     if (name.size() > 1 && name[0] == 'u' && std::isdigit(static_cast<unsigned char>(name[1])) != 0) {
       throw Refusal{"cannot take a graph with the size " + name + ": its value depends on the data"};
     }
-    SymbolRange unknown;
-    unknown.low = is_positive ? 1 : 0;
-    return Expr::symbol(name, symbol_range_(name).value_or(unknown));
+    return Expr::symbol(name, symbol_range_(name, SymbolRange{.low = is_positive ? 1 : 0}));
   }
 
   Expr apply(const std::string& name, const std::vector<Expr>& args) {

@@ -3,7 +3,6 @@
 //   Add(Mul(Integer(2), Symbol('s0', positive=True, integer=True)), Integer(1))   ->  2*s0 + 1
 #pragma once
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,8 +11,8 @@
 
 namespace tilefuse::aten {
 
-// Ranges of the symbols that the capture recorded; nullopt for one that it does not mention.
-using SymbolRangeLookup = std::function<std::optional<SymbolRange>(const std::string&)>;
+// The range of a symbol that is `assumed` to lie in [1, max] or [0, max] where the text mentions it.
+using SymbolRangeLookup = std::function<SymbolRange(const std::string& name, SymbolRange assumed)>;
 
 // Unsupported: a symbol whose value depends on data (u0), or a function that is not integer arithmetic.
 // UserError: text that is no such expression.

@@ -169,9 +169,8 @@ void run_size_expression(std::string_view bytes) {
   } catch (const UserError&) {
   }
   try {
-    const auto range = [](const std::string& name) -> std::optional<SymbolRange> {
-      if (name != "s1") return std::nullopt;
-      return SymbolRange{.low = 4, .high = 4096, .multiple_of = 4};
+    const auto range = [](const std::string& name, SymbolRange assumed) {
+      return name == "s1" ? SymbolRange{.low = 4, .high = 4096, .multiple_of = 4} : assumed;
     };
     const Result<Expr> sympy = aten::parse_sympy(bytes, range);
     if (sympy) ask(*sympy);
