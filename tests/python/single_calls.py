@@ -41,6 +41,7 @@ SINGLE_CALLS = {
     "layer_norm.default": (X, [4], vector(4), vector(4)), "rms_norm.default": (X, [4], vector(4)),
     "group_norm.default": (NORM[0], 2, vector(4), vector(4)),
     "_reshape_copy.default": (X, [2, 6]), "_unsafe_index.Tensor": (X, [None, classes(2) % 4]),
+    "_unsafe_index_put.default": (X, [None, classes(2) % 4], floats(3, 2), True),
     "_unsafe_view.default": (X, [12]), "alias.default": (X,), "alias_copy.default": (X,), "detach_copy.default": (X,),
     "detach.default": (X,), "lift_fresh.default": (X,), "lift_fresh_copy.default": (X,), "all.dim": (B, 1),
     "any.dim": (B, 0, True), "arange.start": (2, 9), "atleast_1d.default": (floats(),), "broadcast_to.default": (X, [2, 3, 4]),
