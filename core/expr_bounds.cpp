@@ -78,7 +78,7 @@ Interval bounds_of(const Atom& atom, std::span<const Expr> extents) {
   if (atom.kind == AtomKind::Index) {
     if (static_cast<size_t>(atom.index) >= extents.size()) return {0, kMax};
     const int64_t high = bounds(extents[static_cast<size_t>(atom.index)]).high;
-    return {0, high == kMax ? kMax : std::max<int64_t>(high - 1, 0)};
+    return {0, high == kMax ? kMax : std::max<int64_t>(high, 1) - 1};
   }
   const Interval a = bounds(atom.args[0], extents), b = bounds(atom.args[1], extents);
   switch (atom.kind) {

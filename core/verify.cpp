@@ -88,12 +88,12 @@ void Verifier::check_values() {
     if (!names.insert(value.name).second) fail("the name %" + value.name + " is used twice");
     for (const Expr& extent : value.type.shape) {
       expect(indices_of(extent).empty(), "an extent of %" + value.name + " uses an index");
-      if (extent.constant() && *extent.constant() < 0) fail("%" + value.name + " has a negative extent");
+      if (bounds(extent).high < 0) fail("%" + value.name + " has a negative extent");
     }
     if (!value.strides) continue;
     for (const Expr& stride : *value.strides) {
       expect(indices_of(stride).empty(), "a stride of %" + value.name + " uses an index");
-      if (stride.constant() && *stride.constant() < 0) fail("%" + value.name + " has a negative stride");
+      if (bounds(stride).high < 0) fail("%" + value.name + " has a negative stride");
     }
     expect(value.strides->size() == value.type.shape.size(),
            "%" + value.name + " has " + std::to_string(value.strides->size()) + " strides for " +

@@ -1,6 +1,9 @@
 #include "fusion/explain_conflict.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
 
 #include "fusion/search.h"
 
@@ -27,6 +30,15 @@ bool find_clash(const ConstraintSystem& system, const std::vector<size_t>& rules
   return false;
 }
 
+// A sum of extents can be beyond any integer: the text of a graph may say so.
+std::string whole_number(double value) {
+  constexpr double kExact = 1e15;
+  std::array<char, 32> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), value < kExact ? "%.0f" : "%.3g", std::floor(value));
+  return {text.data(), static_cast<size_t>(length)};
+}
+
 // Numbers for a limit: the least its sum can be under the rest of the clash.
 std::string with_numbers(const ConstraintSystem& system, const std::vector<size_t>& rules, size_t rule) {
   const Constraint& constraint = system.constraints[rule];
@@ -40,8 +52,8 @@ std::string with_numbers(const ConstraintSystem& system, const std::vector<size_
   const auto sum = [&](const Domains& domains) { return least_sum(system, *limit, domains); };
   const SearchResult least = search(others, {1, kNodeBudget}, sum, sum);
   if (least.ranked.empty()) return constraint.origin;
-  return constraint.origin + ": at least " + std::to_string(static_cast<int64_t>(least.ranked.front().cost)) +
-         " of " + std::to_string(static_cast<int64_t>(limit->limit)) + " " + limit->unit;
+  return constraint.origin + ": at least " + whole_number(least.ranked.front().cost) + " of " +
+         whole_number(limit->limit) + " " + limit->unit;
 }
 
 }  // namespace

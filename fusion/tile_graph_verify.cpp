@@ -150,6 +150,11 @@ class Verifier {
       if (is_walked(store, axis)) continue;
       findings.push_back("its value varies along " + graph_[axis].name + ", the place does not");
     }
+    std::set<AxisId> walked;
+    add_axes(store.offset, walked);
+    if (!walked.empty() && walked.rbegin()->index >= graph_.axes.size()) {
+      findings.emplace_back("its place varies along an axis that does not exist");
+    }
     if (store.scatter) check_scatter(store, findings);
     if (!findings.empty()) store_findings_[number] = std::move(findings);
   }

@@ -170,6 +170,7 @@ TEST(ExprLimits, intervals_saturate_and_stay_true) {
   EXPECT_EQ(bounds(kS * kT).low, 2);
   EXPECT_EQ(bounds(mod(kI, kT)).high, 8);
   EXPECT_EQ(bounds(floordiv(kS, 0 - kT)).low, INT64_MIN);
+  EXPECT_EQ(bounds(Expr::index(0), std::vector<Expr>{huge * -4}).high, 0);
 }
 
 TEST(ExprText, reads_like_python) {

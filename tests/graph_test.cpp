@@ -214,6 +214,12 @@ TEST(Verify, refuses_two_ranges_of_one_symbol) {
   EXPECT_THAT(verify_message(b.graph()), HasSubstr("symbol s0 has two different ranges"));
 }
 
+TEST(Verify, refuses_extents_that_can_only_be_negative) {
+  GraphBuilder b("bad");
+  b.input("x", {DType::F32, {Expr::symbol("s0", {.low = -9, .high = -2}) * 4}});
+  EXPECT_THAT(verify_message(b.graph()), HasSubstr("%x has a negative extent"));
+}
+
 TEST(Verify, takes_extents_that_are_equal_only_after_simplification) {
   const Expr s = Expr::symbol("s0", {});
   GraphBuilder b("g");

@@ -204,8 +204,11 @@ std::vector<Expr> Metadata::sizes(const Field& list) {
   result.reserve(list.size());
   for (size_t i = 0; i < list.size(); ++i) {
     result.push_back(size(list.at(i)));
-    const auto literal = result.back().constant();
-    if (literal && *literal < 0) list.at(i).fail("must not be negative, got " + std::to_string(*literal));
+    const Expr& size = result.back();
+    const int64_t most = bounds(size).high;
+    if (most >= 0) continue;
+    const std::string range = size.constant() ? "" : ", which is at most " + std::to_string(most);
+    list.at(i).fail("must not be negative, got " + to_text(size) + range);
   }
   return result;
 }
