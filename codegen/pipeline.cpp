@@ -16,6 +16,7 @@
 #include "core/import/import_graph.h"
 #include "core/import/size_hints.h"
 #include "core/structural_hash.h"
+#include "fusion/reduce_concats.h"
 #include "fusion/region_graph.h"
 #include "fusion/whole_graph_region.h"
 
@@ -88,7 +89,7 @@ Planned plan_regions(const Graph& captured, const KernelTarget& target, const Co
   planned.place = place_of(captured.device, target);
   planned.times = std::move(times);
   planned.graph = planned.times.measure("canonicalize", [&] {
-    return options.freeze ? canonicalize(freeze(captured)) : canonicalize(captured);
+    return reduce_concats(canonicalize(options.freeze ? freeze(captured) : captured));
   });
   PartitionOptions partitioning = partition_options(options);
   RegionPrices prices = prices_for(planned.target, options);

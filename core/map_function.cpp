@@ -88,14 +88,14 @@ constexpr std::array kMapFns = {
 };
 
 constexpr std::array kReduceKinds = {
-    ReduceInfo{ReduceKind::Sum,    "sum",    false},
-    ReduceInfo{ReduceKind::Prod,   "prod",   false},
-    ReduceInfo{ReduceKind::Max,    "max",    false},
-    ReduceInfo{ReduceKind::Min,    "min",    false},
-    ReduceInfo{ReduceKind::Any,    "any",    false},
-    ReduceInfo{ReduceKind::All,    "all",    false},
-    ReduceInfo{ReduceKind::ArgMax, "argmax", true},
-    ReduceInfo{ReduceKind::ArgMin, "argmin", true},
+    ReduceInfo{ReduceKind::Sum,    "sum",    false, MapFn::Add},
+    ReduceInfo{ReduceKind::Prod,   "prod",   false, MapFn::Mul},
+    ReduceInfo{ReduceKind::Max,    "max",    false, MapFn::Max},
+    ReduceInfo{ReduceKind::Min,    "min",    false, MapFn::Min},
+    ReduceInfo{ReduceKind::Any,    "any",    false, MapFn::Or},
+    ReduceInfo{ReduceKind::All,    "all",    false, MapFn::And},
+    ReduceInfo{ReduceKind::ArgMax, "argmax", true,  std::nullopt},
+    ReduceInfo{ReduceKind::ArgMin, "argmin", true,  std::nullopt},
 };
 
 constexpr std::array kScatterModes = {

@@ -63,6 +63,7 @@ struct ReduceInfo {
   ReduceKind kind;
   const char* name;  // "sum", "prod", "max", "min", "any", "all", "argmax", "argmin"
   bool is_index;  // the result is the (first) position of the extreme, i64, flattened over the reduced dims
+  std::optional<MapFn> combine;  // of the results of two parts; absent: of a position
 };
 const ReduceInfo& info(ReduceKind kind);
 std::optional<ReduceKind> parse_reduce_kind(std::string_view name);

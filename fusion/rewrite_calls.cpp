@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/constants.h"
+#include "core/graph_copier.h"
 #include "core/import/addend.h"
 #include "core/import/decomposition.h"
 #include "core/result.h"
@@ -20,102 +21,52 @@ std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call)
   return records;
 }
 
-// An operator's result that nothing reads is a second mention of another one.
-bool stands_for_unread(const std::vector<ValueId>& results, size_t i) {
-  const auto end = results.begin() + static_cast<std::ptrdiff_t>(i);
-  return std::find(results.begin(), end, results[i]) != end;
-}
-
 class CallRewriter {
  public:
   CallRewriter(const Graph& graph, const std::set<NodeId>& chosen, const std::set<NodeId>& apart,
                const CopiedOperands& copied)
-      : graph_(graph),
-        chosen_(chosen),
-        apart_(apart),
-        copied_(copied),
-        builder_(graph.name),
-        copy_of_(graph.values.size()) {}
+      : graph_(graph), chosen_(chosen), apart_(apart), copied_(copied), copier_(graph) {}
 
   RewrittenGraph run() {
-    builder_.set_device(graph_.device);
-    copy_inputs();
+    for (const GraphInput& input : graph_.inputs) {
+      if (input.tensor) note_origin(graph_[*input.tensor].producer, copier_.copy_of(*input.tensor));
+    }
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
       if (std::holds_alternative<Input>(graph_.nodes[i].op)) continue;
-      copy({i});
-      note_origin({i});
+      rewrite({i});
+      origin_.resize(copier_.copied().nodes.size(), {i});
     }
-    for (const GraphOutput& output : graph_.outputs) {
-      const auto* value = std::get_if<ValueId>(&output);
-      builder_.output(value == nullptr ? output : GraphOutput(copy_of_[*value]));
-    }
-    for (const auto& [position, value] : graph_.mutations) builder_.mutation(position, copy_of_[value]);
-    RewrittenGraph result{builder_.finish(), std::move(origin_), {}};
+    RewrittenGraph result{copier_.finish(), std::move(origin_), {}};
     result.counterpart.resize(result.graph.values.size());
     for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-      std::optional<ValueId>& counterpart = result.counterpart[copy_of_[ValueId{v}].index];
+      std::optional<ValueId>& counterpart = result.counterpart[copier_.copy_of({v}).index];
       if (!counterpart) counterpart = ValueId{v};
     }
     return result;
   }
 
  private:
-  void copy_inputs() {
-    for (const GraphInput& input : graph_.inputs) {
-      if (!input.tensor) {
-        builder_.size_input(input.size);
-        continue;
-      }
-      const Value& value = graph_[*input.tensor];
-      const Node& node = graph_[value.producer];
-      builder_.set_source(node.source, node.origin);
-      copy_of_[*input.tensor] =
-          builder_.input(value.name, value.type, std::get<Input>(node.op).is_parameter, value.strides);
-      if (value.is_constant) builder_.set_constant(copy_of_[*input.tensor]);
-      if (!value.elsewhere.empty()) builder_.set_elsewhere(copy_of_[*input.tensor], value.elsewhere);
-      note_origin(value.producer);
-    }
+  void note_origin(NodeId node, ValueId copy) {
+    const NodeId copied = copier_.copied()[copy].producer;
+    if (origin_.size() <= copied.index) origin_.resize(copied.index + 1);
+    origin_[copied.index] = node;
   }
 
-  void note_origin(NodeId node) { origin_.resize(builder_.graph().nodes.size(), node); }
-
-  void copy(NodeId id) {
+  void rewrite(NodeId id) {
     const Node& node = graph_[id];
-    std::vector<ValueId> operands;
-    operands.reserve(node.operands.size());
-    for (ValueId operand : node.operands) operands.push_back(copy_of_[operand]);
-    builder_.set_source(node.source, node.origin);
-    const std::vector<ValueId> copies = copied_results(id, node, std::move(operands));
-    for (size_t i = 0; i < copies.size(); ++i) {
-      const Value& value = graph_[node.results[i]];
-      copy_of_[node.results[i]] = copies[i];
-      if (stands_for_unread(copies, i)) continue;
-      builder_.rename(copies[i], value.name);
-      if (value.strides) builder_.set_strides(copies[i], *value.strides);
-      if (!value.elsewhere.empty()) builder_.set_elsewhere(copies[i], value.elsewhere);
-    }
-  }
-
-  std::vector<ValueId> copied_results(NodeId id, const Node& node, std::vector<ValueId> operands) {
     const auto* call = std::get_if<Call>(&node.op);
-    if (call == nullptr) {
-      const Value& value = graph_[node.results[0]];
-      return {builder_.add(node.op, std::move(operands), value.type, value.name)};
+    const bool is_chosen = chosen_.contains(id);
+    if (call == nullptr || (!is_chosen && !apart_.contains(id))) return copier_.copy(id);
+    copier_.set_source_of(id);
+    std::vector<ValueId> operands = copier_.operands(id);
+    if (!is_chosen) return copier_.stand_for(id, {sum_of(*call, graph_[node.results[0]].type, operands)});
+    if (const auto copied = copied_.find(id); copied != copied_.end()) {
+      ValueId& operand = operands[size_t(copied->second)];
+      operand = copier_.builder().map(MapFn::Copy, {operand});
     }
-    if (chosen_.contains(id)) {
-      if (const auto copied = copied_.find(id); copied != copied_.end()) {
-        ValueId& operand = operands[size_t(copied->second)];
-        operand = builder_.map(MapFn::Copy, {operand});
-      }
-      const auto values = decompose(builder_, *call, operands, records_of(graph_, node));
-      TILEFUSE_CHECK(values, "rewrite_calls: " + call->op + " has no decomposition");
-      return *values;
-    }
-    if (apart_.contains(id)) return {sum_of(*call, graph_[node.results[0]].type, operands)};
-    std::vector<TensorType> types;
-    types.reserve(node.results.size());
-    for (ValueId result : node.results) types.push_back(graph_[result].type);
-    return builder_.add_call(*call, std::move(operands), std::move(types));
+    const auto values = decompose(copier_.builder(), *call, operands, records_of(graph_, node));
+    TILEFUSE_CHECK(values, "rewrite_calls: " + call->op + " has no decomposition");
+    copier_.stand_for(id, *values);
   }
 
   ValueId sum_of(const Call& call, const TensorType& type, const std::vector<ValueId>& operands) {
@@ -123,16 +74,16 @@ class CallRewriter {
     TILEFUSE_CHECK(parts, "rewrite_calls: " + call.op + " adds nothing");
     std::vector<ValueId> factors;
     for (const int factor : parts->factors) factors.push_back(operands[size_t(factor)]);
-    const ValueId product = builder_.add_call(std::move(parts->product), std::move(factors), {type}).front();
-    return builder_.map(MapFn::Add, {product, builder_.expand(operands[size_t(parts->addend)], type.shape)});
+    GraphBuilder& builder = copier_.builder();
+    const ValueId product = builder.add_call(std::move(parts->product), std::move(factors), {type}).front();
+    return builder.map(MapFn::Add, {product, builder.expand(operands[size_t(parts->addend)], type.shape)});
   }
 
   const Graph& graph_;
   const std::set<NodeId>& chosen_;
   const std::set<NodeId>& apart_;
   const CopiedOperands& copied_;
-  GraphBuilder builder_;
-  IdMap<ValueId, ValueId> copy_of_;
+  GraphCopier copier_;
   std::vector<NodeId> origin_;
 };
 
@@ -163,7 +114,7 @@ std::optional<Graph> decomposed_alone(const Graph& graph, NodeId id, std::option
   const auto values = decompose(builder, std::get<Call>(node.op), operands, records);
   if (!values) return std::nullopt;
   for (size_t i = 0; i < values->size(); ++i) {
-    if (stands_for_unread(*values, i)) continue;
+    if (is_mentioned_before(*values, i)) continue;
     builder.set_strides((*values)[i], records[i].strides);
     builder.output((*values)[i]);
   }

@@ -68,6 +68,7 @@ class Verifier {
 
   void check_value(const TileValue& value) {
     if (!names_.insert(value.name).second) find("another value has this name");
+    if (is_opaque(value.dtype)) find("nothing is computed in " + std::string(info(value.dtype).name));
     bool in_order = true;
     for (const TileValueId operand : operands_of(value)) in_order = in_order && operand < *value_;
     if (!in_order) {

@@ -22,6 +22,7 @@
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_plan.h"
 #include "fusion/online_reductions.h"
+#include "fusion/reduce_concats.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
@@ -42,6 +43,10 @@ std::string run_import(const StageOptions&, const std::string& input) {
 
 std::string run_canonicalize(const StageOptions&, const std::string& input) {
   return to_text(canonicalize(parse_graph(input)));
+}
+
+std::string run_reduce_concats(const StageOptions&, const std::string& input) {
+  return to_text(reduce_concats(canonicalize(parse_graph(input))));
 }
 
 std::string run_hash(const StageOptions&, const std::string& input) {
@@ -292,6 +297,10 @@ const std::vector<Stage>& stages() {
       {"graph", "parse, verify and print a graph", {}, run_graph},
       {"import", "the graph of a captured graph in JSON", {}, run_import},
       {"canonicalize", "a graph without what is dead, equal or known", {}, run_canonicalize},
+      {"reduce-concats",
+       "a graph whose concatenations with single elements are reduced part by part",
+       {},
+       run_reduce_concats},
       {"products",
        "a graph with the products decomposed that a region computes faster than the library",
        {{"target", "name of a target, or its profile"}, {"threads", "of the process"}},

@@ -75,6 +75,14 @@ def sink(q, k, v, extra):  # a logit that every query has, and no value
     return (weights / (weights.sum(-1, keepdim=True) + torch.exp(extra - peak))) @ v
 
 
+def sink_behind_scores(q, k, v, extra):  # the same as models write it: a column more, and left out again
+    s = scores(q, k)
+    column = extra[None, :, None, None].expand(*s.shape[:-1], 1)
+    s = torch.cat((s, column), -1)
+    s = s - s.max(-1, keepdim=True).values
+    return torch.softmax(s, -1)[..., :-1] @ v
+
+
 def expanded(t):
     batch, heads, length, width = t.shape
     return t[:, :, None].expand(batch, heads, 2, length, width).reshape(batch, 2 * heads, length, width)
@@ -119,6 +127,7 @@ VARIANTS = {
     "alibi_that_leaves_subnormals": (alibi, lambda: (*qkv(), torch.tensor([0.2, 0.24, 0.5, 4.0]))),
     "soft_cap": (soft_capped, qkv),
     "sink": (sink, lambda: (*qkv(), torch.randn(HEADS))),
+    "sink_behind_scores": (sink_behind_scores, lambda: (*qkv(), torch.randn(HEADS))),
     "grouped_expand": (grouped_expand, lambda: qkv(key_heads=2)),
     "grouped_repeat": (grouped_repeat, lambda: qkv(key_heads=2)),
     "cross": (full, lambda: qkv(keys=517)),
