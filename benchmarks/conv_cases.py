@@ -32,6 +32,18 @@ def norm_residual(x, w, residual, *norm):
     return F.batch_norm(_convolved(x, w), *norm) + residual
 
 
+def norm_relu_residual(x, w, residual, *norm):  # of resnet
+    return F.relu(F.batch_norm(_convolved(x, w), *norm) + residual)
+
+
+def norm_relu_pool(x, w, *norm):  # of vgg
+    return F.max_pool2d(F.relu(F.batch_norm(_convolved(x, w), *norm)), 2)
+
+
+def norm_relu_mean(x, w, *norm):  # in front of a classifier
+    return F.relu(F.batch_norm(_convolved(x, w), *norm)).mean((2, 3))
+
+
 def depthwise_layer_norm(x, w, b, scale, shift):  # of convnext
     y = F.conv2d(x, w, b, 1, w.shape[-1] // 2, 1, x.shape[1])
     return F.layer_norm(y.permute(0, 2, 3, 1), (x.shape[1],), scale, shift, 1e-6)
@@ -82,8 +94,8 @@ def _dense(batch: int, channels: int, size: int, outputs: int, taps: int):
     return _inputs(lambda: [_image(batch, channels, size), _weight(outputs, channels, taps), *_norm(outputs)])
 
 
-def _residual(batch: int, channels: int, size: int, outputs: int):
-    return _inputs(lambda: [_image(batch, channels, size), _weight(outputs, channels, 1), _image(batch, outputs, size), *_norm(outputs)])
+def _residual(batch: int, channels: int, size: int, outputs: int, taps: int = 1):
+    return _inputs(lambda: [_image(batch, channels, size), _weight(outputs, channels, taps), _image(batch, outputs, size), *_norm(outputs)])
 
 
 def _layer_norm(channels: int, size: int):
@@ -109,6 +121,9 @@ FAMILIES = (
     Family("pointwise_residual_14", norm_residual, _residual(1, 240, 14, 40)),
     Family("dense_3x3_28", norm_relu, _dense(1, 128, 28, 128, 3)),
     Family("dense_3x3_7", norm_relu, _dense(1, 512, 7, 512, 3)),
+    Family("dense_3x3_residual_28", norm_relu_residual, _residual(1, 128, 28, 128, 3)),
+    Family("dense_3x3_pool_56", norm_relu_pool, _dense(1, 64, 56, 64, 3)),
+    Family("pointwise_mean_7", norm_relu_mean, _dense(1, 320, 7, 1280, 1)),
     Family("squeeze_excite_14", squeeze_excite, _squeeze(240, 14, 64)),
     Family("pool_mixer_28", pool_mixer, _inputs(lambda: [_image(1, 128, 28), torch.randn(128, 1, 1)])),
     Family("upsample_bilinear_28", upsample_bilinear, _inputs(lambda: [_image(2, 64, 28)])),

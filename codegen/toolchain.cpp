@@ -151,6 +151,9 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_nu
   flags.insert(flags.end(), processor.begin(), processor.end());
   flags.emplace_back(eager_numerics ? "-ffp-contract=off" : "-ffp-contract=fast");
   if (eager_numerics) flags.emplace_back("-DTILEFUSE_EXACT_BF16");
+  // By default GCC allocates registers over loops that it takes for easy together with what is around them:
+  // constants of an epilogue then push what a product's innermost loop loads out to the stack.
+  if (!toolchain.is_clang) flags.emplace_back("-fira-region=all");
   // clang splits 512-bit vectors unless told: a quarter of the speed.
   const bool is_wide = instructions ? contains(*instructions, "avx512f") : cpu_has_avx512();
   if (toolchain.is_clang && is_wide) flags.emplace_back("-mprefer-vector-width=512");

@@ -1,0 +1,117 @@
+// What the compiler makes of a kernel: the innermost loop of a product leaves its block in registers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "codegen/module.h"
+#include "codegen/process.h"
+#include "codegen/toolchain.h"
+#include "fusion/target.h"
+#include "tools/stages.h"
+
+namespace tilefuse {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTarget = "x86-zen4";
+constexpr const char* kTuning = "-mtune=znver3";  // what GCC 12 tunes for on a Zen 4 or Zen 5
+
+// Blocks of 8 x 32 sums beside what the epilogue and the packing hold in registers.
+constexpr const char* kQuantisedLinear = R"(tile_graph linear_quantise {
+  axes i: 128, j: 1024, r: 512
+  buffers %w: f32[1024, 512] in, %x: f32[128, 512] in, %b: f32[1024] in, %q: i8[128, 1024] out
+  %x0  = load %x[i*512 + r] : f32[i, r]
+  %w0  = load %w[j*512 + r] : f32[j, r]
+  %mul = mul(%x0, %w0)      : f32[i, j, r]
+  %sum = reduce.sum(%mul) over r : f32[i, j]
+  %b0  = load %b[j]         : f32[j]
+  %y   = add(%sum, %b0)     : f32[i, j]
+  %c   = constant 20        : f32[]
+  %m   = mul(%y, %c)        : f32[i, j]
+  %r   = round(%m)          : f32[i, j]
+  %lo  = constant -128      : f32[]
+  %max = max(%r, %lo)       : f32[i, j]
+  %hi  = constant 127       : f32[]
+  %min = min(%max, %hi)     : f32[i, j]
+  %q0  = cast(%min)         : i8[i, j]
+  store %q0 -> %q[i*1024 + j]
+}
+schedule linear_quantise for x86-zen4 {
+  lanes    j = 16, unroll 2
+  grid     i = all, j = 128
+  walk     multi_pass
+  rows     8
+  split    1
+  stage    %w0 along r
+  stores   cached
+}
+)";
+
+std::string assembly_of(const std::string& source) {
+  KernelCache none("", 0);
+  const Result<Toolchain> toolchain = find_toolchain({}, none);
+  if (!toolchain) throw std::runtime_error(toolchain.unsupported().reason);
+  const fs::path folder = fs::path(testing::TempDir());
+  const fs::path text = folder / "assembly_test.cpp", assembly = folder / "assembly_test.s";
+  std::ofstream(text) << complete_source(source);
+  std::vector<std::string> command = toolchain->command;
+  for (const std::string& flag : compile_flags(*toolchain, false, load_target(kTarget).instructions)) {
+    if (flag != "-shared") command.push_back(flag);
+  }
+  command.insert(command.end(), {kTuning, "-S", "-o", assembly.string(), text.string()});
+  const ProcessResult run = run_process(command, std::chrono::seconds(60));
+  EXPECT_TRUE(run.succeeded()) << run.output;
+  std::ifstream file(assembly);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The lines from a label to the jump back to it, where no other such jump lies between.
+std::vector<std::vector<std::string>> innermost_loops(const std::string& assembly) {
+  static const std::regex kLabel(R"(^(\.L\w+):.*)"), kJump(R"(^\s+j\w+\s+(\.L\w+).*)");
+  std::vector<std::string> lines;
+  std::map<std::string, size_t> labels;
+  std::vector<std::vector<std::string>> loops;
+  size_t after_last = 0;  // of the jumps back
+  std::istringstream text(assembly);
+  for (std::string line; std::getline(text, line);) {
+    std::smatch found;
+    if (std::regex_match(line, found, kLabel)) labels[found[1]] = lines.size();
+    lines.push_back(line);
+    if (!std::regex_match(line, found, kJump) || !labels.contains(found[1])) continue;
+    const size_t start = labels[found[1]];
+    if (start >= after_last) {
+      loops.emplace_back(lines.begin() + static_cast<std::ptrdiff_t>(start), lines.end());
+    }
+    after_last = lines.size();
+  }
+  return loops;
+}
+
+size_t count(const std::vector<std::string>& lines, const std::regex& what) {
+  return static_cast<size_t>(std::count_if(
+      lines.begin(), lines.end(), [&](const std::string& line) { return std::regex_search(line, what); }));
+}
+
+TEST(Assembly, the_innermost_loop_of_a_product_leaves_its_block_in_registers) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "the names of instructions and registers are x86's";
+#endif
+  static const std::regex kFma("vfmadd"), kStack(R"([yz]mm.*\(%r[sb]p\)|\(%r[sb]p\).*[yz]mm)");
+  size_t blocks = 0;
+  for (const auto& loop : innermost_loops(assembly_of(run_stage("source", {}, kQuantisedLinear)))) {
+    if (count(loop, kFma) < 16) continue;
+    ++blocks;
+    EXPECT_EQ(count(loop, kStack), 0U) << testing::PrintToString(loop);
+  }
+  EXPECT_EQ(blocks, 1U);
+}
+
+}  // namespace
+}  // namespace tilefuse
