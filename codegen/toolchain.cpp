@@ -112,6 +112,19 @@ bool contains(const std::vector<std::string>& sets, const char* wanted) {
   return std::find(sets.begin(), sets.end(), wanted) != sets.end();
 }
 
+// Left alone, GCC 12 puts blocks of sums on the stack, or what the innermost loop multiplies them with.
+constexpr std::array kBlocksInRegisters = {
+    // It allocates registers over loops that it takes for easy together with what is around them: constants
+    // of an epilogue push out what is loaded in every step.
+    "-fira-region=all",
+    // It takes a block at the start of its loop, in it and behind it for one variable wherever it can, which
+    // then is on the stack everywhere if it is anywhere.
+    "-fno-tree-coalesce-vars",
+    // It keeps what several places compute, over all that lies between.
+    "-fno-tree-pre",
+    "-fno-gcse",
+};
+
 }  // namespace
 
 Result<Toolchain> find_toolchain(const ToolchainRequest& request, KernelCache& cache) {
@@ -151,9 +164,7 @@ std::vector<std::string> compile_flags(const Toolchain& toolchain, bool eager_nu
   flags.insert(flags.end(), processor.begin(), processor.end());
   flags.emplace_back(eager_numerics ? "-ffp-contract=off" : "-ffp-contract=fast");
   if (eager_numerics) flags.emplace_back("-DTILEFUSE_EXACT_BF16");
-  // By default GCC allocates registers over loops that it takes for easy together with what is around them:
-  // constants of an epilogue then push what a product's innermost loop loads out to the stack.
-  if (!toolchain.is_clang) flags.emplace_back("-fira-region=all");
+  if (!toolchain.is_clang) flags.insert(flags.end(), kBlocksInRegisters.begin(), kBlocksInRegisters.end());
   // clang splits 512-bit vectors unless told: a quarter of the speed.
   const bool is_wide = instructions ? contains(*instructions, "avx512f") : cpu_has_avx512();
   if (toolchain.is_clang && is_wide) flags.emplace_back("-mprefer-vector-width=512");
