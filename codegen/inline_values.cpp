@@ -9,7 +9,8 @@
 namespace tilefuse {
 namespace {
 
-constexpr int kMostNodes = 24;  // of an expression that has taken in others
+constexpr int kMostNodes = 24;       // of an expression that has taken in others
+constexpr int kMostLeftBehind = 16;  // values that an expression has no room for: half of the registers
 
 void count_references(const Block& block, std::map<SymbolId, int>& uses) {
   for (const Stmt& stmt : block) {
@@ -98,27 +99,54 @@ class Inliner {
     return !std::holds_alternative<For>(stmt.kind) && !std::holds_alternative<Blank>(stmt.kind);
   }
 
-  // For every statement, the one that its value moves to.
+  bool is_used_once(SymbolId symbol) const {
+    const auto uses = uses_.find(symbol);
+    return uses != uses_.end() && uses->second == 1;
+  }
+
+  struct Choice {
+    std::vector<std::optional<size_t>> targets;  // for every statement, the one that its value moves to
+    std::vector<int> left_behind;  // of what moved to the statement: operands that were too large to follow
+  };
+
+  // Sums of many are first written as one expression. Where what they add up then stands in front of it, all
+  // of it in registers, they are cut into expressions of readable size instead, each next to its operands.
   std::vector<std::optional<size_t>> choose_targets(const Block& block,
-                                                    const std::map<SymbolId, size_t>& used_at) {
-    std::vector<std::optional<size_t>> targets(block.size());
+                                                    const std::map<SymbolId, size_t>& used_at) const {
+    std::vector<bool> is_cut(block.size(), false);
+    Choice choice = choose(block, used_at, is_cut);
+    bool has_cut = false;
+    for (size_t i = 0; i < block.size(); ++i) {
+      is_cut[i] = choice.left_behind[i] > kMostLeftBehind;
+      has_cut |= is_cut[i];
+    }
+    return has_cut ? choose(block, used_at, is_cut).targets : choice.targets;
+  }
+
+  Choice choose(const Block& block, const std::map<SymbolId, size_t>& used_at,
+                std::vector<bool>& is_cut) const {
+    Choice choice{std::vector<std::optional<size_t>>(block.size()), std::vector<int>(block.size(), 0)};
     std::vector<int> sizes(block.size(), 0);
     for (size_t i = 0; i < block.size(); ++i) {
       for_each_code(block[i], [&](const Code& code) { sizes[i] += size_of(code); });
     }
     for (size_t i = block.size(); i-- > 0;) {
       const auto* let = std::get_if<Let>(&block[i].kind);
-      if (let == nullptr || uses_[let->symbol] != 1) continue;
+      if (let == nullptr || !is_used_once(let->symbol)) continue;
       const auto found = used_at.find(let->symbol);
       if (found == used_at.end()) continue;
-      const size_t place = targets[found->second].value_or(found->second);
-      const bool is_short = size_of(let->value) <= 3;
-      if (!is_short && sizes[place] + sizes[i] > kMostNodes) continue;
+      const size_t place = choice.targets[found->second].value_or(found->second);
+      const bool is_short = size_of(let->value) <= 3 && !is_cut[place];
+      if (!is_short && sizes[place] + sizes[i] > kMostNodes) {
+        is_cut[i] = is_cut[place];
+        if (place != found->second) ++choice.left_behind[place];
+        continue;
+      }
       if (crosses_a_write(block, i, place, let->value)) continue;
-      targets[i] = place;
+      choice.targets[i] = place;
       sizes[place] += sizes[i];
     }
-    return targets;
+    return choice;
   }
 
   bool crosses_a_write(const Block& block, size_t from, size_t to, const Code& value) const {
