@@ -18,22 +18,27 @@ using AtomKind = Expr::AtomKind;
 
 bool before(const Atom& a, const Atom& b) { return compare(a, b) < 0; }
 
-// Long division by the leading term of b, in the monomial order.
+// Long division by the leading term of b, in the monomial order. What it does not divide is not looked at
+// again.
 Division divide_polynomial(const Expr& a, const Expr& b) {
   const Term& leading = b.terms().front();
-  Expr quotient, remainder, rest = a;
-  while (!rest.terms().empty()) {
-    const Expr head = to_expr(rest.terms().front());
-    if (auto q = divide(rest.terms().front(), leading)) {
-      const Expr step = to_expr(*q);
-      quotient = quotient + step;
-      rest = rest - step * b;
-    } else {
-      remainder = remainder + head;
-      rest = rest - head;
+  std::vector<Term> quotient, remainder;
+  Expr rest = a;
+  size_t first = 0;  // of the terms of `rest` that are left
+  while (first < rest.terms().size()) {
+    const Term& head = rest.terms()[first];
+    const auto q = divide(head, leading);
+    if (!q) {
+      remainder.push_back(head);
+      ++first;
+      continue;
     }
+    quotient.push_back(*q);
+    std::vector<Term> left(rest.terms().begin() + static_cast<std::ptrdiff_t>(first), rest.terms().end());
+    rest = make_expr(std::move(left)) - to_expr(*q) * b;
+    first = 0;
   }
-  return {quotient, remainder};
+  return {make_expr(std::move(quotient)), make_expr(std::move(remainder))};
 }
 
 // By one term: terms that it divides, and the multiple of it in the constant term.

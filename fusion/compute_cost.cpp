@@ -75,7 +75,8 @@ bool runs_backwards(const Access& access, AxisId lane_axis) {
   return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes <= 4;
 }
 bool takes_every_other(const Access& access, AxisId lane_axis) {
-  return access.load && access.along[lane_axis.index].stride == 2 && access.element_bytes == 4;
+  return access.load && access.along[lane_axis.index].stride == 2 &&
+         (access.element_bytes == 4 || access.element_bytes == 2);
 }
 
 std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {

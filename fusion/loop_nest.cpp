@@ -51,10 +51,17 @@ std::vector<Touched> footprints(const std::vector<NestLoop>& nest, const Access&
   double elements = 1, contiguous = 1;
   for (size_t first = nest.size() + 1; first-- > 0;) {
     if (first < nest.size()) {
-      const AxisAccess::Kind kind = access.along[nest[first].axis.index].kind;
-      if (kind == AxisAccess::Kind::Unit) contiguous *= nest[first].trips;
-      if (kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular)
+      const AxisAccess& along = access.along[nest[first].axis.index];
+      const double stride = std::abs(double(along.stride));
+      const bool shares_lines =
+          along.kind == AxisAccess::Kind::Strided && stride * access.element_bytes < kLineBytes;
+      if (along.kind == AxisAccess::Kind::Unit) {
+        contiguous *= nest[first].trips;
+      } else if (shares_lines) {
+        contiguous = std::max(contiguous, nest[first].trips * stride);
+      } else if (along.kind != AxisAccess::Kind::Broadcast) {
         elements *= nest[first].trips;
+      }
     }
     const double run_bytes = std::max(kLineBytes, contiguous * access.element_bytes);
     double crowded = 1;

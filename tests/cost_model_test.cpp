@@ -82,6 +82,24 @@ TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
   EXPECT_THAT(footprints.missed_bytes(1 << 10), testing::ElementsAre(image, 256 * row, image));
 }
 
+TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph every_other {
+  axes row: 64, col: 512
+  buffers %x: f32[64, 1024] in, %y: f32[64, 512] out
+  %0 = load %x[row*1024 + col*2] : f32[row, col]
+  store %0 -> %y[row*512 + col]
+}
+)");
+  const RegionFacts facts = facts_of(graph);
+  Schedule schedule;
+  schedule.lanes = 16;
+  schedule.lane_axis = kCol;
+  schedule.grid = {{kRow, 0}, {kCol, 0}};
+  const std::vector<const Access*> accesses = {&facts.accesses[0], &facts.accesses[1]};
+  const Footprints footprints(loop_nest(facts, schedule), accesses);
+  EXPECT_THAT(footprints.missed_bytes(16 << 10), testing::ElementsAre(64 * 1024 * 4, 64 * 512 * 4));
+}
+
 TEST(LoopNest, sees_where_a_walk_jumps) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph transpose {
   axes j: 512, i: 512

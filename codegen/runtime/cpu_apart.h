@@ -16,9 +16,10 @@ TILE_INLINE V every_other(V lo, V hi, Lanes<I...>) {
   constexpr int kCount = sizeof...(I);
   return __builtin_shufflevector(lo, hi, (2 * I < kCount ? 2 * I : 2 * I + 1)...);
 }
-// Two loads and one exchange, where a vector of 4-byte lanes is one register.
+// Two loads and one exchange, where a vector of such lanes is one register.
 template <class T>
-constexpr bool has_every_other = sizeof(T) == 4 && kLanes <= 16 && !is_wide<VecN<StoredLane<T>, kLanes>>;
+constexpr bool has_every_other =
+    (sizeof(T) == 4 || sizeof(T) == 2) && kLanes <= 16 && !is_wide<VecN<StoredLane<T>, kLanes>>;
 
 template <class T>
 TILE_INLINE Vec<T> load_every_other(const T* p, int64_t n) {
@@ -126,6 +127,14 @@ TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
     return gather(p, iota<int64_t>(), mask);
   }
 }
+// In one instruction.
+#if defined(TILE_MASK_BITS)
+template <class T>
+constexpr bool loads_under_mask = sizeof(T) == 4 || sizeof(T) == 2;
+#else
+template <class T>
+constexpr bool loads_under_mask = sizeof(T) == 4;
+#endif
 // Two elements apart: the lanes of the mask, spread over the places of two loads.
 #if defined(TILE_MASK_BITS)
 TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {
@@ -156,7 +165,7 @@ TILE_INLINE Mask reversed(Mask mask) { return {reversed(mask.lanes, FirstLanes<k
 template <class T>
 TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
 #if defined(TILE_MASK_BITS) || defined(TILE_AVX2) && TILEFUSE_LANES == 8
-  if constexpr (has_every_other<T>) {
+  if constexpr (has_every_other<T> && loads_under_mask<T>) {
     if (__builtin_constant_p(stride) && stride == 2) {
       const auto lo = load_where(p, spread_lanes(mask, false));
       const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));
