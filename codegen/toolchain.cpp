@@ -120,9 +120,6 @@ constexpr std::array kBlocksInRegisters = {
     // It takes a block at the start of its loop, in it and behind it for one variable wherever it can, which
     // then is on the stack everywhere if it is anywhere.
     "-fno-tree-coalesce-vars",
-    // It keeps what several places compute, over all that lies between.
-    "-fno-tree-pre",
-    "-fno-gcse",
 };
 
 }  // namespace
