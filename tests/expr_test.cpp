@@ -202,6 +202,15 @@ TEST(ExprText, a_product_of_many_sums_reads_as_it_prints) {
   EXPECT_EQ(parse_expr(to_text(product)), product);
 }
 
+// Long divisions of two thousand terms, of which most are divided by nothing.
+TEST(ExprText, products_that_are_too_long_are_refused_before_anybody_waits_for_it) {
+  const std::string sums = "(a2 + b2)*(a3 + b3)*(a4 + b4)*(a5 + b5)*(a6 + b6)*";
+  const std::string text = "(a0 + b0)*(a1 + -b % " + sums +
+                           "(a7z+ b6)*(a3 + b13)*(a14 + b14)*(a15)*(a12 + b11)*(a13 + b3)* -b % " + sums +
+                           "(b20+ b7)*(a3 + b13)*( b23)*( b(c + b5)*(a";
+  EXPECT_THROW(parse_expr(text), UserError);
+}
+
 TEST(ExprText, operators_bind_as_in_python) {
   EXPECT_EQ(parse_expr("-7 // 2"), Expr(-4));
   EXPECT_EQ(parse_expr("-(7 // 2)"), Expr(-3));
