@@ -10,33 +10,11 @@ namespace tilefuse {
 namespace {
 
 double combined(ReduceKind kind, double a, double b) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return a + b;
-    case ReduceKind::Prod:
-      return a * b;
-    case ReduceKind::Max:
-      return float_map(MapFn::Max, DType::F64, {a, b, 0});
-    default:
-      return float_map(MapFn::Min, DType::F64, {a, b, 0});
-  }
+  return float_map(*info(kind).combine, DType::F64, {a, b, 0});
 }
 
 int64_t combined(ReduceKind kind, int64_t a, int64_t b) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return int_map(MapFn::Add, DType::I64, {a, b, 0});
-    case ReduceKind::Prod:
-      return int_map(MapFn::Mul, DType::I64, {a, b, 0});
-    case ReduceKind::Max:
-      return std::max(a, b);
-    case ReduceKind::Min:
-      return std::min(a, b);
-    case ReduceKind::Any:
-      return a | b;
-    default:
-      return a & b;
-  }
+  return int_map(*info(kind).combine, DType::I64, {a, b, 0});
 }
 
 // Of an empty reduction: what changes nothing.

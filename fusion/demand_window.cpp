@@ -12,19 +12,10 @@ namespace {
 
 constexpr int64_t kMostTaps = 64;
 
+// Of numbers: what is true anywhere in a window is left to loops.
 std::optional<MapFn> pairwise(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return MapFn::Add;
-    case ReduceKind::Prod:
-      return MapFn::Mul;
-    case ReduceKind::Max:
-      return MapFn::Max;
-    case ReduceKind::Min:
-      return MapFn::Min;
-    default:
-      return std::nullopt;
-  }
+  const bool is_logic = kind == ReduceKind::Any || kind == ReduceKind::All;
+  return is_logic ? std::nullopt : info(kind).combine;
 }
 
 bool is_among(const std::vector<int>& sorted, int dim) {
