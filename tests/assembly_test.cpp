@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
@@ -11,14 +10,13 @@
 
 #include "codegen/module.h"
 #include "codegen/process.h"
+#include "codegen/temporary_folder.h"
 #include "codegen/toolchain.h"
 #include "fusion/target.h"
 #include "tools/stages.h"
 
 namespace tilefuse {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kTarget = "x86-zen4";
 constexpr const char* kTuning = "-mtune=znver3";  // what GCC 12 tunes for on a Zen 4 or Zen 5
@@ -58,14 +56,14 @@ std::string assembly_of(const std::string& source) {
   KernelCache none("", 0);
   const Result<Toolchain> toolchain = find_toolchain({}, none);
   if (!toolchain) throw std::runtime_error(toolchain.unsupported().reason);
-  const fs::path folder = fs::path(testing::TempDir());
-  const fs::path text = folder / "assembly_test.cpp", assembly = folder / "assembly_test.s";
-  std::ofstream(text) << complete_source(source);
+  const TemporaryFolder folder;
+  const std::string text = folder.file("kernel.cpp"), assembly = folder.file("kernel.s");
+  EXPECT_TRUE(write_file(text, complete_source(source)));
   std::vector<std::string> command = toolchain->command;
   for (const std::string& flag : compile_flags(*toolchain, false, load_target(kTarget).instructions)) {
     if (flag != "-shared") command.push_back(flag);
   }
-  command.insert(command.end(), {kTuning, "-S", "-o", assembly.string(), text.string()});
+  command.insert(command.end(), {kTuning, "-S", "-o", assembly, text});
   const ProcessResult run = run_process(command, std::chrono::seconds(60));
   EXPECT_TRUE(run.succeeded()) << run.output;
   std::ifstream file(assembly);

@@ -41,6 +41,22 @@ Schedule rows_of_vectors(int64_t tile) {
   return schedule;
 }
 
+// One task walks all rows, by vectors of sixteen.
+Schedule all_rows_in_vectors() {
+  Schedule schedule;
+  schedule.lanes = 16;
+  schedule.lane_axis = kCol;
+  schedule.grid = {{kRow, 0}, {kCol, 0}};
+  return schedule;
+}
+
+// Under that schedule, by access.
+std::vector<double> missed_bytes(const RegionFacts& facts, double limit) {
+  std::vector<const Access*> accesses;
+  for (const Access& access : facts.accesses) accesses.push_back(&access);
+  return Footprints(loop_nest(facts, all_rows_in_vectors()), accesses).missed_bytes(limit);
+}
+
 TEST(LoopNest, has_tasks_outside_and_lanes_inside) {
   const TileGraph graph = row_sum("100", "64");
   const RegionFacts facts = facts_of(graph);
@@ -69,17 +85,9 @@ TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
 }
 )");
   const RegionFacts facts = facts_of(graph);
-  Schedule schedule;
-  schedule.lanes = 16;
-  schedule.lane_axis = kCol;
-  schedule.grid = {{kRow, 0}, {kCol, 0}};
-  const std::vector<NestLoop> nest = loop_nest(facts, schedule);
-  std::vector<const Access*> accesses;
-  for (const Access& access : facts.accesses) accesses.push_back(&access);
   const double image = 256 * 1024 * 4, row = 1024 * 4;
-  const Footprints footprints(nest, accesses);
-  EXPECT_THAT(footprints.missed_bytes(16 << 10), testing::ElementsAre(image, row, image));  // a row fits
-  EXPECT_THAT(footprints.missed_bytes(1 << 10), testing::ElementsAre(image, 256 * row, image));
+  EXPECT_THAT(missed_bytes(facts, 16 << 10), testing::ElementsAre(image, row, image));  // a row fits
+  EXPECT_THAT(missed_bytes(facts, 1 << 10), testing::ElementsAre(image, 256 * row, image));
 }
 
 TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
@@ -90,14 +98,7 @@ TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
   store %0 -> %y[row*512 + col]
 }
 )");
-  const RegionFacts facts = facts_of(graph);
-  Schedule schedule;
-  schedule.lanes = 16;
-  schedule.lane_axis = kCol;
-  schedule.grid = {{kRow, 0}, {kCol, 0}};
-  const std::vector<const Access*> accesses = {&facts.accesses[0], &facts.accesses[1]};
-  const Footprints footprints(loop_nest(facts, schedule), accesses);
-  EXPECT_THAT(footprints.missed_bytes(16 << 10), testing::ElementsAre(64 * 1024 * 4, 64 * 512 * 4));
+  EXPECT_THAT(missed_bytes(facts_of(graph), 16 << 10), testing::ElementsAre(64 * 1024 * 4, 64 * 512 * 4));
 }
 
 TEST(LoopNest, sees_where_a_walk_jumps) {
@@ -109,10 +110,7 @@ TEST(LoopNest, sees_where_a_walk_jumps) {
 }
 )");
   const RegionFacts facts = facts_of(graph);
-  Schedule schedule;
-  schedule.lanes = 16;
-  schedule.lane_axis = AxisId{1};
-  schedule.grid = {{AxisId{0}, 0}, {AxisId{1}, 0}};
+  Schedule schedule = all_rows_in_vectors();
   const MemoryWalk read = memory_walk(loop_nest(facts, schedule), facts.accesses[0]);
   EXPECT_EQ(read.run_bytes, 4);
   EXPECT_EQ(read.rows, 512);

@@ -65,6 +65,13 @@ TEST(ReduceConcats, every_kind_that_combines_is_taken_apart) {
         concat("  %m = reduce." + std::string(kind) + "(%c) {dims = [1]} : f32[3]\n  return %m\n")))
         << kind;
   }
+  for (const char* kind : {"any", "all"}) {
+    EXPECT_TRUE(
+        is_taken_apart(concat("  %o = constant {value = 0} : f32[3, 7]\n"
+                              "  %b = gt(%c, %o) : bool[3, 7]\n  %m = reduce." +
+                              std::string(kind) + "(%b) {dims = [1]} : bool[3]\n  return %m\n")))
+        << kind;
+  }
 }
 
 TEST(ReduceConcats, positions_stay) {
