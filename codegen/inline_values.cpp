@@ -1,5 +1,6 @@
 #include "codegen/inline_values.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -113,18 +114,17 @@ class Inliner {
   // of it in registers, they are cut into expressions of readable size instead, each next to its operands.
   std::vector<std::optional<size_t>> choose_targets(const Block& block,
                                                     const std::map<SymbolId, size_t>& used_at) const {
-    std::vector<bool> is_cut(block.size(), false);
-    Choice choice = choose(block, used_at, is_cut);
-    bool has_cut = false;
-    for (size_t i = 0; i < block.size(); ++i) {
-      is_cut[i] = choice.left_behind[i] > kMostLeftBehind;
-      has_cut |= is_cut[i];
-    }
-    return has_cut ? choose(block, used_at, is_cut).targets : choice.targets;
+    Choice choice = choose(block, used_at, std::vector<bool>(block.size(), false));
+    std::vector<bool> is_cut;
+    is_cut.reserve(block.size());
+    for (const int left : choice.left_behind) is_cut.push_back(left > kMostLeftBehind);
+    const bool has_cut = std::find(is_cut.begin(), is_cut.end(), true) != is_cut.end();
+    return has_cut ? choose(block, used_at, std::move(is_cut)).targets : std::move(choice.targets);
   }
 
+  // `is_cut`: statements that take in nothing beyond the readable size; what they leave behind is cut, too.
   Choice choose(const Block& block, const std::map<SymbolId, size_t>& used_at,
-                std::vector<bool>& is_cut) const {
+                std::vector<bool> is_cut) const {
     Choice choice{std::vector<std::optional<size_t>>(block.size()), std::vector<int>(block.size(), 0)};
     std::vector<int> sizes(block.size(), 0);
     for (size_t i = 0; i < block.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace tilefuse {
+
 bool is_mentioned_before(const std::vector<ValueId>& results, size_t i) {
   const auto end = results.begin() + static_cast<std::ptrdiff_t>(i);
   return std::find(results.begin(), end, results[i]) != end;

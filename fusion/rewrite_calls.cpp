@@ -29,7 +29,7 @@ class CallRewriter {
 
   RewrittenGraph run() {
     for (const GraphInput& input : graph_.inputs) {
-      if (input.tensor) note_origin(graph_[*input.tensor].producer, copier_.copy_of(*input.tensor));
+      if (input.tensor) origin_.push_back(graph_[*input.tensor].producer);  // copied first, in this order
     }
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
       if (std::holds_alternative<Input>(graph_.nodes[i].op)) continue;
@@ -46,12 +46,6 @@ class CallRewriter {
   }
 
  private:
-  void note_origin(NodeId node, ValueId copy) {
-    const NodeId copied = copier_.copied()[copy].producer;
-    if (origin_.size() <= copied.index) origin_.resize(copied.index + 1);
-    origin_[copied.index] = node;
-  }
-
   void rewrite(NodeId id) {
     const Node& node = graph_[id];
     const auto* call = std::get_if<Call>(&node.op);
