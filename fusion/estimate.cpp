@@ -91,33 +91,45 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
   return cycles.total();
 }
 
-double memory_us(const Bytes& bytes, const Target& target, int threads) {
-  const MemoryLevel level = level_holding(target, bytes.total() / threads, threads);
+// From and to the cache that holds `in_use` bytes, and these.
+double memory_us(const Bytes& bytes, double in_use, const Target& target, int threads) {
+  const MemoryLevel level = level_holding(target, std::max(bytes.total(), in_use) / threads, threads);
   const char* kind = bytes.written < 0.25 * bytes.read ? "read" : "copy_streamed";
   return bytes.total() / bandwidth_gbs(target, level, kind, threads) / 1e3;
 }
 
-double launch_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
+std::vector<double> hinted_extents(const TileGraph& graph, const SizeHints& hints) {
   std::vector<double> extent;
   extent.reserve(graph.axes.size());
   for (const Axis& axis : graph.axes)
     extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
+  return extent;
+}
+
+double launch_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints,
+                 double in_use) {
+  const std::vector<double> extent = hinted_extents(graph, hints);
   const Bytes bytes = compulsory_bytes(graph, extent, hints);
   const double compute = compute_cycles(graph, extent, target) / target.clock_ghz / 1e3;
   const double launch = target.rate("launch.host"), norm = target.rate("overlap.norm");
-  const double alone = overlap(norm, {compute, memory_us(bytes, target, 1)});
+  const double alone = overlap(norm, {compute, memory_us(bytes, in_use, target, 1)});
   if (threads <= 1 || is_serial(graph)) return launch + alone;
-  const double shared = overlap(norm, {compute / threads, memory_us(bytes, target, threads)});
+  const double shared = overlap(norm, {compute / threads, memory_us(bytes, in_use, target, threads)});
   return launch + std::min(alone, shared + target.rate("launch.threads"));
 }
 
 }  // namespace
 
-double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints) {
+double compulsory_bytes(const TileGraph& graph, const SizeHints& hints) {
+  return compulsory_bytes(graph, hinted_extents(graph, hints), hints).total();
+}
+
+double estimate_us(const TileGraph& graph, const Target& target, int threads, const SizeHints& hints,
+                   double in_use) {
   const auto launches = takes_launches(graph) ? launches_of(graph) : std::vector<TileGraph>{graph};
-  if (!launches) return launch_us(graph, target, threads, hints);
+  if (!launches) return launch_us(graph, target, threads, hints, in_use);
   double us = 0;
-  for (const TileGraph& launch : *launches) us += launch_us(launch, target, threads, hints);
+  for (const TileGraph& launch : *launches) us += launch_us(launch, target, threads, hints, in_use);
   return us;
 }
 

@@ -40,6 +40,21 @@ double GroupPrices::cost(GroupId group) {
   return *(known = estimate ? *estimate : 0.0);
 }
 
+double GroupPrices::cost_beside(GroupId group, double in_use) {
+  if (prices_.is_for_gpu()) return cost(group);
+  const int threads = prices_.threads();
+  const MemoryLevel level = level_holding(prices_.target(), in_use / threads, threads);
+  const auto known = known_[group.index].cost_beside.find(level);
+  if (known != known_[group.index].cost_beside.end()) return known->second;
+  const auto estimate = prices_.unless_broken([&] {
+    const auto lowered = tiles(group);
+    return lowered ? prices_.estimated(*lowered, in_use) : 0.0;
+  });
+  const double us = std::max(cost(group), estimate ? *estimate : 0.0);
+  known_[group.index].cost_beside.emplace(level, us);
+  return us;
+}
+
 double GroupPrices::solved_cost(GroupId group) {
   auto& known = known_[group.index].solved_cost;
   if (known) return *known;
@@ -74,13 +89,18 @@ GroupKind GroupPrices::kind(GroupId group) {
 
 void GroupPrices::join(GroupId group, const std::vector<GroupId>& others, const JointPrice& price,
                        bool is_chain) {
+  std::vector<GroupId> parts = others;
+  parts.push_back(group);
   Known joined;
-  joined.apart_us = apart_us(group);
-  joined.is_chain = is_chain || known_[group.index].is_chain;
-  for (const GroupId other : others) {
-    *joined.apart_us += apart_us(other);
-    joined.is_chain = joined.is_chain || known_[other.index].is_chain;
+  double apart = 0, costs = 0;
+  for (const GroupId part : parts) {
+    apart += apart_us(part);
+    costs += cost(part);
+    joined.is_chain = joined.is_chain || known_[part.index].is_chain;
   }
+  // What they take more beside one another than each alone counts for what they began with, too.
+  joined.apart_us = apart + (price.is_solved ? 0 : price.apart_us - costs);
+  joined.is_chain = joined.is_chain || is_chain;
   joined.cost = price.fused_us;
   if (price.is_solved) joined.solved_cost = price.fused_us;
   known_[group.index] = joined;

@@ -1,10 +1,12 @@
 // What each group of a partition is and takes: asked once, and again when the group has grown.
 #pragma once
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "fusion/chain_candidates.h"
 #include "fusion/fusion_groups.h"
+#include "fusion/rate_tables.h"
 #include "fusion/region_prices.h"
 
 namespace tilefuse {
@@ -26,6 +28,8 @@ class GroupPrices {
 
   // Estimated, or the price by which the group was joined. 0: a single node that runs with the framework.
   double cost(GroupId group);
+  // The same beside others, with so many bytes in use.
+  double cost_beside(GroupId group, double in_use);
   // What stands beside the solved price of a merged region.
   double solved_cost(GroupId group);
   // Of the nodes that the group began with, one by one.
@@ -39,6 +43,7 @@ class GroupPrices {
  private:
   struct Known {
     std::optional<double> cost, solved_cost, apart_us;
+    std::map<MemoryLevel, double> cost_beside;  // by what holds the bytes in use
     std::optional<GroupKind> kind;
     bool is_chain = false;
   };

@@ -48,6 +48,19 @@ std::optional<std::string> MergeJudge::no_nest(const TileGraph& tiles, GroupId f
   return std::nullopt;
 }
 
+// What the two move as two kernels, each buffer counted once: what one kernel moves, and what it would keep.
+double MergeJudge::bytes_apart(const TileGraph& tiles, GroupId first, GroupId second) const {
+  const std::vector<ValueId> left = groups_.region(first, second).outputs;
+  double bytes = compulsory_bytes(tiles, options_.hints);
+  for (const GroupId part : {first, second}) {
+    for (const ValueId output : groups_.region(part).outputs) {
+      if (std::find(left.begin(), left.end(), output) == left.end())
+        bytes += hinted_bytes(graph_[output], options_.hints);
+    }
+  }
+  return bytes;
+}
+
 MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
   const int nodes = int(groups_.members(first).size() + groups_.members(second).size());
   nodes_examined_ += nodes;
@@ -59,8 +72,11 @@ MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
   if (!tiles) return NotSchedulable{tiles.unsupported().reason};
   if (auto why = no_nest(*tiles, first, second)) return NotSchedulable{*std::move(why)};
   const bool is_solved = prices_.wants_solver(*tiles);
-  const double first_us = is_solved ? apart_.solved_cost(first) : apart_.cost(first);
-  const double second_us = is_solved ? apart_.solved_cost(second) : apart_.cost(second);
+  const double in_use = is_solved ? 0 : bytes_apart(*tiles, first, second);
+  const auto cost = [&](GroupId group) {
+    return is_solved ? apart_.solved_cost(group) : apart_.cost_beside(group, in_use);
+  };
+  const double first_us = cost(first), second_us = cost(second);
   const double apart_us = first_us + second_us;
   if (is_solved) {
     const double estimate_us = prices_.estimated(*tiles);

@@ -35,6 +35,7 @@ class MergeJudge {
   Verdict weigh(GroupId first, GroupId second);
   bool extends_chain(GroupId first, GroupId second);
   std::optional<std::string> no_nest(const TileGraph& tiles, GroupId first, GroupId second);
+  double bytes_apart(const TileGraph& tiles, GroupId first, GroupId second) const;
   double most_saved_us(const std::vector<GroupId>& parts) const;
 
   const Graph& graph_;

@@ -99,8 +99,8 @@ const Result<double>& RegionPrices::remember(std::string key, const TileGraph& g
   return solved_.insert_or_assign(std::move(key), std::move(found)).first->second.price;
 }
 
-double RegionPrices::estimated(const TileGraph& graph) {
-  if (gpu_ == nullptr) return stages_.estimate(graph, *target_, threads_, hints_);
+double RegionPrices::estimated(const TileGraph& graph, double in_use) {
+  if (gpu_ == nullptr) return stages_.estimate(graph, *target_, threads_, hints_, in_use);
   const Result<double>& planned = solved(graph);
   return planned ? *planned : gpu_->launch_us;
 }

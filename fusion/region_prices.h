@@ -28,7 +28,8 @@ Result<Solution> solve_freely(const TileGraph& graph, const Target& target, cons
 struct PriceStages {
   std::function<Result<TileGraph>(const Graph&, const RegionNodes&, const TileOptions&)> lower =
       lower_to_tiles;
-  std::function<double(const TileGraph&, const Target&, int, const SizeHints&)> estimate = estimate_us;
+  std::function<double(const TileGraph&, const Target&, int, const SizeHints&, double)> estimate =
+      estimate_us;
   std::function<Result<Solution>(const TileGraph&, const Target&, const SolveOptions&, const SizeHints&)>
       solve = solve_freely;
 };
@@ -58,8 +59,9 @@ class RegionPrices {
                                 const TileOptions& options) const {
     return stages_.lower(graph, region, options);
   }
-  // Of what no kernel of a GPU computes: a launch of the framework's.
-  double estimated(const TileGraph& graph);
+  // With so many bytes in use, as estimate_us has it. Of what no kernel of a GPU computes: a launch of the
+  // framework's.
+  double estimated(const TileGraph& graph, double in_use = 0);
   // Of the solver's first choice. Unsupported: it has none, or it broke. Where it is above `worth_us`, what
   // is returned is above it, too, but may be less: how much too dear a region is takes long to find out.
   const Result<double>& solved(const TileGraph& graph, double worth_us = kAnyPrice);

@@ -5,6 +5,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/graph_text.h"
 #include "core/structural_hash.h"
 #include "fusion/contraction.h"
 #include "fusion/fusion_groups.h"
@@ -75,6 +76,31 @@ TEST(Partition, chain_of_maps_is_one_region) {
   ASSERT_EQ(result.regions.size(), 1U) << to_text(result, graph);
   EXPECT_TRUE(result.unfused.empty());
   EXPECT_LT(result.regions[0].fused_us, result.regions[0].apart_us);
+}
+
+// Its parts would fit the last cache one by one where the whole does not.
+TEST(Partition, maps_of_any_size_are_one_region) {
+  for (int64_t rows = 16; rows <= 16384; rows += rows / 4) {
+    std::string text = R"(graph gated(%x: T, %y: T, %g: T) {
+  %s     = sigmoid(%x)          : T
+  %silu  = mul(%x, %s)          : T
+  %dy    = mul(%g, %silu)       : T
+  %gy    = mul(%g, %y)          : T
+  %one   = constant {value = 1} : T
+  %left  = sub(%one, %s)        : T
+  %xleft = mul(%x, %left)       : T
+  %more  = add(%xleft, %one)    : T
+  %gs    = mul(%gy, %s)         : T
+  %dx    = mul(%gs, %more)      : T
+  return %dx, %dy
+}
+)";
+    const std::string type = "f32[" + std::to_string(rows) + ", 1024]";
+    for (size_t at = text.find(": T"); at != std::string::npos; at = text.find(": T", at)) {
+      text.replace(at, 3, ": " + type);
+    }
+    EXPECT_EQ(partition(parse_graph(text), target()).regions.size(), 1U) << rows;
+  }
 }
 
 TEST(Partition, opaque_operators_bound_regions_and_say_so) {
@@ -295,18 +321,20 @@ TEST(Partition, an_internal_error_of_lowering_costs_that_region_alone) {
 
 TEST(Partition, an_internal_error_of_the_estimate_costs_that_region_alone) {
   PriceStages stages;
-  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints) {
+  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints,
+                       double in_use) {
     break_on(tiles, "tanh(");
-    return estimate_us(tiles, profile, threads, hints);
+    return estimate_us(tiles, profile, threads, hints, in_use);
   };
   expect_tanh_alone_suffers(stages);
 }
 
 TEST(Partition, what_the_standard_library_says_of_a_bug_costs_that_region_alone) {
   PriceStages stages;
-  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints) {
+  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints,
+                       double in_use) {
     if (to_text(tiles).find("tanh(") != std::string::npos) throw std::out_of_range("a case was forgotten");
-    return estimate_us(tiles, profile, threads, hints);
+    return estimate_us(tiles, profile, threads, hints, in_use);
   };
   expect_tanh_alone_suffers(stages);
 }
@@ -320,9 +348,10 @@ TEST(Partition, an_internal_error_while_a_chain_is_weighed_costs_that_chain_alon
     return partition(graph, target(), options).regions.size();
   }();
   PriceStages stages;
-  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints) {
+  stages.estimate = [](const TileGraph& tiles, const Target& profile, int threads, const SizeHints& hints,
+                       double in_use) {
     if (count_contractions(tiles) > 1) throw InternalError("a case was forgotten");
-    return estimate_us(tiles, profile, threads, hints);
+    return estimate_us(tiles, profile, threads, hints, in_use);
   };
   RegionPrices prices(target(), 1, {}, stages);
   const Partition result = partition(graph, {}, prices);
