@@ -152,15 +152,17 @@ size_t ComputeCost::set_of(std::vector<bool> axes) {
 }
 
 // Without lanes, a compiler writes out a last axis of a few elements, and finds vectors along the next one:
-// where all is 4 bytes wide, in straight lines, and without calls.
+// where all is 4 bytes wide, in straight lines, without calls and without conditions.
 bool ComputeCost::is_written_out() const {
   const auto few = [&](AxisId axis) {
     const auto extent = graph_[axis].extent.constant();
     return extent && *extent <= kFewElements;
   };
   const auto is_plain = [&](const TileValue& value) {
+    const auto* load = std::get_if<TileLoad>(&value.op);
+    const bool asks = load != nullptr && !load->guard.empty();
     const bool fits = size_in_bytes(value.dtype) == 4 && info(value.dtype).compute == value.dtype;
-    return fits && cycles_per_register(graph_, value, target_).whole == 0;
+    return fits && !asks && cycles_per_register(graph_, value, target_).whole == 0;
   };
   const auto is_straight = [&](const Access& access) {
     return std::none_of(access.along.begin(), access.along.end(),

@@ -181,6 +181,28 @@ TEST(CostModel, prices_short_rows_without_lanes_as_written_out) {
   EXPECT_GT(choice("bf16"), 1);  // widened: not written out
 }
 
+// What is asked of each element keeps compilers from that: three taps of a window over rows of seven.
+TEST(CostModel, prices_conditions_without_lanes_one_by_one) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph window {
+  axes i: 224, j: 7, k: 7
+  buffers %x: f32[224, 7, 7] in, %w: f32[224, 3] in, %y: f32[224, 7, 7] out
+  %0 = load %x[i*49 + j*7 + k - 1] if [k - 1] else 0 : f32[i, j, k]
+  %w0 = load %w[i*3]                                 : f32[i]
+  %m0 = mul(%0, %w0)                                 : f32[i, j, k]
+  %1 = load %x[i*49 + j*7 + k]                       : f32[i, j, k]
+  %w1 = load %w[i*3 + 1]                             : f32[i]
+  %m1 = mul(%1, %w1)                                 : f32[i, j, k]
+  %2 = load %x[i*49 + j*7 + k + 1] if [5 - k] else 0 : f32[i, j, k]
+  %w2 = load %w[i*3 + 2]                             : f32[i]
+  %m2 = mul(%2, %w2)                                 : f32[i, j, k]
+  %s0 = add(%m0, %m1)                                : f32[i, j, k]
+  %s1 = add(%s0, %m2)                                : f32[i, j, k]
+  store %s1 -> %y[i*49 + j*7 + k]
+}
+)");
+  EXPECT_EQ(solve(graph, load_target("x86-zen5"))->ranked.front().lanes, 8);
+}
+
 TEST(CostModel, terms_add_up_to_the_cost) {
   const Target target = load_target("x86-zen4");
   for (uint64_t seed = 0; seed < 200; ++seed) {
