@@ -79,7 +79,7 @@ def backend(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=inference_compiler,
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=_forward_and_backward,
         decompositions=trace_rules(),
         keep_inference_input_mutations=True,
     )
@@ -87,6 +87,13 @@ def backend(
     with torch.compiler.config.patch(cache_key_tag=settings.cache_tag()):
         wrapped = build(graph_module, example_inputs)
     return as_it_is.function or wrapped
+
+
+def _forward_and_backward(joint: torch.fx.GraphModule, inputs: Any, **given: Any) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """Splits a graph of both where least is kept. A result that autograd detached is the result itself, and can be computed again."""
+    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
+    return min_cut_rematerialization_partition(joint, inputs, **given)
 
 
 def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) -> BoxedFunction:
