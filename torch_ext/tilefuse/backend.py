@@ -20,6 +20,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 
 from tilefuse.capture import Capture, CaptureError, capture
+from tilefuse.complex_pairs import remove_round_trips
 from tilefuse.defined_ops import dissolve
 from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
@@ -93,6 +94,7 @@ def _forward_and_backward(joint: torch.fx.GraphModule, inputs: Any, **given: Any
     """Splits a graph of both where least is kept. A result that autograd detached is the result itself, and can be computed again."""
     for node in joint.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
         node.replace_all_uses_with(node.args[0], delete_user_cb=lambda user: user.op != "output")
+    remove_round_trips(joint.graph)
     return min_cut_rematerialization_partition(joint, inputs, **given)
 
 
@@ -115,6 +117,7 @@ def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) ->
 def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options) -> tuple[Mapping[str, Any], Capture]:
     """The library's answer for a graph, and the graph as it was captured."""
     started = time.perf_counter()
+    remove_round_trips(module.graph)
     captured = capture(module, name=role)
     answer = _answer(captured.json, settings)
     if answer["warnings"]:  # what broke once breaks for every graph; tilefuse.explain lists it all
