@@ -10,7 +10,8 @@ which is there anyway, that is a maximum and a sum a row, and no tensor of the i
 The gradient of a gather adds to zeros at the places that were read. Where each line of the input was read once, every element is told
 from its place whether it gets one, and nothing waits for zeros to be written.
 
-Complex numbers are pairs of real ones (`complex_pairs.py`).
+Complex numbers are pairs of real ones (`complex_pairs.py`), and gradients of filters of single channels are reductions
+(`convolution_rules.py`).
 
 A conjugate, or a negative, is in torch a view with a mark, which kernels apply while they read. Between operators of a graph there are
 values only: torch hands an operator that does not know the mark its arguments without it. So the mark is applied where it is made.
@@ -26,6 +27,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from tilefuse.complex_pairs import pair_rules
+from tilefuse.convolution_rules import convolution_rules
 from tilefuse.library import operators
 
 __all__ = ["mark_rules", "trace_rules"]
@@ -43,7 +45,7 @@ def trace_rules() -> dict[Any, Callable[..., Any]]:
         aten.nll_loss_backward.default: _nll_loss_gradient,
         aten.scatter_add.default: _gradient_of_gather,
     }
-    return rules | mark_rules() | pair_rules()
+    return rules | mark_rules() | pair_rules() | convolution_rules()
 
 
 def mark_rules() -> dict[Any, Callable[..., Any]]:
