@@ -32,27 +32,25 @@ Result<TileGraph> GroupPrices::tiles(GroupId group) {
 
 double GroupPrices::cost(GroupId group) {
   auto& known = known_[group.index].cost;
-  if (known) return *known;
+  return known ? *known : *(known = estimated(group, 0));
+}
+
+double GroupPrices::estimated(GroupId group, double in_use) {
   const auto estimate = prices_.unless_broken([&] {
     const auto lowered = tiles(group);
-    return lowered ? prices_.estimated(*lowered) : 0.0;
+    return lowered ? prices_.estimated(*lowered, in_use) : 0.0;
   });
-  return *(known = estimate ? *estimate : 0.0);
+  return estimate ? *estimate : 0.0;
 }
 
 double GroupPrices::cost_beside(GroupId group, double in_use) {
   if (prices_.is_for_gpu()) return cost(group);
   const int threads = prices_.threads();
   const MemoryLevel level = level_holding(prices_.target(), in_use / threads, threads);
-  const auto known = known_[group.index].cost_beside.find(level);
-  if (known != known_[group.index].cost_beside.end()) return known->second;
-  const auto estimate = prices_.unless_broken([&] {
-    const auto lowered = tiles(group);
-    return lowered ? prices_.estimated(*lowered, in_use) : 0.0;
-  });
-  const double us = std::max(cost(group), estimate ? *estimate : 0.0);
-  known_[group.index].cost_beside.emplace(level, us);
-  return us;
+  std::map<MemoryLevel, double>& known = known_[group.index].cost_beside;
+  const auto found = known.find(level);
+  if (found != known.end()) return found->second;
+  return known[level] = std::max(cost(group), estimated(group, in_use));
 }
 
 double GroupPrices::solved_cost(GroupId group) {

@@ -48,6 +48,7 @@ class GroupPrices {
     bool is_chain = false;
   };
   Result<TileGraph> tiles(GroupId group);
+  double estimated(GroupId group, double in_use);
 
   const Graph& graph_;
   const FusionGroups& groups_;

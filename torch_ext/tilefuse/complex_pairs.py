@@ -27,7 +27,6 @@ def pair_rules() -> dict[Any, Callable[..., Any]]:
         aten.add.Tensor: lambda a, b, *, alpha=1: _by_parts(operator.add, a, b, alpha),
         aten.sub.Tensor: lambda a, b, *, alpha=1: _by_parts(operator.sub, a, b, alpha),
         aten._conj_physical.default: _conjugate,
-        aten._conj.default: lambda x: _conjugate(x) if _is_complex(x) else aten._conj_physical.default(x),
         aten.polar.default: _polar,
     }
 

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from tilefuse.widening import widened
+
 __all__ = ["convolution_rules"]
 
 aten = torch.ops.aten
@@ -64,8 +66,8 @@ def _gradients_by_channel(
         image = aten.convolution_backward.default(
             gradient, x, weight, bias_sizes, stride, padding, dilation, False, output_padding, groups, [True, False, False]
         )[0]
-    bias = _wide(gradient).sum([0, *spatial]).to(gradient.dtype) if output_mask[2] else None
-    return image, _of_filters(_wide(gradient), _wide(x), window, stride, padding).to(weight.dtype), bias
+    bias = widened(gradient).sum([0, *spatial]).to(gradient.dtype) if output_mask[2] else None
+    return image, _of_filters(widened(gradient), widened(x), window, stride, padding).to(weight.dtype), bias
 
 
 def _of_filters(gradient: torch.Tensor, x: torch.Tensor, window: Sequence[int], stride: list[int], padding: list[int]) -> torch.Tensor:
@@ -79,7 +81,3 @@ def _of_filters(gradient: torch.Tensor, x: torch.Tensor, window: Sequence[int], 
 
 def _for_each(given: Sequence[int], count: int) -> list[int]:
     return list(given) * count if len(given) == 1 else list(given)
-
-
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
