@@ -88,6 +88,18 @@ Outputs leaky_relu(CapturedOp& op) {
   return elementwise(op, [&](const Tensor& x) { return where(compare(MapFn::Gt, x, 0.0), x, x * slope); });
 }
 
+// Slopes are drawn while training only. (result, noise)
+Outputs random_leaky_relu(CapturedOp& op) {
+  if (op.flag("training", false)) decline("slopes that are drawn");
+  op.ignore("generator");
+  const double slope = (op.number("lower", 0.125) + op.number("upper", 1.0 / 3)) / 2;
+  const Tensor noise = op.tensor("noise");
+  Outputs outputs =
+      elementwise(op, [&](const Tensor& x) { return where(compare(MapFn::Gt, x, 0.0), x, x * slope); });
+  outputs.emplace_back(noise);
+  return outputs;
+}
+
 Outputs exponential_linear(CapturedOp& op, double alpha, double scale, double input_scale) {
   return elementwise(op, [&](const Tensor& x) {
     const Tensor negative = map(MapFn::Expm1, x * input_scale) * (alpha * scale);
@@ -164,6 +176,7 @@ constexpr OperatorRow kRows[] = {
     {"aten.mish.default", mish},
     {"aten.relu.default", relu},
     {"aten.relu6.default", relu6},
+    {"aten.rrelu_with_noise_functional.default", random_leaky_relu},
     {"aten.selu.default", selu},
     {"aten.sigmoid.default", sigmoid_row},
     {"aten.silu.default", silu},

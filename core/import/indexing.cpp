@@ -50,14 +50,73 @@ Outputs one_hot(CapturedOp& op) {
   return {as_result(op, map(MapFn::Eq, given, classes))};
 }
 
+// Elements of the flattened tensor.
+Outputs take(CapturedOp& op) {
+  const Tensor x = op.tensor("self"), index = op.tensor("index");
+  const Tensor line = reshape(x, {element_count(x.shape(), all_dims(x))});
+  return gathered(op, line, {{Expr(0)}, {0}, {index}}, true);
+}
+
+// ---------------------------------------------------------------- comparison with all of a few
+// Beyond that a search is quicker than to compare with all of them.
+constexpr int64_t kFew = 64;
+
+// x [..., 1] and the line `few` of at most kFew, as [..., count].
+struct Beside {
+  Tensor x, few;
+};
+Beside beside_all_of(const Tensor& x, const Tensor& few) {
+  const auto count = element_count(few.shape(), all_dims(few)).constant();
+  if (!count || *count > kFew) decline("comparisons with more than " + std::to_string(kFew) + " elements");
+  if (x.dtype() != few.dtype()) decline("comparisons with elements of another dtype");
+  Shape shape = x.shape();
+  shape.emplace_back(*count);
+  return {expand(unsqueeze(x, x.rank()), shape), expand(reshape(few, {*count}), shape)};
+}
+
+// How many of the sorted boundaries lie in front of each element: where it would be put in. A NaN stands
+// behind all.
+Outputs place_among(CapturedOp& op, const Tensor& x, const Tensor& boundaries, bool behind_equals) {
+  op.ignore("out_int32");
+  if (boundaries.rank() != 1) decline("boundaries of several lines");
+  const auto [given, boundary] = beside_all_of(x, boundaries);
+  const Tensor is_behind = map(behind_equals ? MapFn::Gt : MapFn::Ge, boundary, given);
+  const Tensor places = sum(cast(negated(is_behind), DType::I32), {x.rank()});
+  return {as_result(op, squeeze(places, x.rank()))};
+}
+
+Outputs bucketize(CapturedOp& op) {
+  const bool right = op.flag("right", false);
+  return place_among(op, op.tensor("self"), op.tensor("boundaries"), right);
+}
+
+Outputs searchsorted(CapturedOp& op) {
+  if (op.has("sorter")) decline("boundaries that are sorted by an index");
+  op.ignore("sorter");
+  const bool right = op.flag("right", false) || op.text("side", "left") == "right";
+  return place_among(op, op.tensor("self"), op.tensor("sorted_sequence"), right);
+}
+
+Outputs is_in(CapturedOp& op) {
+  op.ignore("assume_unique");
+  const Tensor x = op.tensor("elements");
+  const auto [given, one] = beside_all_of(x, op.tensor("test_elements"));
+  const Tensor found = squeeze(reduce(ReduceKind::Any, map(MapFn::Eq, given, one), {x.rank()}), x.rank());
+  return {op.flag("invert", false) ? negated(found) : found};
+}
+
 // clang-format off
 constexpr OperatorRow kRows[] = {
     {"aten._unsafe_index.Tensor", index},
+    {"aten.bucketize.Tensor", bucketize},
     {"aten.embedding.default", embedding},
     {"aten.gather.default", gather},
     {"aten.index.Tensor", index},
     {"aten.index_select.default", index_select},
+    {"aten.isin.Tensor_Tensor", is_in},
     {"aten.one_hot.default", one_hot},
+    {"aten.searchsorted.Tensor", searchsorted},
+    {"aten.take.default", take},
 };
 // clang-format on
 

@@ -73,6 +73,17 @@ Outputs huber_loss_backward(CapturedOp& op) {
 }
 
 // ---------------------------------------------------------------- cross entropies
+// log(1 + exp(-target x)), for targets of 1 and -1
+Outputs soft_margin_loss(CapturedOp& op) {
+  const auto [x, target] = operands(op, op.dtype());
+  return {as_result(op, reduced_loss(log1p(exp(-target * x)), op.integer("reduction", kMean)))};
+}
+
+Outputs soft_margin_loss_backward(CapturedOp& op) {
+  const auto [x, target] = operands(op, op.dtype());
+  return {as_result(op, scaled_gradient(op, x) * -target * sigmoid(-target * x))};
+}
+
 // The forward stays a Call: it raises for inputs outside [0, 1].
 Outputs binary_cross_entropy_backward(CapturedOp& op) {
   const auto [x, target] = operands(op, op.dtype());
@@ -181,6 +192,8 @@ constexpr OperatorRow kRows[] = {
     {"aten.nll_loss_forward.default", nll_loss_forward},
     {"aten.smooth_l1_loss.default", smooth_l1_loss},
     {"aten.smooth_l1_loss_backward.default", smooth_l1_loss_backward},
+    {"aten.soft_margin_loss.default", soft_margin_loss},
+    {"aten.soft_margin_loss_backward.default", soft_margin_loss_backward},
 };
 // clang-format on
 

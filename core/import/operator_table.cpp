@@ -7,14 +7,25 @@ namespace tilefuse::aten {
 
 std::span<const OperatorFamily> operator_families() {
   static const std::vector<OperatorFamily> families = {
-      activation_operators(),    activation_backward_operators(),
-      comparison_operators(),    creation_operators(),
-      indexing_operators(),      joining_operators(),
-      loss_operators(),          movement_backward_operators(),
-      normalisation_operators(), normalisation_backward_operators(),
-      pointwise_operators(),     pool_operators(),
-      reduction_operators(),     scattering_operators(),
-      softmax_operators(),       statistics_operators(),
+      activation_operators(),
+      activation_backward_operators(),
+      comparison_operators(),
+      creation_operators(),
+      fake_quantisation_operators(),
+      indexing_operators(),
+      joining_operators(),
+      loss_operators(),
+      movement_backward_operators(),
+      normalisation_operators(),
+      normalisation_backward_operators(),
+      pointwise_operators(),
+      pool_operators(),
+      rearrangement_operators(),
+      reduction_operators(),
+      scattering_operators(),
+      softmax_operators(),
+      special_function_operators(),
+      statistics_operators(),
       view_operators(),
   };
   return families;

@@ -130,7 +130,77 @@ Outputs average_pool_backward(CapturedOp& op) {
   return {as_result(op, sum_of_windows_around(per_tap(op, gradient, x, windows), windows, op.shape()))};
 }
 
-// Of pools to given sizes: windows that all have one size and do not overlap.
+// Of pools to given sizes, along one dim: window i from floor(i s / n) to ceil((i + 1) s / n), in as many
+// taps as the largest has.
+struct AdaptiveWindow {
+  Expr size, positions;
+  int64_t taps;
+
+  Expr begin(const Expr& position) const { return floordiv(position * size, positions); }
+  Expr end(const Expr& position) const { return floordiv((position + 1) * size + positions - 1, positions); }
+};
+
+AdaptiveWindow adaptive_window(const Expr& from, const Expr& to) {
+  const auto size = from.constant(), positions = to.constant();
+  if (!size || !positions || *positions == 0) decline("windows of several sizes, of which one is not known");
+  AdaptiveWindow window{from, to, 0};
+  for (int64_t i = 0; i < *positions; ++i) {
+    const int64_t end = ((i + 1) * *size + *positions - 1) / *positions;
+    window.taps = std::max(window.taps, end - i * *size / *positions);
+  }
+  return window;
+}
+
+std::vector<AdaptiveWindow> adaptive_windows(const Shape& from, const Shape& to, size_t dims) {
+  std::vector<AdaptiveWindow> windows;
+  for (size_t dim = from.size() - dims; dim < from.size(); ++dim) {
+    windows.push_back(adaptive_window(from[dim], to[dim]));
+  }
+  return windows;
+}
+
+// x [..., positions..., taps...], fill behind the end of a window.
+Tensor windowed(const Tensor& x, const std::vector<AdaptiveWindow>& windows, const Shape& result,
+                const Scalar& fill) {
+  const int front = x.rank() - int(windows.size());
+  IndexMap map{result, {}, {}, fill};
+  for (int dim = 0; dim < front; ++dim) map.coordinates.push_back(Expr::index(dim));
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const AdaptiveWindow& window = windows[w];
+    map.extents.emplace_back(window.taps);
+    const Expr position = Expr::index(front + int(w));
+    const Expr place = window.begin(position) + Expr::index(x.rank() + int(w));
+    map.coordinates.push_back(place);
+    const bool has_one_size = window.size.constant().value() % window.positions.constant().value() == 0;
+    if (!has_one_size) map.conditions.push_back(window.end(position) - 1 - place);
+  }
+  return view(x, std::move(map));
+}
+
+// What a sum over each window is divided by.
+Tensor taps_of(const Tensor& total, const std::vector<AdaptiveWindow>& windows) {
+  const auto all = constant(total.builder(), 1.0, total.dtype(), Shape(size_t(total.rank()), Expr(1)));
+  Tensor taps = all;
+  for (size_t w = 0; w < windows.size(); ++w) {
+    const AdaptiveWindow& window = windows[w];
+    const int dim = total.rank() - int(windows.size()) + int(w);
+    Shape shape(size_t(total.rank()), Expr(1));
+    shape[size_t(dim)] = window.positions;
+    const Tensor position = positions(total.builder(), shape, dim);
+    const auto divided = [&](const Tensor& places) {
+      const Tensor count = size_tensor(total.builder(), window.positions, DType::I64, shape);
+      return map(MapFn::FloorDiv, places, count);
+    };
+    const Tensor size = size_tensor(total.builder(), window.size, DType::I64, shape);
+    const Tensor round_up =
+        size_tensor(total.builder(), window.size + window.positions - 1, DType::I64, shape);
+    const Tensor length = divided(position * size + round_up) - divided(position * size);
+    taps = taps * cast(length, total.dtype());
+  }
+  return taps;
+}
+
+// Windows that all have one size and do not overlap.
 std::vector<Window> equal_windows(const Shape& from, const Shape& to, size_t dims) {
   std::vector<Window> windows;
   for (size_t dim = from.size() - dims; dim < from.size(); ++dim) {
@@ -143,6 +213,15 @@ std::vector<Window> equal_windows(const Shape& from, const Shape& to, size_t dim
     windows.push_back({.size = *all / *positions, .stride = *all / *positions});
   }
   return windows;
+}
+
+bool all_of_one_size(const Shape& from, const Shape& to, size_t dims) {
+  for (size_t dim = from.size() - dims; dim < from.size(); ++dim) {
+    const auto all = from[dim].constant(), positions = to[dim].constant();
+    const bool is_known = to[dim].is_constant(1) || (all && positions && *positions != 0);
+    if (is_known && !to[dim].is_constant(1) && *all % *positions != 0) return false;
+  }
+  return true;
 }
 
 Tensor per_tap(const Tensor& total, const std::vector<Window>& windows) {
@@ -163,9 +242,28 @@ Outputs adaptive_average_pool(CapturedOp& op) {
     for (int dim = front; dim < x.rank(); ++dim) all.push_back(dim);
     return {as_result(op, mean(x, all))};
   }
+  if (!all_of_one_size(x.shape(), op.shape(), dims)) {
+    const std::vector<AdaptiveWindow> windows = adaptive_windows(x.shape(), op.shape(), dims);
+    const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
+    return {as_result(op, total / taps_of(total, windows))};
+  }
   const std::vector<Window> windows = equal_windows(x.shape(), op.shape(), dims);
   const Tensor total = over_windows(ReduceKind::Sum, windowed(x, windows, op.shape(), 0.0), x.rank());
   return {as_result(op, per_tap(total, windows))};
+}
+
+// (values, positions)
+template <int dims>
+Outputs adaptive_maximum_pool(CapturedOp& op) {
+  const Tensor x = op.tensor("self");
+  if (!info(x.dtype()).is_float) decline("a maximum of integers");
+  op.ignore("output_size");
+  if (op.is_used(1)) decline("the positions of maxima");
+  const std::vector<AdaptiveWindow> windows = adaptive_windows(x.shape(), op.shape(), dims);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  const Tensor spread = windowed(x, windows, op.shape(), lowest);
+  return {as_result(op, over_windows(ReduceKind::Max, spread, x.rank())),
+          constant(op.builder(), int64_t{0}, op.dtype(1), op.shape(1))};
 }
 
 template <int dims>
@@ -208,6 +306,8 @@ constexpr OperatorRow kRows[] = {
     {"aten.adaptive_avg_pool1d.default", adaptive_average_pool<1>},
     {"aten.adaptive_avg_pool2d.default", adaptive_average_pool<2>},
     {"aten.adaptive_avg_pool3d.default", adaptive_average_pool<3>},
+    {"aten.adaptive_max_pool2d.default", adaptive_maximum_pool<2>},
+    {"aten.adaptive_max_pool3d.default", adaptive_maximum_pool<3>},
     {"aten.avg_pool1d.default", average_pool<1>},
     {"aten.avg_pool2d.default", average_pool<2>},
     {"aten.avg_pool2d_backward.default", average_pool_backward<2>},

@@ -59,6 +59,24 @@ Outputs index_add(CapturedOp& op) {
 
 Outputs index_copy(CapturedOp& op) { return along_rows(op, ScatterMode::Assign, op.tensor("source"), false); }
 
+Tensor number(CapturedOp& op, std::string_view name, const Shape& shape) {
+  const Number given = op.scalar(name);
+  if (const Expr* size = std::get_if<Expr>(&given))
+    return size_tensor(op.builder(), *size, op.dtype(), shape);
+  return constant(op.builder(), std::get<Scalar>(given), op.dtype(), shape);
+}
+
+// One number, or a tensor of one, for all elements of some rows.
+Outputs index_fill(CapturedOp& op) {
+  Shape rows = op.shape();
+  const int dim = op.dim("dim", int(rows.size()));
+  const Tensor index = op.tensor("index");
+  if (rows.empty() || index.rank() != 1) decline("scalars for rows");
+  rows[size_t(dim)] = index.size(0);
+  const Tensor value = op.is_tensor("value") ? cast(op.tensor("value"), op.dtype()) : number(op, "value", {});
+  return along_rows(op, ScatterMode::Assign, expand(value, rows), true);
+}
+
 Outputs index_put(CapturedOp& op) {
   const Tensor x = op.tensor("self");
   const Indices indices = op.optional_tensors("indices");
@@ -66,13 +84,6 @@ Outputs index_put(CapturedOp& op) {
   const Shape walked = indexed_shape(x, indices);
   const Tensor values = expand(op.tensor("values"), walked);
   return scattered(op, mode, x, values, indexed_places(x, indices, walked), true);
-}
-
-Tensor number(CapturedOp& op, std::string_view name, const Shape& shape) {
-  const Number given = op.scalar(name);
-  if (const Expr* size = std::get_if<Expr>(&given))
-    return size_tensor(op.builder(), *size, op.dtype(), shape);
-  return constant(op.builder(), std::get<Scalar>(given), op.dtype(), shape);
 }
 
 // self[index[i, j], j] (+)= source[i, j] for dim 0: of the source as much as there are indices.
@@ -111,6 +122,8 @@ constexpr OperatorRow kRows[] = {
     {"aten.embedding_dense_backward.default", embedding_dense_backward},
     {"aten.index_add.default", index_add},
     {"aten.index_copy.default", index_copy},
+    {"aten.index_fill.int_Scalar", index_fill},
+    {"aten.index_fill.int_Tensor", index_fill},
     {"aten.index_put.default", index_put},
     {"aten.scatter.src", scatter_src},
     {"aten.scatter.value", scatter_value},

@@ -21,23 +21,20 @@ UNINITIALISED = {
 }  # fmt: skip
 # Functions with another name than the operators of the table that they are made of.
 COMPOSITES = {
-    "__getitem__", "__radd__", "__rdiv__", "__rmod__", "__rmul__", "__rpow__", "__rsub__", "addr",
-    "broadcast_to", "deg2rad", "diag_embed", "diff", "dist", "double", "dstack", "expand_as", "fliplr", "float",
-    "float_power", "half", "heaviside", "hstack", "hypot", "isclose", "isin", "isreal", "kron", "ldexp",
-    "logaddexp2", "logcumsumexp", "meshgrid", "nanmean", "native_dropout_backward", "ravel", "rot90", "signbit",
-    "sinc", "special.entr", "special.log_ndtr", "special.ndtr", "special.xlog1py", "take_along_dim", "trapezoid",
-    "unravel_index", "vdot", "vstack",
-    "nn.functional.batch_norm", "nn.functional.binary_cross_entropy", "nn.functional.channel_shuffle",
+    "__getitem__", "__radd__", "__rdiv__", "__rmod__", "__rmul__", "__rpow__", "__rsub__", "broadcast_to", "cross",
+    "diag", "diagflat", "diff", "double", "dstack", "expand_as", "fliplr", "float", "float_power", "half", "hstack",
+    "isclose", "isreal", "kron", "linalg.cross", "logcumsumexp", "meshgrid", "nanmean", "native_dropout_backward",
+    "ravel", "special.log_ndtr", "special.ndtr", "take_along_dim", "trapezoid", "unravel_index", "vstack",
+    "nn.functional.adaptive_max_pool1d", "nn.functional.batch_norm", "nn.functional.binary_cross_entropy",
     "nn.functional.cosine_embedding_loss", "nn.functional.cosine_similarity", "nn.functional.cross_entropy",
-    "nn.functional.embedding", "nn.functional.gaussian_nll_loss", "nn.functional.group_norm",
+    "nn.functional.embedding", "nn.functional.fold", "nn.functional.gaussian_nll_loss", "nn.functional.group_norm",
     "nn.functional.hinge_embedding_loss", "nn.functional.huber_loss", "nn.functional.instance_norm",
-    "nn.functional.kl_div", "nn.functional.l1_loss", "nn.functional.local_response_norm",
-    "nn.functional.logsigmoid", "nn.functional.margin_ranking_loss", "nn.functional.mse_loss",
-    "nn.functional.nll_loss", "nn.functional.normalize", "nn.functional.pairwise_distance",
-    "nn.functional.pixel_shuffle", "nn.functional.pixel_unshuffle", "nn.functional.poisson_nll_loss",
-    "nn.functional.prelu", "nn.functional.scaled_dot_product_attention", "nn.functional.smooth_l1_loss",
-    "nn.functional.soft_margin_loss", "nn.functional.softmin", "nn.functional.softsign", "nn.functional.tanhshrink",
-    "nn.functional.triplet_margin_loss", "nn.functional.upsample_nearest",
+    "nn.functional.kl_div", "nn.functional.l1_loss", "nn.functional.local_response_norm", "nn.functional.logsigmoid",
+    "nn.functional.margin_ranking_loss", "nn.functional.mse_loss", "nn.functional.nll_loss",
+    "nn.functional.normalize", "nn.functional.pairwise_distance", "nn.functional.poisson_nll_loss",
+    "nn.functional.prelu", "nn.functional.scaled_dot_product_attention",
+    "nn.functional.smooth_l1_loss", "nn.functional.softmin", "nn.functional.softsign", "nn.functional.tanhshrink",
+    "nn.functional.triplet_margin_loss", "nn.functional.unfold", "nn.functional.upsample_nearest",
 }  # fmt: skip
 # Their integer tensors say where to cut. A traced tensor has no values to cut at; a caller's number has.
 CUT_BY_TENSORS = {"narrow", "tensor_split"}

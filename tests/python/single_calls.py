@@ -31,6 +31,21 @@ X, I, B = floats(3, 4), ints(3, 4), truths(3, 4)
 IMAGE = floats(2, 5, 3, 3)
 NORM = (floats(2, 4, 5), vector(4), vector(4), floats(4), vector(4))
 SINGLE_CALLS = {
+    "as_strided_copy.default": (X, [2, 2], [4, 1], 1), "diagonal_copy.default": (X, 1), "narrow_copy.default": (X, 1, 1, 2),
+    "split_with_sizes_copy.default": (X, [1, 3], 1), "unbind_copy.int": (X, 1), "unfold_copy.default": (X, 1, 2, 1),
+    "channel_shuffle.default": (floats(2, 6, 3), 3), "native_channel_shuffle.default": (floats(2, 6, 3, 2), 3),
+    "pixel_shuffle.default": (floats(2, 8, 3, 2), 2), "pixel_unshuffle.default": (floats(2, 3, 4, 6), 2),
+    "rot90.default": (X, 3, [1, 0]), "trace.default": (X,), "take.default": (X, ints(2, 5)), "dot.default": (vector(7), vector(7)),
+    "vdot.default": (vector(7), vector(7)), "dist.default": (X, floats(4)), "addr.default": (X, vector(3), vector(4), {"beta": 0.5}),
+    "diag_embed.default": (X, 1, 0, 2), "index_fill.int_Scalar": (X, 1, classes(2) % 4, 2.5),
+    "index_fill.int_Tensor": (X, 0, classes(2) % 3, torch.tensor(2.5)), "isin.Tensor_Tensor": (I, classes(2, 2)),
+    "bucketize.Tensor": (X, torch.linspace(-1, 1, 5)), "searchsorted.Tensor": (torch.linspace(-1, 1, 5), X, {"side": "right"}),
+    "fake_quantize_per_tensor_affine_cachemask.default": (X, 0.1, 3, -8, 7),
+    "fake_quantize_per_channel_affine_cachemask.default": (X, vector(4), classes(4).int(), 1, -8, 7),
+    "fake_quantize_per_tensor_affine_cachemask_backward.default": (X, B), "fake_quantize_per_channel_affine_cachemask_backward.default": (X, B),
+    "rrelu_with_noise_functional.default": (X, floats(3, 4)), "soft_margin_loss_backward.default": (floats(), X, X.sign(), 1),
+    "special_xlog1py.other_scalar": (X, 2.5), "special_xlog1py.self_scalar": (2.5, X.abs()), "heaviside.default": (X, floats(4)),
+    "im2col.default": (IMAGE, [2, 2], [1, 1], [1, 0], [2, 1]), "col2im.default": (floats(2, 8, 6), [3, 4], [2, 2], [1, 1], [0, 0], [1, 1]),
     "__and__.Scalar": (I, 6), "__and__.Tensor": (I, I.flip(0)), "__or__.Scalar": (I, 6), "__or__.Tensor": (B, B.flip(0)),
     "__xor__.Scalar": (I, 6), "__xor__.Tensor": (B, B.flip(0)), "__lshift__.Scalar": (I, 2), "__rshift__.Scalar": (I, 1),
     "bitwise_and.Scalar": (I, 6), "bitwise_or.Scalar": (I, 6), "bitwise_xor.Scalar": (I, 6),
