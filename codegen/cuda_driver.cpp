@@ -9,7 +9,10 @@ namespace tilefuse {
 namespace {
 
 using Context = void*;
-constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;  // of CUdevice_attribute
+// Of CUdevice_attribute, and of CUfunction_attribute.
+constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
+constexpr int kSharedOfMultiprocessor = 81, kSharedOfBlock = 97, kSharedReserved = 111;
+constexpr int kMostGivenShared = 8;
 
 }  // namespace
 
@@ -28,6 +31,7 @@ struct CudaDriver::Functions {
   int (*load_module)(void**, const void*) = nullptr;
   int (*unload_module)(void*) = nullptr;
   int (*function)(void**, void*, const char*) = nullptr;
+  int (*set_attribute)(void*, int, int) = nullptr;
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                 void**) = nullptr;
   int (*allocate)(uint64_t*, size_t) = nullptr;
@@ -56,6 +60,7 @@ struct CudaDriver::Functions {
     take(load_module, "cuModuleLoadData");
     take(unload_module, "cuModuleUnload");
     take(function, "cuModuleGetFunction");
+    take(set_attribute, "cuFuncSetAttribute");
     take(launch, "cuLaunchKernel");
     take(allocate, "cuMemAlloc_v2");
     take(free, "cuMemFree_v2");
@@ -131,7 +136,8 @@ Result<CudaDevice> CudaDriver::device(int number) const {
     return Unsupported{"cannot use GPU " + std::to_string(number) + ": there are " +
                        std::to_string(device_count_)};
   }
-  CudaDevice device{.number = number, .name = "", .major = 0, .minor = 0, .multiprocessors = 0};
+  CudaDevice device;
+  device.number = number;
   int handle = 0;
   std::array<char, 256> name{};
   int status = functions_->device(&handle, number);
@@ -141,6 +147,12 @@ Result<CudaDevice> CudaDriver::device(int number) const {
   if (status == 0) status = functions_->device_attribute(&device.multiprocessors, kMultiprocessors, handle);
   if (status != 0) return failed("ask GPU " + std::to_string(number) + " what it is", status);
   device.name = name.data();
+  for (const auto& [value, attribute] :
+       {std::pair{&device.shared_bytes_per_block, kSharedOfBlock},
+        std::pair{&device.shared_bytes_per_multiprocessor, kSharedOfMultiprocessor},
+        std::pair{&device.shared_bytes_reserved, kSharedReserved}}) {
+    if (functions_->device_attribute(value, attribute, handle) != 0) *value = 0;
+  }
   return device;
 }
 
@@ -162,6 +174,18 @@ Result<CudaFunction> CudaDriver::load_function(int device, const std::string& im
   return function;
 }
 
+std::optional<Unsupported> CudaDriver::allow_shared_bytes(const CudaFunction& function,
+                                                          const std::string& name, int64_t bytes) const {
+  const Current current(*functions_, function.context);
+  int status = current.status();
+  if (status == 0)
+    status = functions_->set_attribute(function.function, kMostGivenShared, static_cast<int>(bytes));
+  if (status == 0) return std::nullopt;
+  return failed("give a block of " + name + " " + std::to_string(bytes) + " bytes of shared memory on GPU " +
+                    std::to_string(function.device),
+                status);
+}
+
 std::optional<Unsupported> CudaDriver::launch(const CudaFunction& function, const CudaGrid& grid,
                                               std::vector<uint64_t> arguments) const {
   if (grid.blocks < 1 || grid.blocks > std::numeric_limits<int32_t>::max())
@@ -172,9 +196,9 @@ std::optional<Unsupported> CudaDriver::launch(const CudaFunction& function, cons
   std::vector<void*> places;
   places.reserve(arguments.size());
   for (uint64_t& argument : arguments) places.push_back(&argument);
-  const int status =
-      functions_->launch(function.function, static_cast<unsigned>(grid.blocks), 1, 1,
-                         static_cast<unsigned>(grid.threads), 1, 1, 0, grid.stream, places.data(), nullptr);
+  const int status = functions_->launch(
+      function.function, static_cast<unsigned>(grid.blocks), 1, 1, static_cast<unsigned>(grid.threads), 1, 1,
+      static_cast<unsigned>(grid.shared_bytes), grid.stream, places.data(), nullptr);
   if (status != 0) return failed("launch a kernel", status);
   return std::nullopt;
 }

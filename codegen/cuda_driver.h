@@ -24,12 +24,16 @@ struct CudaDevice {
   std::string name;
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
+  // Of shared memory; 0: the driver does not know the question.
+  int shared_bytes_per_block = 0;  // that a launch may give
+  int shared_bytes_per_multiprocessor = 0, shared_bytes_reserved = 0;
 };
 
 struct CudaGrid {
   int64_t blocks = 1;
   int threads = 32;
-  void* stream = nullptr;  // the default one
+  int64_t shared_bytes = 0;  // of a block, beside what the kernel declares; no more than was allowed
+  void* stream = nullptr;    // the default one
 };
 
 // A function of a loaded module, which stays loaded while a copy of this lives.
@@ -50,6 +54,9 @@ class CudaDriver {
   Result<CudaDevice> device(int number) const;
   // `image`: a cubin, or PTX, which the driver compiles.
   Result<CudaFunction> load_function(int device, const std::string& image, const std::string& name) const;
+  // Before launches may give a block so much shared memory. nullopt: they may.
+  std::optional<Unsupported> allow_shared_bytes(const CudaFunction& function, const std::string& name,
+                                                int64_t bytes) const;
   // Every argument is 8 bytes: an address, or a size. nullopt: it is under way.
   std::optional<Unsupported> launch(const CudaFunction& function, const CudaGrid& grid,
                                     std::vector<uint64_t> arguments) const;

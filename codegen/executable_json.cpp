@@ -88,7 +88,7 @@ class Writer {
   }
   Json launch(const Launch& l) { return {l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us}; }
   Json gpu_step(const GpuStep& s) {
-    return {s.symbol, s.source, expr(s.blocks), s.threads, s.buffers, exprs(s.sizes)};
+    return {s.symbol, s.source, expr(s.blocks), s.threads, s.buffers, exprs(s.sizes), s.shared_bytes};
   }
   Json write(const CompiledRegion& region) {
     const RegionProgram& program = region.program;
@@ -233,7 +233,8 @@ class Reader {
   }
   Launch launch(const Json& l) const { return {l.at(0), expr(l.at(1)), expr(l.at(2)), l.at(3)}; }
   GpuStep gpu_step(const Json& s) const {
-    GpuStep step{s.at(0), s.at(1), expr(s.at(2)), whole<int>(s.at(3)), {}, exprs(s.at(5))};
+    GpuStep step{s.at(0), s.at(1),       expr(s.at(2)), whole<int>(s.at(3)), whole<int64_t>(s.at(6)),
+                 {},      exprs(s.at(5))};
     for (const Json& buffer : s.at(4)) step.buffers.push_back(whole<int>(buffer));
     return step;
   }

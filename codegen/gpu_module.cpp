@@ -52,11 +52,26 @@ Result<Image> image_of(const std::string& source, const FoundGpu& gpu, const Gpu
 }
 
 // The machine code, or, where the driver does not know it, PTX, which the driver compiles itself.
-Result<CudaFunction> loaded(const Image& image, const FoundGpu& gpu, const std::string& symbol) {
-  Result<CudaFunction> function = gpu.driver.load_function(gpu.device, image.cubin, symbol);
-  if (function) return function;
-  Result<CudaFunction> compiled = gpu.driver.load_function(gpu.device, image.ptx, symbol);
-  return compiled ? compiled : function;
+Result<CudaFunction> loaded(const Image& image, const FoundGpu& gpu, const GpuStep& step) {
+  Result<CudaFunction> function = gpu.driver.load_function(gpu.device, image.cubin, step.symbol);
+  if (!function) {
+    Result<CudaFunction> compiled = gpu.driver.load_function(gpu.device, image.ptx, step.symbol);
+    if (!compiled) return function;
+    function = std::move(compiled);
+  }
+  if (step.shared_bytes == 0) return function;
+  if (auto refusal = gpu.driver.allow_shared_bytes(*function, step.symbol, step.shared_bytes))
+    return *refusal;
+  return function;
+}
+
+// What the device itself says of its size.
+void take_limits(const CudaDevice& device, GpuTarget& target) {
+  if (device.multiprocessors > 0) target.multiprocessors = device.multiprocessors;
+  if (device.shared_bytes_per_block > 0) target.shared_bytes_per_block = device.shared_bytes_per_block;
+  if (device.shared_bytes_per_multiprocessor > 0)
+    target.shared_bytes_per_multiprocessor = device.shared_bytes_per_multiprocessor;
+  if (device.shared_bytes_reserved > 0) target.shared_bytes_reserved = device.shared_bytes_reserved;
 }
 
 }  // namespace
@@ -77,7 +92,7 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
                        "): the oldest profiles are for " + known};
   }
   if (capability_of(best->architecture) != wanted) best->architecture = "sm_" + std::to_string(wanted);
-  if (device.multiprocessors > 0) best->multiprocessors = device.multiprocessors;
+  take_limits(device, *best);
   return *std::move(best);
 }
 
@@ -104,7 +119,7 @@ Result<GpuKernels> build_gpu(const RegionProgram& program, const FoundGpu& gpu,
   for (const GpuStep& step : program.gpu) {
     const Result<Image> image = image_of(step.source, gpu, options, cache);
     if (!image) return image.unsupported();
-    Result<CudaFunction> function = loaded(*image, gpu, step.symbol);
+    Result<CudaFunction> function = loaded(*image, gpu, step);
     if (!function) return function.unsupported();
     kernels.functions.push_back(*std::move(function));
   }

@@ -1,13 +1,14 @@
 #include "codegen/gpu_sums.h"
 
 #include "core/result.h"
+#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
-constexpr int kMatrixRows = 16, kMatrixColumns = 8, kHalf = 8;  // of the sums of one instruction
-constexpr int kSumsOfHalf = 2, kSumsOfMatrix = 4;               // of a thread
+constexpr int kMatrixColumns = 8, kHalf = 8;       // of the sums of one instruction
+constexpr int kSumsOfHalf = 2, kSumsOfMatrix = 4;  // of a thread
 
 }  // namespace
 
@@ -48,6 +49,11 @@ Code GpuSums::matrix_of(const GpuFactor& factor, const Code& first) {
   const Code rows = constant_of(first) == 0 ? extent : operate(CodeOperator::Sub, {extent, first});
   const std::string kind = factor.is_wide ? "wide_along_" : "single_along_";
   return call(kind + (factor.is_along_k ? "k" : "rows"), {from, pitch, rows});
+}
+
+Code GpuSums::shared_elements(DType dtype, int64_t bytes) {
+  if (given_at_launch(bytes) > 0) return call("given_elements", {}, {dtype});
+  return call("shared_elements", {}, {dtype}, {bytes / size_in_bytes(dtype)});
 }
 
 void GpuSums::unrolled(SymbolId place, int count, const std::string& axis,

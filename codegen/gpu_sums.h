@@ -28,6 +28,8 @@ class GpuSums : protected GpuValues {
   std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits);
   // The matrix of a factor from that row on.
   Code matrix_of(const GpuFactor& factor, const Code& first);
+  // Elements that the threads of the block share, so many bytes: declared, or given at the launch.
+  static Code shared_elements(DType dtype, int64_t bytes);
   void unrolled(SymbolId place, int count, const std::string& axis, const std::function<void()>& body);
   // Where a block may reach beyond the axis.
   std::vector<Code> if_inside(AxisId axis, const Code& coordinate, int block);

@@ -91,11 +91,9 @@ Result<RegionProgram> gpu_program(const TileGraph& graph, const GpuPlan& plan) {
   for (const GpuNest& nest : plan.nests) {
     const Result<GpuProgram> kernel = lower_to_gpu_kernel(nest);
     if (!kernel) return kernel.unsupported();
-    GpuStep step{kernel->launch.symbol,
-                 emit({kernel->kernel}, cuda_dialect()),
-                 kernel->launch.blocks,
-                 kernel->launch.threads,
-                 {},
+    GpuStep step{kernel->launch.symbol,       emit({kernel->kernel}, cuda_dialect()),
+                 kernel->launch.blocks,       kernel->launch.threads,
+                 kernel->launch.shared_bytes, {},
                  kernel->launch.sizes};
     for (const Buffer& buffer : nest.graph.buffers) {
       const auto [place, is_new] = places.emplace(buffer.name, static_cast<int>(places.size()));

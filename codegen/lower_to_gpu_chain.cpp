@@ -13,6 +13,7 @@
 #include "codegen/spell_reduce.h"
 #include "core/result.h"
 #include "fusion/chain.h"
+#include "fusion/gpu_matrix_block.h"
 #include "fusion/live_range.h"
 
 namespace tilefuse {
@@ -50,7 +51,11 @@ class ChainLowering final : GpuSums {
     verify(kernel_, "lower_to_gpu_chain");
     Kernel kernel = name_values(inline_values(std::move(kernel_)));
     verify(kernel, "name_values");
-    GpuLaunch launch{.symbol = kernel.name, .blocks = blocks(), .threads = s_.block_threads(), .sizes = {}};
+    GpuLaunch launch{.symbol = kernel.name,
+                     .blocks = blocks(),
+                     .threads = s_.block_threads(),
+                     .shared_bytes = given_at_launch(s_.shared_bytes(chain_)),
+                     .sizes = {}};
     for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
     return {std::move(kernel), std::move(launch)};
   }
@@ -173,9 +178,8 @@ class ChainLowering final : GpuSums {
   }
 
   void begin_copies() {
-    const int64_t elements = s_.shared_bytes(chain_) / 2;
     const CodeType pointer{chain_.dtype, CodeShape::Pointer};
-    pieces_ = let("pieces", pointer, call("shared_elements", {}, {chain_.dtype}, {elements}));
+    pieces_ = let("pieces", pointer, shared_elements(chain_.dtype, s_.shared_bytes(chain_)));
     begin_piece(pieces_, chain_.first, {s_.block_rows, chain_.depth_length}, first_row_, integer(0));
     for (int stage = 0; stage + 1 < s_.stages; ++stage)
       begin_block(add(from_, integer(int64_t{stage} * s_.block_walked)));

@@ -15,9 +15,10 @@ namespace tilefuse {
 
 struct GpuLaunch {
   std::string symbol;
-  Expr blocks;              // in one dimension
-  int threads = 0;          // of a block
-  std::vector<Expr> sizes;  // arguments behind the buffers, which come in the order of the tile graph
+  Expr blocks;               // in one dimension
+  int threads = 0;           // of a block
+  int64_t shared_bytes = 0;  // of a block, beside what the kernel declares
+  std::vector<Expr> sizes;   // arguments behind the buffers, which come in the order of the tile graph
 };
 
 struct GpuProgram {

@@ -8,6 +8,7 @@
 #include "codegen/kernel_header.h"
 #include "codegen/name_values.h"
 #include "core/result.h"
+#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
@@ -34,8 +35,11 @@ class ProductLowering final : GpuSums {
     verify(kernel_, "lower_to_gpu_product");
     Kernel kernel = name_values(inline_values(std::move(kernel_)));
     verify(kernel, "name_values");
-    GpuLaunch launch{
-        .symbol = kernel.name, .blocks = blocks(), .threads = schedule_.block_threads(), .sizes = {}};
+    GpuLaunch launch{.symbol = kernel.name,
+                     .blocks = blocks(),
+                     .threads = schedule_.block_threads(),
+                     .shared_bytes = given_at_launch(schedule_.shared_bytes()),
+                     .sizes = {}};
     for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
     return {std::move(kernel), std::move(launch)};
   }
@@ -72,8 +76,9 @@ class ProductLowering final : GpuSums {
     const GpuProductSchedule& s = schedule_;
     scopes_.add(
         {Effect{call("multiply_tiles",
-                     {reference(sums_), matrix_of(product_.first, first_m_),
-                      matrix_of(product_.second, first_n_), index_code(extent(product_.k))},
+                     {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
+                      matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
+                      index_code(extent(product_.k))},
                      {product_.dtype}, {s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages})},
          "%" + graph_[product_.sum].name});
   }

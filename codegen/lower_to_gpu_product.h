@@ -2,7 +2,7 @@
 // what is computed of each sum, in the registers that hold it, and the stores of what lies inside the result.
 //
 //   float s_sums[32];
-//   multiply_tiles<bf16, 64, 64, 32, 32, 32, 3>(s_sums, operand<1, 1>(...), operand<1, 1>(...), 512);
+//   multiply_tiles<bf16, 64, 64, 32, 32, 32, 3>(s_sums, shared_elements<bf16, 12288>(), ..., ..., 512);
 //   for row_place, i { if (i < 72) { for column_place, j { if (j < 40) { ... store(y_row + j, ...); } } } }
 //
 // Requires and ensures what lower_to_gpu_kernel does; the schedule passes check_gpu_product_schedule.

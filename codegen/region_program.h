@@ -41,8 +41,9 @@ struct Pack {
 // One kernel of a region that runs on a GPU. Its arguments are the addresses of `buffers`, then `sizes`.
 struct GpuStep {
   std::string symbol, source;
-  Expr blocks;      // of the grid; none: there is nothing to do
-  int threads = 0;  // of a block
+  Expr blocks;               // of the grid; none: there is nothing to do
+  int threads = 0;           // of a block
+  int64_t shared_bytes = 0;  // of a block, given at the launch
   std::vector<int> buffers;
   std::vector<Expr> sizes;
 };

@@ -14,8 +14,8 @@ LoadedGpuRegion load_gpu_region(const RegionProgram& program, SizeProgram& sizes
   LoadedGpuRegion region{kernels.driver, {}};
   for (size_t s = 0; s < program.gpu.size(); ++s) {
     const GpuStep& step = program.gpu[s];
-    region.steps.push_back({kernels.functions[s], sizes.add(step.blocks), step.threads, step.buffers,
-                            sizes.add_list(step.sizes), step.sizes.size()});
+    region.steps.push_back({kernels.functions[s], sizes.add(step.blocks), step.threads, step.shared_bytes,
+                            step.buffers, sizes.add_list(step.sizes), step.sizes.size()});
   }
   return region;
 }
@@ -35,7 +35,8 @@ std::optional<Unsupported> run_gpu_region(const LoadedGpuRegion& region, const i
     for (const int buffer : step.buffers) arguments.push_back(buffers[static_cast<size_t>(buffer)]);
     const int64_t* sizes = registers + step.sizes;
     for (size_t i = 0; i < step.size_count; ++i) arguments.push_back(static_cast<uint64_t>(sizes[i]));
-    const CudaGrid grid{.blocks = blocks, .threads = step.threads, .stream = stream};
+    const CudaGrid grid{
+        .blocks = blocks, .threads = step.threads, .shared_bytes = step.shared_bytes, .stream = stream};
     if (auto refusal = region.driver.launch(step.function, grid, std::move(arguments))) return refusal;
   }
   return std::nullopt;

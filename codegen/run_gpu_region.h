@@ -21,6 +21,7 @@ struct LoadedGpuStep {
   CudaFunction function;
   int blocks = 0;  // a register
   int threads = 0;
+  int64_t shared_bytes = 0;
   std::vector<int> buffers;
   int sizes = 0;  // the first register
   size_t size_count = 0;

@@ -91,7 +91,8 @@ GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain&
   return ChainScheduleParser(text, chain).parse();
 }
 
-std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule) {
+std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule,
+                                                  const GpuTarget& target) {
   BlockChecker checker;
   checker.demand_powers_of_two({schedule.block_rows, schedule.block_walked, schedule.warps});
   checker.demand_stages(schedule.stages, "blocks");
@@ -101,7 +102,7 @@ std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const G
   checker.demand(schedule.warp_rows() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
   checker.demand_resources(
-      {schedule.block_threads(), estimated_registers(chain, schedule), schedule.shared_bytes(chain)});
+      {schedule.block_threads(), estimated_registers(chain, schedule), schedule.shared_bytes(chain)}, target);
   return checker.findings();
 }
 

@@ -48,7 +48,8 @@ bool is_chain_schedule(std::string_view text);  // else it is one of another kin
 GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain& chain);  // UserError
 
 // As check_gpu_product_schedule: written apart from the constraints of solve_gpu_chain.
-std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule);
+std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule,
+                                                  const GpuTarget& target);
 
 // 32-bit registers of a thread, as they are estimated: so many, and for each
 struct ChainRegisters {

@@ -47,13 +47,14 @@ class ChainSystem : LimitSums {
             "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
     at_most({{kMatrixRows, {over(kBlockRows), times(kWarps)}}}, 1, "parts of a block",
             "a warp has 16 rows or a multiple, as a matrix instruction has");
-    const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
+    const auto limit = double(target_.shared_bytes_per_block);
     const double of_stage = kFactorBytes * (chain_.depth_length + chain_.width_length);
     at_most({{kFactorBytes * chain_.depth_length, {times(kBlockRows)}},
              {of_stage, {times(kBlockWalked), times(kStages)}}},
             limit, "bytes",
-            "the factors of both products take at most " + std::to_string(int64_t(limit)) +
-                " bytes of shared memory");
+            "the factors of both products take at most the " +
+                std::to_string(target_.shared_bytes_per_block) +
+                " bytes of shared memory that a block may have");
   }
 
   // As estimated_registers, term by term.
@@ -127,7 +128,7 @@ Result<GpuChainSchedule> solve_gpu_chain(const TileGraph& graph, const GpuChain&
       system, least_gpu_chain_cost(size, target),
       [&](const Domains& assignment) { return schedule_of(system, assignment); },
       [&](const GpuChainSchedule& schedule) { return gpu_chain_cost(size, chain, schedule, target); },
-      [&](const GpuChainSchedule& schedule) { return check_gpu_chain_schedule(chain, schedule); });
+      [&](const GpuChainSchedule& schedule) { return check_gpu_chain_schedule(chain, schedule, target); });
 }
 
 }  // namespace tilefuse

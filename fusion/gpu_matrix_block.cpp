@@ -62,11 +62,11 @@ void BlockChecker::demand_stages(int stages, const std::string& what) {
                                                    std::to_string(stages));
 }
 
-void BlockChecker::demand_resources(const BlockResources& block) {
+void BlockChecker::demand_resources(const BlockResources& block, const GpuTarget& target) {
   demand(block.threads <= kMostThreads, "a block has more than " + std::to_string(kMostThreads) + " threads");
-  demand(block.shared_bytes <= kDeclaredSharedBytes, "a block has " + std::to_string(block.shared_bytes) +
-                                                         " bytes of shared memory, more than " +
-                                                         std::to_string(kDeclaredSharedBytes));
+  demand(block.shared_bytes <= target.shared_bytes_per_block,
+         "a block has " + std::to_string(block.shared_bytes) + " bytes of shared memory, more than the " +
+             std::to_string(target.shared_bytes_per_block) + " of " + target.name);
   demand(block.registers <= kRegistersPerThread && block.registers * block.threads <= kRegistersPerBlock,
          "a thread has " + std::to_string(block.registers) + " registers, of a block of " +
              std::to_string(block.threads) + " threads");

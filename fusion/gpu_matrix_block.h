@@ -17,6 +17,11 @@ inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
 // To load, narrow and keep an element that is not copied as it is.
 inline constexpr double kLoneInstructions = 6;
 
+// Of the bytes that a block shares, those that the launch gives: all where a kernel may not declare so many.
+inline int64_t given_at_launch(int64_t shared_bytes) {
+  return shared_bytes > kDeclaredSharedBytes ? shared_bytes : 0;
+}
+
 // What a grid of such blocks does.
 struct MatrixWalk {
   double blocks = 0;                         // of the grid
@@ -40,7 +45,7 @@ class BlockChecker {
   }
   void demand_powers_of_two(const std::vector<int>& numbers);
   void demand_stages(int stages, const std::string& what);  // "blocks", "pieces"
-  void demand_resources(const BlockResources& block);
+  void demand_resources(const BlockResources& block, const GpuTarget& target);
   const std::vector<std::string>& findings() const { return findings_; }
 
  private:

@@ -9,7 +9,8 @@ int blocks_at_a_time(const BlockResources& block, const GpuTarget& target) {
   const int granted = (block.registers + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;
   const int by_registers = target.registers_per_multiprocessor / (granted * block.threads);
   const int by_threads = target.threads_per_multiprocessor / block.threads;
-  const auto by_memory = static_cast<int>(target.shared_bytes_per_multiprocessor / block.shared_bytes);
+  const int64_t taken = std::max<int64_t>(1, block.shared_bytes + target.shared_bytes_reserved);
+  const auto by_memory = static_cast<int>(target.shared_bytes_per_multiprocessor / taken);
   return std::max(1, std::min({by_registers, by_threads, by_memory, target.blocks_per_multiprocessor}));
 }
 

@@ -148,7 +148,7 @@ GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph) {
   return {graph, parse_gpu_product_schedule(text, graph, *product), ""};
 }
 
-std::vector<std::string> check_gpu_nest(const GpuNest& nest) {
+std::vector<std::string> check_gpu_nest(const GpuNest& nest, const GpuTarget& target) {
   return match(
       nest.schedule,
       [&](const GpuSchedule& rows) -> std::vector<std::string> {
@@ -159,12 +159,12 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest) {
       [&](const GpuProductSchedule& schedule) -> std::vector<std::string> {
         const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
         if (!product) return {product.unsupported().reason};
-        return check_gpu_product_schedule(*product, schedule);
+        return check_gpu_product_schedule(*product, schedule, target);
       },
       [&](const GpuChainSchedule& schedule) -> std::vector<std::string> {
         const Result<GpuChain> chain = analyze_gpu_chain(nest.graph);
         if (!chain) return {chain.unsupported().reason};
-        return check_gpu_chain_schedule(*chain, schedule);
+        return check_gpu_chain_schedule(*chain, schedule, target);
       });
 }
 

@@ -37,7 +37,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
 std::string to_text(const GpuNest& nest);
 // Of either kind. UserError: with the line, or with what the graph is not.
 GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph);
-std::vector<std::string> check_gpu_nest(const GpuNest& nest);
+std::vector<std::string> check_gpu_nest(const GpuNest& nest, const GpuTarget& target);
 
 double cost_us(const GpuNestSchedule& schedule);
 const std::vector<CostTerm>& cost_of(const GpuNestSchedule& schedule);

@@ -88,7 +88,8 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
 }
 
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
-                                                    const GpuProductSchedule& schedule) {
+                                                    const GpuProductSchedule& schedule,
+                                                    const GpuTarget& target) {
   BlockChecker checker;
   checker.demand_powers_of_two(
       {schedule.block_m, schedule.block_n, schedule.step, schedule.warps_m, schedule.warps_n});
@@ -99,7 +100,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
   checker.demand_resources(
-      {schedule.block_threads(), estimated_registers(product, schedule), schedule.shared_bytes()});
+      {schedule.block_threads(), estimated_registers(product, schedule), schedule.shared_bytes()}, target);
   return checker.findings();
 }
 

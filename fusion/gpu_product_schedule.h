@@ -46,7 +46,8 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
 // Every way in which kernels cannot follow the schedule, in words; empty where they can. Written apart from
 // the constraints of solve_gpu_product, which tests compare with it.
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
-                                                    const GpuProductSchedule& schedule);
+                                                    const GpuProductSchedule& schedule,
+                                                    const GpuTarget& target);
 
 // 32-bit registers of a thread, as they are estimated to bound the sums that it holds: one for each of these,
 // and so many for

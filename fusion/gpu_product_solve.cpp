@@ -58,10 +58,10 @@ class ProductSystem : LimitSums {
     std::vector<Product> bytes;
     for (const VariableId tile : {kBlockM, kBlockN})
       bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
-    const auto limit = double(std::min<int64_t>(kDeclaredSharedBytes, target_.shared_bytes_per_block));
+    const auto limit = double(target_.shared_bytes_per_block);
     at_most(std::move(bytes), limit, "bytes",
-            "the pieces of both factors take at most " + std::to_string(int64_t(limit)) +
-                " bytes of shared memory");
+            "the pieces of both factors take at most the " + std::to_string(target_.shared_bytes_per_block) +
+                " bytes of shared memory that a block may have");
     at_most(registers({}), target_.registers_per_thread, "registers",
             "the sums of a thread are held in its " + std::to_string(target_.registers_per_thread) +
                 " registers");
@@ -139,7 +139,9 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
       system, least_gpu_product_cost(size, target),
       [&](const Domains& assignment) { return schedule_of(system, assignment); },
       [&](const GpuProductSchedule& schedule) { return gpu_product_cost(size, product, schedule, target); },
-      [&](const GpuProductSchedule& schedule) { return check_gpu_product_schedule(product, schedule); });
+      [&](const GpuProductSchedule& schedule) {
+        return check_gpu_product_schedule(product, schedule, target);
+      });
 }
 
 }  // namespace tilefuse

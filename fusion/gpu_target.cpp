@@ -21,9 +21,11 @@ void read_limits(const ProfileReader& profile, GpuTarget& target) {
   target.blocks_per_multiprocessor = number("blocks_per_multiprocessor", 1, 64);
   target.registers_per_multiprocessor = number("registers_per_multiprocessor", 1 << 14, 1 << 18);
   target.registers_per_thread = number("registers_per_thread", 32, 255);
-  target.shared_bytes_per_block = profile.integer("shared_bytes_per_block", 1 << 14, 1 << 18);
+  target.shared_bytes_per_block = profile.integer("shared_bytes_per_block", kDeclaredSharedBytes, 1 << 18);
+  target.shared_bytes_reserved = profile.integer("shared_bytes_reserved", 0, 1 << 14);
   target.shared_bytes_per_multiprocessor =
-      profile.integer("shared_bytes_per_multiprocessor", target.shared_bytes_per_block, 1 << 19);
+      profile.integer("shared_bytes_per_multiprocessor",
+                      target.shared_bytes_per_block + target.shared_bytes_reserved, 1 << 19);
   target.l2_bytes = profile.integer("l2_bytes", 1 << 20, kGiB);
 }
 

@@ -14,7 +14,7 @@ namespace tilefuse {
 constexpr int kWarpThreads = 32;                // of every NVIDIA GPU
 constexpr int kSectorBytes = 32;                // that memory is read and written by
 constexpr int kAccessBytes = 16;                // the widest access of one thread
-constexpr int kDeclaredSharedBytes = 48 << 10;  // that a kernel may declare, on every one of them
+constexpr int kDeclaredSharedBytes = 48 << 10;  // that a kernel may declare; more is given at the launch
 constexpr int kGpuAlignment = 16;               // bytes that the first element of every buffer is aligned to
 
 struct GpuTarget {
@@ -25,7 +25,9 @@ struct GpuTarget {
   int threads_per_block = 1024;
   int threads_per_multiprocessor = 2048, blocks_per_multiprocessor = 32;
   int registers_per_multiprocessor = 65536, registers_per_thread = 255;
-  int64_t shared_bytes_per_block = 48 << 10, shared_bytes_per_multiprocessor = 100 << 10;
+  // Of shared memory: what a block may have, declared or given at the launch; what each takes beside that.
+  int64_t shared_bytes_per_block = 48 << 10, shared_bytes_reserved = 1 << 10;
+  int64_t shared_bytes_per_multiprocessor = 100 << 10;
   int64_t l2_bytes = 1 << 20;
   double memory_gbs = 1, l2_gbs = 1;  // GB/s of a copy, read and written bytes together
   double memory_latency_ns = 500;

@@ -341,7 +341,8 @@ TEST(Plan, tensors_on_a_gpu_have_memory_of_their_own) {
   })");
   Case given(graph);
   for (CompiledRegion& region : given.regions) {
-    region.program.gpu = {{"k", "source", Expr::symbol("s0") * 2, 128, {0, 2, 1}, {Expr::symbol("s0")}}};
+    region.program.gpu = {
+        {"k", "source", Expr::symbol("s0") * 2, 128, 65536, {0, 2, 1}, {Expr::symbol("s0")}}};
     region.program.workspaces = {{DType::F32, Expr(64)}};
   }
   CallFacts writes;
@@ -360,6 +361,7 @@ TEST(Plan, tensors_on_a_gpu_have_memory_of_their_own) {
   EXPECT_EQ(to_json(read), to_json(executable));
   EXPECT_EQ(read.place, executable.place);
   EXPECT_EQ(read.regions[0].program.gpu[0].buffers, (std::vector<int>{0, 2, 1}));
+  EXPECT_EQ(read.regions[0].program.gpu[0].shared_bytes, 65536);
 }
 
 // ---------------------------------------------------------------- regions over raw pointers

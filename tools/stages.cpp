@@ -206,7 +206,7 @@ std::string run_cuda(const StageOptions& options, const std::string& input) {
   }
   std::string text;
   for (const GpuNest& nest : plan.nests) {
-    const std::vector<std::string> findings = check_gpu_nest(nest);
+    const std::vector<std::string> findings = check_gpu_nest(nest, target);
     if (!findings.empty()) throw UserError("the schedule does not fit: " + findings.front());
     const Result<GpuProgram> program = lower_to_gpu_kernel(nest);
     if (!program) return "unsupported: " + program.unsupported().reason + "\n";

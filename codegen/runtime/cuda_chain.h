@@ -8,13 +8,6 @@
 
 namespace tile {
 
-// Memory that the threads of a block share, once in a kernel.
-template <class E, int kCount>
-TILE_INLINE E* shared_elements() {
-  __shared__ __align__(128) E elements[kCount];
-  return elements;
-}
-
 // Begins to copy a piece of a matrix: kRows of it, from the first one on, and kDepth steps from first_k on,
 // of `depth` that there are.
 template <class E, int kRows, int kDepth, int kThreads, class T, bool kIsAlongK, bool kIsWide>

@@ -55,6 +55,19 @@ struct Piece {
   }
 };
 
+// Memory that the threads of a block share, once in a kernel: declared, or given at the launch, without which
+// no kernel has more than 48 KiB.
+template <class E, int kCount>
+TILE_INLINE E* shared_elements() {
+  __shared__ __align__(128) E elements[kCount];
+  return elements;
+}
+template <class E>
+TILE_INLINE E* given_elements() {
+  extern __shared__ __align__(128) char given_memory[];
+  return (E*)given_memory;
+}
+
 template <class T, class E>
 TILE_INLINE unsigned short narrowed(T x) {
   if constexpr (Same<T, E>::kValue) return x.bits;
@@ -90,7 +103,7 @@ TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& f
       for (int e = 0; e < kChunkElements; ++e) {
         if (e < count) raw.elements[e] = narrowed<T, E>(from.at(row, k)[e]);
       }
-      *(uint4*)to = raw.chunk;
+      store_chunk(shared_address(to), raw.chunk);
     }
   }
 }
@@ -111,11 +124,12 @@ TILE_INLINE void load_fragment(unsigned (&to)[4], unsigned piece, int row, int k
 
 // The sums of lane `lane` of warp `warp` are those of kWarpM / 16 x kWarpN / 8 matrices, which are numbered
 // along n first: of matrix (i, j), row i * 16 + half * 8 + lane / 4 of the warp's, columns
-// j * 8 + lane % 4 * 2 and the next one, at ((i * kWarpN / 8 + j) * 2 + half) * 2.
+// j * 8 + lane % 4 * 2 and the next one, at ((i * kWarpN / 8 + j) * 2 + half) * 2. `memory`, which the
+// threads share, has place for the pieces of all stages.
 template <class E, int kBlockM, int kBlockN, int kStep, int kWarpM, int kWarpN, int kStages, class A, bool kA,
           bool kWideA, class B, bool kB, bool kWideB>
-TILE_INLINE void multiply_tiles(float* sums, const Operand<A, kA, kWideA>& a, const Operand<B, kB, kWideB>& b,
-                                int64_t depth) {
+TILE_INLINE void multiply_tiles(float* sums, E* memory, const Operand<A, kA, kWideA>& a,
+                                const Operand<B, kB, kWideB>& b, int64_t depth) {
   enum : int {
     kWarpsM = kBlockM / kWarpM,
     kWarpsN = kBlockN / kWarpN,
@@ -126,8 +140,7 @@ TILE_INLINE void multiply_tiles(float* sums, const Operand<A, kA, kWideA>& a, co
   static_assert(kStages >= 2 && kStep % 16 == 0 && kWarpM % 16 == 0 && kWarpN % 16 == 0);
   using PieceA = Piece<kBlockM, kStep, kA>;
   using PieceB = Piece<kBlockN, kStep, kB>;
-  __shared__ __align__(128) char pieces[kStages * (PieceA::kBytes + PieceB::kBytes)];
-  const auto piece_a = [&](int stage) { return pieces + stage * (PieceA::kBytes + PieceB::kBytes); };
+  const auto piece_a = [&](int stage) { return (char*)memory + stage * (PieceA::kBytes + PieceB::kBytes); };
   const auto load_stage = [&](int stage, int64_t k) {
     load_piece<E, PieceA, kThreads>(piece_a(stage), a, k, depth);
     load_piece<E, PieceB, kThreads>(piece_a(stage) + PieceA::kBytes, b, k, depth);

@@ -230,18 +230,18 @@ TEST_P(ConformanceProduct, computes_what_its_model_computes) {
   const MatrixProduct& product = GetParam();
   const Result<GpuBinary> binary = gpu()->nvrtc.compile(source_of(product), gpu()->target.architecture);
   ASSERT_TRUE(binary) << binary.unsupported().reason;
-  const GpuRun expected =
-      run_ptx(parse_ptx(binary->ptx), {.blocks = product.blocks(), .threads = product.threads()},
-              product.buffers(), product.sizes());
+  const GpuRun expected = run_ptx(parse_ptx(binary->ptx), product.grid(), product.buffers(), product.sizes());
+  const int64_t given = product.given_bytes();
   Result<CudaFunction> function = gpu()->driver.load_function(0, binary->cubin, "product");
   if (!function) function = gpu()->driver.load_function(0, binary->ptx, "product");
   ASSERT_TRUE(function) << function.unsupported().reason;
+  if (given > 0) check(gpu()->driver.allow_shared_bytes(*function, "product", given));
   std::vector<GpuBuffer> buffers = product.buffers();
   const DeviceBuffers memory(buffers);
   std::vector<uint64_t> arguments = memory.addresses();
   for (const int64_t size : product.sizes()) arguments.push_back(static_cast<uint64_t>(size));
-  check(
-      gpu()->driver.launch(*function, {.blocks = product.blocks(), .threads = product.threads()}, arguments));
+  const CudaGrid grid{.blocks = product.blocks(), .threads = product.threads(), .shared_bytes = given};
+  check(gpu()->driver.launch(*function, grid, arguments));
   memory.read(buffers);
   EXPECT_EQ(buffers[2].bytes, expected.buffers[2].bytes);  // whole numbers: no rounding
 }

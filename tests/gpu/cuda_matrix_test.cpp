@@ -34,8 +34,7 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
     EXPECT_EQ(binary->resources.at(0).stack_bytes, 0) << binary->log;
     if (std::string(architecture) != "sm_80") continue;  // the same PTX
     const int64_t blocks = p.blocks();
-    const GpuRun result =
-        run_ptx(parse_ptx(binary->ptx), {.blocks = blocks, .threads = p.threads()}, p.buffers(), p.sizes());
+    const GpuRun result = run_ptx(parse_ptx(binary->ptx), p.grid(), p.buffers(), p.sizes());
     EXPECT_EQ(result.bank_conflicts, 0);
     const int64_t steps = (p.k + p.step - 1) / p.step * (p.step / 16);
     EXPECT_EQ(result.matrix_products, blocks * p.block_m / 16 * p.block_n / 8 * steps);

@@ -155,6 +155,8 @@ std::vector<Case> cases() {
         .second_dtype = "f8e4m3fn"}},
       {{.name = "large_tiles", .m = "136", .n = "128", .k = "80", .second_along_k = false},
        "block_m=128,block_n=128,step=32,warps_m=2,warps_n=2,stages=3"},
+      {{.name = "memory_given_at_the_launch", .m = "136", .n = "264", .k = "200"},
+       "block_m=128,block_n=256,step=32,warps_m=2,warps_n=4,stages=4"},
       {{.name = "small_tiles", .m = "40", .n = "40", .k = "40"},
        "block_m=32,block_n=32,step=16,warps_m=2,warps_n=2,stages=5"},
       {{.name = "run_time_rows", .m = "s0", .n = "64", .k = "64"}, "", {{"s0", 45}}},
@@ -239,7 +241,8 @@ TEST_F(CudaProducts, schedules_of_large_products_do_not_spill) {
         SCOPED_TRACE(to_text(plan->nests.at(0)));
         expect_lean(kernel);
         const auto& schedule = std::get<GpuProductSchedule>(plan->nests.at(0).schedule);
-        EXPECT_EQ(kernel.binary.resources.at(0).shared_bytes, schedule.shared_bytes());
+        EXPECT_EQ(kernel.binary.resources.at(0).shared_bytes + kernel.program.launch.shared_bytes,
+                  schedule.shared_bytes());
       }
     }
   }
@@ -248,37 +251,39 @@ TEST_F(CudaProducts, schedules_of_large_products_do_not_spill) {
 // ---------------------------------------------------------------- laws
 // Any schedule that passes the check, however bad it is.
 GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProduct& product,
-                                           RandomSource& random) {
+                                           const GpuTarget& target, RandomSource& random) {
   for (;;) {
     GpuProductSchedule schedule;
     schedule.tile_graph = graph.name;
-    schedule.target = "cuda-sm80";
-    schedule.block_m = random.pick<int>({16, 32, 64, 128});
-    schedule.block_n = random.pick<int>({16, 32, 64, 128});
+    schedule.target = target.name;
+    schedule.block_m = random.pick<int>({16, 32, 64, 128, 256});
+    schedule.block_n = random.pick<int>({16, 32, 64, 128, 256});
     schedule.step = random.pick<int>({16, 32, 64});
     schedule.warps_m = random.pick<int>({1, 2, 4});
     schedule.warps_n = random.pick<int>({1, 2, 4});
     schedule.stages = random.pick<int>({2, 3, 4, 5, 8});
-    if (check_gpu_product_schedule(product, schedule).empty()) return schedule;
+    if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
   }
 }
 
 TEST_F(CudaProducts, random_regions_under_random_schedules) {
   const GpuTarget target = load_gpu_target("cuda-sm80");
-  int tensor_cores = 0;
+  int tensor_cores = 0, given = 0;
   for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const TileGraph graph = parse_tile_graph(text_of(random_product_region(seed)));
     const Result<GpuProduct> product = analyze_gpu_product(graph);
     if (!product) continue;  // a matrix of one row has no lines
     RandomSource random(seed);
-    const GpuNest nest{graph, random_product_schedule(graph, *product, random), ""};
+    const GpuNest nest{graph, random_product_schedule(graph, *product, target, random), ""};
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, seed, {}, /*is_whole=*/false);
     ++tensor_cores;
+    given += kernel.program.launch.shared_bytes > 0 ? 1 : 0;
   }
   EXPECT_GT(tensor_cores, 35);
+  EXPECT_GT(given, 5) << "kernels with more shared memory than one may declare";
 }
 
 TEST(GpuProductSolver, proposes_what_the_check_allows) {
@@ -305,6 +310,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
   const TileGraph graph = parse_tile_graph(text_of({.name = "square", .m = "512", .n = "512", .k = "512"}));
   const Result<GpuProduct> product = analyze_gpu_product(graph);
   ASSERT_TRUE(product);
+  const GpuTarget target = load_gpu_target("cuda-sm80");
   RandomSource random(1);
   int allowed = 0, refused = 0;
   for (int draw = 0; draw < 400; ++draw) {
@@ -321,8 +327,9 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                      {"warps_m", std::to_string(s.warps_m)},
                      {"warps_n", std::to_string(s.warps_n)},
                      {"stages", std::to_string(s.stages)}}};
-    const bool is_solved = bool(solve_gpu_product(graph, *product, load_gpu_target("cuda-sm80"), pins));
-    EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s).empty()) << to_text(s, graph, *product);
+    const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
+    EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
+        << to_text(s, graph, *product);
     (is_solved ? allowed : refused) += 1;
   }
   EXPECT_GT(allowed, 100);

@@ -104,8 +104,11 @@ CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGrap
   sizes.reserve(launch.sizes.size());
   for (const Expr& e : launch.sizes) sizes.push_back(size(e));
   CudaRun result;
-  result.run = run_ptx(parse_ptx(ptx), {.blocks = size(launch.blocks), .threads = launch.threads},
-                       buffers_of(graph, inputs, symbols), sizes);
+  const GpuGrid grid{.blocks = size(launch.blocks),
+                     .threads = launch.threads,
+                     .shared_bytes = launch.shared_bytes,
+                     .most_shared_bytes = launch.shared_bytes};
+  result.run = run_ptx(parse_ptx(ptx), grid, buffers_of(graph, inputs, symbols), sizes);
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     if (graph.buffers[b].role != Buffer::Role::Output) continue;
     result.outputs.push_back(tensor_of(graph.buffers[b], result.run.buffers[b], symbols));

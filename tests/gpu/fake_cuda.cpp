@@ -25,7 +25,8 @@ constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kNotFoun
 
 struct FakeModule {
   PtxProgram program;
-  std::set<size_t> outputs;  // numbers of parameters
+  std::set<size_t> outputs;       // numbers of parameters
+  int64_t most_shared_bytes = 0;  // given at a launch, as it was set
 };
 
 struct FakeDriver {
@@ -34,7 +35,8 @@ struct FakeDriver {
   std::mutex mutex;  // of the allocations: the framework's threads make tensors
   std::map<uint64_t, size_t> allocations;
   int devices = 1, major = 8, minor = 0;
-  int contexts = 0;  // pushed
+  int most_shared_bytes = 163 << 10, said_shared_bytes = 163 << 10;  // of a block
+  int contexts = 0;                                                  // pushed
 };
 
 FakeDriver& driver() {
@@ -134,6 +136,10 @@ void fake_cuda_capability(int major, int minor) {
   driver().minor = minor;
 }
 void fake_cuda_devices(int count) { driver().devices = count; }
+void fake_cuda_shared_bytes(int most, int said) {
+  driver().most_shared_bytes = most;
+  driver().said_shared_bytes = said;
+}
 
 void fake_cuda_memory_made(void* memory, size_t bytes) {
   const std::lock_guard lock(driver().mutex);
@@ -166,7 +172,13 @@ int cuDeviceGetName(char* name, int length, int) {
   return 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? driver().major : attribute == 76 ? driver().minor : 4;
+  const int said = driver().said_shared_bytes;
+  const std::map<int, int> known = {{16, 4},           {75, driver().major}, {76, driver().minor},
+                                    {81, said + 1024}, {97, said},           {111, 1024}};
+  const auto found = known.find(attribute);
+  const bool is_of_shared = attribute == 81 || attribute == 97 || attribute == 111;
+  if (found == known.end() || (is_of_shared && said == 0)) return tilefuse::kInvalidValue;
+  *value = found->second;
   return 0;
 }
 int cuDevicePrimaryCtxRetain(void** context, int) {
@@ -206,15 +218,34 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   const int status = called_in_context("cuModuleGetFunction", name);
   return is_there ? status : tilefuse::kNotFound;
 }
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  auto& module = *static_cast<FakeModule*>(function);
+  const std::string rest =
+      module.program.name + ": attribute " + std::to_string(attribute) + " = " + std::to_string(value);
+  if (const int status = called_in_context("cuFuncSetAttribute", rest)) return status;
+  const bool fits = module.program.given_at.value_or(0) + value <= driver().most_shared_bytes;
+  if (attribute != 8 || value < 0 || !fits) return tilefuse::kInvalidValue;
+  module.most_shared_bytes = value;
+  return 0;
+}
 int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                    unsigned shared, void* stream, void** arguments, void**) {
   const auto& module = *static_cast<FakeModule*>(function);
   const std::string rest = module.program.name + ": " + std::to_string(blocks) + " blocks of " +
-                           std::to_string(threads) + (stream == nullptr ? "" : ", on a stream");
+                           std::to_string(threads) +
+                           (shared == 0 ? "" : " with " + std::to_string(shared) + " bytes") +
+                           (stream == nullptr ? "" : ", on a stream");
   if (const int status = called_in_context("cuLaunchKernel", rest)) return status;
-  if (shared != 0) return tilefuse::kInvalidValue;
+  const tilefuse::GpuGrid grid{.blocks = blocks,
+                               .threads = static_cast<int>(threads),
+                               .shared_bytes = shared,
+                               .most_shared_bytes = module.most_shared_bytes};
   try {
-    return tilefuse::launch(module, {.blocks = blocks, .threads = static_cast<int>(threads)}, arguments);
+    if (const std::string why = tilefuse::why_refused(module.program, grid); !why.empty()) {
+      driver().calls += "  " + why + "\n";
+      return tilefuse::kInvalidValue;
+    }
+    return tilefuse::launch(module, grid, arguments);
   } catch (const std::exception& error) {
     driver().calls += std::string("  ") + error.what() + "\n";
     return tilefuse::kLaunchFailed;

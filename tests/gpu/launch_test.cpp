@@ -33,6 +33,9 @@ struct Fake {
   void capability(int major, int minor) const {
     function<decltype(fake_cuda_capability)>("fake_cuda_capability")(major, minor);
   }
+  void shared_bytes(int most, int said) const {
+    function<decltype(fake_cuda_shared_bytes)>("fake_cuda_shared_bytes")(most, said);
+  }
   void devices(int count) const { function<decltype(fake_cuda_devices)>("fake_cuda_devices")(count); }
 };
 
@@ -60,6 +63,21 @@ constexpr const char* kMean = R"(tile_graph mean {
 }
 )";
 
+constexpr const char* kProduct = R"(tile_graph product {
+  axes i: 128, j: 128, k: 96
+  buffers %x: bf16[128, 96] in, %w: bf16[128, 96] in, %y: f32[128, 128] out
+  %x = load %x[i*96 + k]     : bf16[i, k]
+  %w = load %w[j*96 + k]     : bf16[j, k]
+  %p = mul(%x, %w)           : f32[i, j, k]
+  %s = reduce.sum(%p) over k : f32[i, j]
+  store %s -> %y[i*128 + j]
+}
+)";
+// Pieces of 128 x 64 elements of both factors, twice.
+constexpr int kPieces = 4 * 128 * 64 * 2;
+constexpr const char* kLargeTiles = "kernel=product,parts=1,block_m=128,block_n=128,step=64,stages=2";
+constexpr int kKiB = 1 << 10;
+
 // A region's kernels on the model of a GPU, and the sizes of a launch.
 struct Loaded {
   RegionProgram program;
@@ -84,6 +102,7 @@ class Launch : public testing::Test {
   void SetUp() override {
     if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
     fake_.capability(8, 0);
+    fake_.shared_bytes(163 * kKiB, 163 * kKiB);
     fake_.devices(1);
     const Result<CudaDriver> driver = CudaDriver::load(TILEFUSE_FAKE_CUDA);
     ASSERT_TRUE(driver) << driver.unsupported().reason;
@@ -196,6 +215,75 @@ TEST_F(Launch, refuses_memory_that_is_not_aligned) {
   const auto refusal = softmax->run({256, 520}, {{"s0", 3}});
   ASSERT_TRUE(refusal);
   EXPECT_THAT(refusal->reason, HasSubstr("multiple of 16 bytes"));
+}
+
+// ---------------------------------------------------------------- shared memory that the launch gives
+TEST_F(Launch, gives_kernels_the_memory_that_they_want_beyond_what_one_may_declare) {
+  const Result<Loaded> product = made(kProduct, kLargeTiles);
+  ASSERT_TRUE(product) << product.unsupported().reason;
+  EXPECT_EQ(product->program.gpu.at(0).shared_bytes, kPieces);
+  EXPECT_THAT(fake_.calls(), HasSubstr("cuFuncSetAttribute product_kernel: attribute 8 = 65536\n"));
+  const std::vector<uint64_t> buffers = {allocated(128 * 96 * 2), allocated(128 * 96 * 2),
+                                         allocated(128 * 128 * 4)};
+  const std::vector<float> zeros(128 * 96 / 2);
+  std::vector<float> result(128 * 128, 1);
+  for (const uint64_t buffer : {buffers[0], buffers[1]})
+    ASSERT_FALSE(driver_->to_device(0, buffer, zeros.data(), 128 * 96 * 2));
+  const auto refusal = product->run(buffers, {{"s0", 1}});
+  ASSERT_FALSE(refusal) << refusal->reason << fake_.calls();
+  EXPECT_THAT(fake_.calls(), HasSubstr(" with 65536 bytes\n"));
+  ASSERT_FALSE(driver_->to_host(0, result.data(), buffers[2], 128 * 128 * 4));
+  EXPECT_EQ(result, std::vector<float>(128 * 128, 0));
+}
+
+TEST_F(Launch, plans_with_the_shared_memory_that_the_driver_says_a_device_has) {
+  fake_.shared_bytes(99 * kKiB, 99 * kKiB);
+  const Result<GpuTarget> target = gpu_target_for(*driver_->device(0));
+  ASSERT_TRUE(target);
+  EXPECT_EQ(target->shared_bytes_per_block, 99 * kKiB);
+  EXPECT_EQ(target->shared_bytes_per_multiprocessor, 100 * kKiB);
+  EXPECT_EQ(target->shared_bytes_reserved, 1 * kKiB);
+  EXPECT_TRUE(made(kProduct, kLargeTiles));
+  const Result<Loaded> too_large = made(kProduct, std::string(kLargeTiles) + ",stages=4");
+  ASSERT_FALSE(too_large);
+  EXPECT_THAT(too_large.unsupported().reason,
+              HasSubstr("the pieces of both factors take at most the 101376 bytes of shared memory"));
+  EXPECT_TRUE(made(kProduct));
+  fake_.shared_bytes(99 * kKiB, 0);
+  EXPECT_EQ(gpu_target_for(*driver_->device(0))->shared_bytes_per_block, 163 * kKiB) << "the profile's";
+}
+
+TEST_F(Launch, says_that_a_device_has_less_shared_memory_than_its_profile) {
+  fake_.shared_bytes(48 * kKiB, 0);
+  const Result<Loaded> product = made(kProduct, kLargeTiles);
+  ASSERT_FALSE(product);
+  EXPECT_THAT(
+      product.unsupported().reason,
+      StartsWith("cannot give a block of product_kernel 65536 bytes of shared memory on GPU 0: CUDA_"));
+  EXPECT_TRUE(made(kSoftmax)) << "others are not affected";
+}
+
+TEST_F(Launch, of_memory_that_was_not_asked_for_is_refused) {
+  const RegionProgram program =
+      *gpu_program(parse_tile_graph(kProduct),
+                   *plan_gpu(parse_tile_graph(kProduct), load_gpu_target("cuda-sm80"), pins_of(kLargeTiles)));
+  const Result<GpuBinary> binary = nvrtc()->compile(program.gpu.at(0).source, "sm_80");
+  ASSERT_TRUE(binary);
+  const Result<CudaFunction> without = driver_->load_function(0, binary->ptx, "product_kernel");
+  ASSERT_TRUE(without);
+  const std::vector<uint64_t> buffers = {allocated(128 * 96 * 2), allocated(128 * 96 * 2),
+                                         allocated(128 * 128 * 4)};
+  const CudaGrid grid{.blocks = 1, .threads = program.gpu[0].threads, .shared_bytes = kPieces};
+  const auto refusal = driver_->launch(*without, grid, buffers);
+  ASSERT_TRUE(refusal);
+  EXPECT_THAT(refusal->reason, StartsWith("cannot launch a kernel: CUDA_"));
+  EXPECT_THAT(fake_.calls(), HasSubstr("65536 bytes of shared memory, and the function was set to take 0"));
+  const auto allowed = [&](int64_t bytes) {
+    return !driver_->allow_shared_bytes(*without, "product_kernel", bytes);
+  };
+  EXPECT_TRUE(allowed(kPieces - 4));
+  EXPECT_TRUE(driver_->launch(*without, grid, buffers));
+  EXPECT_FALSE(allowed(163 * kKiB + 4));
 }
 
 // ---------------------------------------------------------------- bad input

@@ -61,6 +61,9 @@ extern "C" __global__ void __launch_bounds__()" +
          ", first_n = block_number<int64_t>() % across * " + numbers({p.block_n}) + ";\n  float sums[" +
          numbers({p.warp_m * p.warp_n / 32}) + "];\n  multiply_tiles<" + p.dtype + ", " +
          numbers({p.block_m, p.block_n, p.step, p.warp_m, p.warp_n, p.stages}) + ">(sums, " +
+         (p.given_bytes() > 0
+              ? "given_elements<" + p.dtype + ">(), "
+              : "shared_elements<" + p.dtype + ", " + std::to_string(p.shared_bytes() / 2) + ">(), ") +
          operand("a", p.a_along_k, "first_m") + "m - first_m), " + operand("b", p.b_along_k, "first_n") +
          "n - first_n), k);\n  const int64_t row = first_m + row_of_sums<" +
          numbers({p.warp_m, p.block_n / p.warp_n}) + ">(), column = first_n + column_of_sums<" +
@@ -122,6 +125,16 @@ std::vector<MatrixProduct> product_cases() {
                         .warp_m = 64,
                         .warp_n = 32,
                         .stages = 3},
+          MatrixProduct{.name = "given_memory",
+                        .m = 128,
+                        .n = 136,
+                        .k = 160,
+                        .block_m = 128,
+                        .block_n = 128,
+                        .step = 32,
+                        .warp_m = 64,
+                        .warp_n = 32,
+                        .stages = 4},
           MatrixProduct{.name = "long_steps",
                         .m = 64,
                         .n = 64,

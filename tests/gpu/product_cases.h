@@ -27,10 +27,18 @@ struct MatrixProduct {
   std::string a_dtype = dtype;  // in memory
   int gap = 0;                  // elements between the lines of the first matrix
   int threads() const { return block_m / warp_m * (block_n / warp_n) * 32; }
+  int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
+  int64_t given_bytes() const { return shared_bytes() > 48 << 10 ? shared_bytes() : 0; }  // at the launch
   int64_t blocks() const { return int64_t{(m + block_m - 1) / block_m} * ((n + block_n - 1) / block_n); }
   Matrix a() const { return {m, k, a_along_k, (a_along_k ? k : m) + gap}; }
   Matrix b() const { return {n, k, b_along_k, b_along_k ? k : n}; }
   std::vector<int64_t> sizes() const { return {m, n, k, a().pitch, b().pitch}; }
+  GpuGrid grid() const {
+    return {.blocks = blocks(),
+            .threads = threads(),
+            .shared_bytes = given_bytes(),
+            .most_shared_bytes = given_bytes()};
+  }
   std::vector<GpuBuffer> buffers() const;  // both matrices, and the result
 };
 void PrintTo(const MatrixProduct& product, std::ostream* out);

@@ -64,6 +64,7 @@ class Parser {
       program_.instructions[instruction].target = found->second;
     }
     if (program_.name.empty()) throw PtxError("no kernel");
+    if (!given_.empty()) given_begin();
     program_.registers = static_cast<int>(registers_.size());
     return std::move(program_);
   }
@@ -86,6 +87,8 @@ class Parser {
       if (statement.ends_with(';')) {
         statement.pop_back();
         take_statement(trimmed(statement));
+      } else if (statement.starts_with(".target ")) {
+        program_.target = trimmed(split(statement.substr(8), ',').front());
       } else if (statement == "{" || statement == "}" || is_directive_of_a_line(statement)) {
       } else if (statement.ends_with(':')) {
         labels_[statement.substr(0, statement.size() - 1)] = program_.instructions.size();
@@ -101,7 +104,7 @@ class Parser {
 
   static bool is_directive_of_a_line(const std::string& statement) {
     for (const char* directive :
-         {".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".loc", ".file"}) {
+         {".version", ".address_size", ".maxntid", ".minnctapersm", ".loc", ".file"}) {
       if (statement.starts_with(directive)) return true;
     }
     return false;
@@ -126,6 +129,7 @@ class Parser {
   void take_statement(const std::string& statement) {
     if (statement.starts_with(".reg") || statement.starts_with(".pragma")) return;
     if (statement.starts_with(".shared")) return take_shared(statement);
+    if (statement.starts_with(".extern .shared")) return take_given(statement);
     if (statement.starts_with('.')) fail("not understood: " + statement);
     take_instruction(statement);
   }
@@ -133,10 +137,26 @@ class Parser {
   void take_shared(const std::string& statement) {  // .shared .align 4 .b8 name[32]
     const size_t open = statement.find('[');
     if (open == std::string::npos) fail("shared memory without a size: " + statement);
+    if (program_.given_at) fail("shared memory declared behind the use of what is given: " + statement);
     const std::string name = split(statement.substr(0, open), ' ').back();
     program_.shared_bytes = (program_.shared_bytes + 15) / 16 * 16;
     shared_[name] = program_.shared_bytes;
     program_.shared_bytes += std::stoll(statement.substr(open + 1));
+  }
+
+  void take_given(const std::string& statement) {  // .extern .shared .align 128 .b8 name[]
+    const size_t align = statement.find(".align "), open = statement.find("[]");
+    if (align == std::string::npos || open == std::string::npos || !given_.empty())
+      fail("not understood: " + statement);
+    given_ = split(statement.substr(0, open), ' ').back();
+    given_alignment_ = std::stoll(statement.substr(align + 7));
+  }
+  // Behind all that is declared, which stands in front of the instructions.
+  int64_t given_begin() {
+    if (!program_.given_at)
+      program_.given_at =
+          (program_.shared_bytes + given_alignment_ - 1) / given_alignment_ * given_alignment_;
+    return *program_.given_at;
   }
 
   int fresh_register() {
@@ -174,6 +194,7 @@ class Parser {
     if (const auto found = shared_.find(text); found != shared_.end()) {
       return constant(static_cast<uint64_t>(found->second));
     }
+    if (!given_.empty() && text == given_) return constant(static_cast<uint64_t>(given_begin()));
     if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0x")) {
       return constant(std::stoull(text.substr(2), nullptr, 16));
     }
@@ -398,6 +419,8 @@ class Parser {
   std::map<std::string, int> registers_;
   std::map<uint64_t, int> constants_;
   std::map<std::string, int64_t> parameters_, shared_;
+  std::string given_;  // the name of what the launch gives
+  int64_t given_alignment_ = 1;
   std::map<std::string, size_t> labels_;
   std::vector<std::pair<size_t, std::string>> branches_;
 };

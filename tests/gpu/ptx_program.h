@@ -4,6 +4,7 @@
 // error when the program is read, not when it is reached: nothing runs that is not understood.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -66,7 +67,11 @@ struct PtxProgram {
   std::vector<PtxSpecial> specials;
   int64_t parameter_bytes = 0;
   std::vector<int64_t> parameter_offsets;
-  int64_t shared_bytes = 0;
+  int64_t shared_bytes = 0;  // declared
+  // Where in shared memory the array of no length begins, which the launch gives its bytes; absent: there is
+  // none.
+  std::optional<int64_t> given_at;
+  std::string target;  // "sm_80"
 };
 
 PtxProgram parse_ptx(std::string_view text);  // of the only kernel in it; PtxError names the line

@@ -68,6 +68,7 @@ class Runner {
          const std::vector<int64_t>& sizes)
       : program_(program), grid_(grid), memory_(std::move(buffers)), shared_(0) {
     if (grid.threads % kLanes != 0) throw GpuFault("a block is no whole number of warps");
+    if (const std::string why = why_refused(program, grid); !why.empty()) throw GpuFault(why);
     parameters_.resize(static_cast<size_t>(program.parameter_bytes));
     std::vector<uint64_t> values;
     for (const GpuBuffer& buffer : memory_.buffers()) values.push_back(buffer.address);
@@ -119,7 +120,8 @@ class Runner {
   }
 
   void run_block() {
-    shared_ = SharedMemory(program_.shared_bytes);
+    shared_ =
+        SharedMemory(program_.given_at ? *program_.given_at + grid_.shared_bytes : program_.shared_bytes);
     std::vector<Warp> warps;
     for (int w = 0; w < grid_.threads / kLanes; ++w) warps.push_back(new_warp(w));
     for (bool any_left = true; any_left;) {
@@ -404,7 +406,35 @@ class Runner {
   GpuRun run_;
 };
 
+// "Maximum amount of shared memory per thread block", CUDA C++ Programming Guide, table of technical
+// specifications per compute capability.
+int64_t most_shared_bytes(const std::string& architecture) {
+  static const std::map<std::string, int64_t> kKiB = {{"sm_80", 163},  {"sm_86", 99},  {"sm_87", 163},
+                                                      {"sm_89", 99},   {"sm_90", 227}, {"sm_90a", 227},
+                                                      {"sm_100", 227}, {"sm_120", 99}};
+  const auto found = kKiB.find(architecture);
+  if (found == kKiB.end()) throw GpuFault("no device of " + architecture + " is known");
+  return found->second << 10;
+}
+
 }  // namespace
+
+std::string why_refused(const PtxProgram& program, const GpuGrid& grid) {
+  constexpr int64_t kWithoutAsking = 48 << 10;
+  const std::string given =
+      "the launch gives " + std::to_string(grid.shared_bytes) + " bytes of shared memory";
+  const int64_t all = program.given_at.value_or(program.shared_bytes) + grid.shared_bytes;
+  if (grid.shared_bytes > 0 && !program.given_at) return given + " that the kernel has no name for";
+  if (all <= kWithoutAsking) return "";
+  if (all > most_shared_bytes(program.target)) {
+    return given + ", " + std::to_string(all) + " in all, and a block of " + program.target +
+           " has at most " + std::to_string(most_shared_bytes(program.target));
+  }
+  if (grid.shared_bytes > grid.most_shared_bytes) {
+    return given + ", and the function was set to take " + std::to_string(grid.most_shared_bytes);
+  }
+  return "";
+}
 
 GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
                const std::vector<int64_t>& sizes) {

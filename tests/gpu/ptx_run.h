@@ -5,9 +5,9 @@
 //
 // Blocks run one after another, warps of a block in turns from barrier to barrier, the lanes of a warp
 // together: where they part, those that are furthest behind go first, and lanes that meet join. GpuFault,
-// with the line of the PTX: an access that gpu_memory.h refuses; a barrier that not all threads of the block
-// reach; a shuffle or matrix instruction with lanes that are not there; an element of an output that nobody
-// wrote.
+// with the line of the PTX: a launch that is refused; an access that gpu_memory.h refuses; a barrier that not
+// all threads of the block reach; a shuffle or matrix instruction with lanes that are not there; an element
+// of an output that nobody wrote.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,6 +20,9 @@ namespace tilefuse {
 struct GpuGrid {
   int64_t blocks = 1;
   int threads = 32;  // of a block, whole warps
+  // Of shared memory, beside what the kernel declares: given by the launch, and what the function was set to
+  // take at most.
+  int64_t shared_bytes = 0, most_shared_bytes = 0;
 };
 
 struct GpuRun {
@@ -31,6 +34,9 @@ struct GpuRun {
   int64_t bank_conflicts = 0;
   int64_t matrix_products = 0;  // instructions of warps
 };
+
+// Why a device refuses the launch, by its architecture; empty: it does not.
+std::string why_refused(const PtxProgram& program, const GpuGrid& grid);
 
 // Parameters of the kernel: the addresses of the buffers, then the sizes.
 GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,

@@ -271,6 +271,12 @@ TEST(PtxOperations, compute_what_the_manual_says) {
       {"cvt.rn.bf16.f32", {0x3f818000}, 0x3f82},
       {"cvt.rna.tf32.f32", {0x3f801000}, 0x3f802000},
       {"cvt.rna.tf32.f32", {0x3f800fff}, 0x3f800000},
+      {"cvt.rna.tf32.f32", {0x3f803000}, 0x3f804000},  // halves go away from zero, not to the even one
+      {"cvt.rna.tf32.f32", {0xbf801000}, 0xbf802000},
+      {"cvt.rna.tf32.f32", {0x3fffffff}, bits(2)},
+      {"cvt.rna.tf32.f32", {0x7f7fffff}, bits(INFINITY)},
+      {"cvt.rna.tf32.f32", {0x00000fff}, 0},  // subnormal numbers are rounded like others
+      {"cvt.rna.tf32.f32", {0x80001000}, 0x80002000},
       {"cvt.rna.tf32.f32", {bits(-INFINITY)}, bits(-INFINITY)},
       {"cvt.rn.f16.f32", {bits(1.0009765625F)}, 0x3c01},
       {"cvt.rn.f16.f32", {bits(65520)}, 0x7c00},

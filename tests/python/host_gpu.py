@@ -76,6 +76,10 @@ class Driver:
     def capability(self, major: int, minor: int) -> None:
         self._library.fake_cuda_capability(major, minor)
 
+    def shared_bytes(self, most: int, said: int) -> None:
+        """Of a block: what it may have, and what the driver says of that (0: nothing)."""
+        self._library.fake_cuda_shared_bytes(most, said)
+
 
 def options(**more: Any) -> dict[str, Any]:
     return {"gpu_on_host": driver_library(), **more}

@@ -19,6 +19,7 @@ from tilefuse.errors import TileFuseWarning, UserError
 def driver() -> Iterator[host_gpu.Driver]:
     found = host_gpu.Driver()
     found.capability(8, 0)
+    found.shared_bytes(163 << 10, 163 << 10)
     with found.memory():
         yield found
 
@@ -360,6 +361,38 @@ def test_a_kernel_that_the_driver_does_not_load(driver, warned):
     driver.fail("cuModuleGetFunction", 500)
     text = warned(lambda x: torch.sigmoid(x) - 2, torch.randn(25))
     assert "a region runs with the framework's operators: cannot load the kernel" in text
+
+
+# More shared memory than a kernel may declare: pieces of 128 x 64 of both factors, twice.
+_LARGE_TILES = {"block_m": "128", "block_n": "128", "step": "64", "stages": "2", "parts": "1"}
+
+
+def _large_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x @ w)
+
+
+def _large_tiles(depth: int) -> tuple[tuple[torch.Tensor, torch.Tensor], dict[str, Any]]:
+    factors = (torch.randint(-4, 5, (128, depth)).half(), torch.randint(-4, 5, (depth, 128)).half())
+    return factors, {"products": "own", "pins": {"mm_relu": _LARGE_TILES}}
+
+
+def test_memory_beyond_what_a_kernel_may_declare_is_given_at_the_launch(driver):
+    inputs, settings = _large_tiles(80)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        _same(host_gpu.on_gpu(_large_product, **settings)(*inputs), _large_product(*inputs), rtol=0, atol=0)
+    calls = driver.calls()
+    assert any("cuFuncSetAttribute" in call and call.endswith("attribute 8 = 65536") for call in calls)
+    assert any("cuLaunchKernel" in call and "with 65536 bytes" in call for call in calls)
+
+
+def test_a_device_with_less_shared_memory_than_its_profile_says(driver, warned):
+    driver.shared_bytes(48 << 10, 0)
+    inputs, settings = _large_tiles(72)
+    text = warned(_large_product, *inputs, **settings)
+    assert "a region runs with the framework's operators: cannot give a block of " in text
+    assert "65536 bytes of shared memory on GPU 0: CUDA_ERROR" in text
+    assert not any("with 65536 bytes" in call for call in driver.calls())
 
 
 def test_a_launch_that_finds_no_memory(driver, warned):
