@@ -1,7 +1,8 @@
 """`make gpu`: tests, conformance of kernels, and benchmarks on a machine with an NVIDIA GPU.
 
     python tools/gpu.py --check                      is there one? Exits with 3 and says so where there is none
-    python tools/gpu.py --part tests                 one of: tests, conformance, bench-memory, all
+    python tools/gpu.py --part tests                 one of: tests, conformance, bench-memory, bench-contract,
+                                                     bench-attention, all
 
 Prints what it runs on first: the device, its clocks, the driver, torch and its compiler.
 """
@@ -61,7 +62,21 @@ def bench_memory() -> int:
     return _run(sys.executable, "benchmarks/gpu.py")
 
 
-PARTS = {"tests": tests, "conformance": conformance, "bench-memory": bench_memory}
+def bench_contract() -> int:
+    return _run(sys.executable, "benchmarks/gpu_contract.py")
+
+
+def bench_attention() -> int:
+    return _run(sys.executable, "benchmarks/gpu_attention.py")
+
+
+PARTS = {
+    "tests": tests,
+    "conformance": conformance,
+    "bench-memory": bench_memory,
+    "bench-contract": bench_contract,
+    "bench-attention": bench_attention,
+}
 
 
 def main() -> int:

@@ -1,0 +1,105 @@
+"""What the benchmarks on a GPU share: times by events, in turns; errors; what the machine is; the file of a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROUND_MS = 2.0  # one contestant's share of a round
+COPY_BYTES = 1 << 30
+
+
+def elapsed_ms(call: Callable[[], Any], count: int) -> float:
+    """Of one call, on the device."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(count):
+        call()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / count
+
+
+def interleaved(contestants: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, dict[str, float]]:
+    """Microseconds a call: median, 10th and 90th percentile."""
+    counts: dict[str, int] = {}
+    for name, call in contestants.items():
+        for _ in range(5):
+            call()
+        counts[name] = max(1, int(ROUND_MS / max(elapsed_ms(call, 3), 1e-4)))
+    samples: dict[str, list[float]] = {name: [] for name in contestants}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(samples.values()))) < 5:
+        for name, call in contestants.items():
+            samples[name].append(elapsed_ms(call, counts[name]) * 1e3)
+    return {name: _summary(sorted(values)) for name, values in samples.items()}
+
+
+def _summary(ordered: list[float]) -> dict[str, float]:
+    at = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))]  # noqa: E731
+    return {"median": statistics.median(ordered), "p10": at(0.1), "p90": at(0.9)}
+
+
+def copy_gbs(seconds: float) -> float:
+    """Bytes read and written by a copy of a large tensor, a second."""
+    source = torch.empty(COPY_BYTES, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    timing = interleaved({"copy": lambda: target.copy_(source)}, seconds)
+    return 2 * COPY_BYTES / timing["copy"]["median"] / 1e3
+
+
+def error(got: Any, want: Any) -> float:
+    """The largest difference over the largest reference value."""
+    got, want = ([v] if isinstance(v, torch.Tensor) else list(v) for v in (got, want))
+    scale = lambda t: max(t.double().abs().max().item(), 1e-30)  # noqa: E731
+    return max((g.double() - w.double()).abs().max().item() / scale(w) for g, w in zip(got, want, strict=True))
+
+
+def machine(copy_rate: float) -> dict[str, Any]:
+    """What the figures hold for."""
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm,clocks.mem,power.limit", "--format=csv,noheader"]
+    try:
+        clocks = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        clocks = "not known: there is no nvidia-smi"
+    return {
+        "device": torch.cuda.get_device_name(),
+        "capability": ".".join(map(str, torch.cuda.get_device_capability())),
+        "driver, clocks, power": clocks,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "copy_gbs": copy_rate,
+    }
+
+
+def parser(description: str | None, seconds: float) -> argparse.ArgumentParser:
+    """The options that every benchmark on a GPU has."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--only", help="comma-separated names of cases")
+    made.add_argument("--seconds", type=float, default=seconds, help="measuring time of a case")
+    made.add_argument("--no-inductor", action="store_true")
+    made.add_argument("--table", help="print the table of this file instead")
+    return made
+
+
+def demand_gpu(program: str) -> None:
+    if not torch.cuda.is_available():
+        raise SystemExit(f"benchmarks/{program}: torch finds no NVIDIA GPU")
+
+
+def write_report(report: Mapping[str, Any], kind: str) -> None:
+    device = "".join(c if c.isalnum() else "_" for c in report["machine"]["device"].lower())
+    file = HERE / "results" / f"{kind}_{device}.json"
+    file.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"written to {file.relative_to(HERE.parent)}")
