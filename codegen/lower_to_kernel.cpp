@@ -205,6 +205,7 @@ void ProgramLowering::add_packs(const LoweringFacts& facts) {
     const Schedule schedule = pack_schedule(graph_, facts.structure, schedule_, staged);
     LoweringFacts packing = collect_lowering_facts(graph_, schedule);
     packing.symbols = symbols_;
+    packing.workspaces = facts.workspaces;  // of a split sum: packs stand behind them
     packing.first_pack = static_cast<int>(program_.launches.packs.size());
     packing.dots = facts.dots;
     Pack pack = pack_of(graph_, facts.structure, schedule, !facts.dots.empty());

@@ -201,6 +201,16 @@ TEST_F(ContractionKernel, packs_an_operand_as_it_lies) {
   }
 }
 
+TEST_F(ContractionKernel, packs_a_constant_once_for_all_parts_of_a_sum) {
+  const std::string constant =
+      std::regex_replace(linear_of("f32"), std::regex("%w: f32\\[s1, s2\\] in"), "%w: f32[s1, s2] const");
+  for (const std::string& cut :
+       in_parts("lanes j = 8, unroll 2\n grid i = 4, j = all\n walk multi_pass\n rows 2\n"
+                " split 1\n stage %1 along k packed once\n stores cached")) {
+    expect_same(sized(constant, 5, 75, 36), cut, {});
+  }
+}
+
 // Two sums that share a factor; one weight lies turned, the other as it is read.
 const char* const kGate = R"(tile_graph gate {
   axes b: 2, i: s0, j: s1, k: s2
