@@ -61,6 +61,16 @@ def linear_quantise(x, w, b):
     return torch.clamp(torch.round(F.linear(x, w, b) * 20), -128, 127).to(torch.int8)
 
 
+def int8_linear(x, scale, w, scales, b):  # rows that were quantised before
+    y = torch._int_mm(x, w.t()).float() * scale * scales + b.float()
+    return F.gelu(y).to(b.dtype)
+
+
+def dynamic_int8_linear(x, w, scales, b):
+    scale = x.float().abs().amax(-1, keepdim=True) / 127
+    return int8_linear(torch.round(x.float() / scale).to(torch.int8), scale, w, scales, b)
+
+
 def linear_softmax(x, w, b):
     return torch.softmax(F.linear(x, w, b), -1)
 
@@ -201,6 +211,21 @@ def _quantised(rows: int):
     return inputs
 
 
+def _int8(*shape: int) -> torch.Tensor:
+    return torch.randint(-127, 128, shape, dtype=torch.int8)
+
+
+def _int8_linear(rows: int, inputs: int, outputs: int):
+    def made(_big: bool, dtype: torch.dtype) -> Tensors:
+        return [_int8(rows, inputs), torch.rand(rows, 1) / 100, _int8(outputs, inputs), torch.rand(outputs) / 100, _randn(dtype, outputs)]
+
+    return made
+
+
+def _dynamic_int8_linear(rows: int, inputs: int, outputs: int):
+    return lambda _big, dtype: [_randn(dtype, rows, inputs), _int8(outputs, inputs), torch.rand(outputs) / 100, _randn(dtype, outputs)]
+
+
 def _quantised_groups(rows: int):
     def inputs(_big: bool, dtype: torch.dtype) -> Tensors:
         packed = torch.randint(0, 256, (1024, 512), dtype=torch.uint8)
@@ -274,6 +299,9 @@ FAMILIES = (
     Family("gathered_128", gathered, _gather_inputs),
     Family("norm_linear_128", norm_linear, _norm_inputs),
     Family("linear_quantise_128", linear_quantise, _linear(128, 512, 1024)),
+    *(Family(f"int8_linear_{rows}", int8_linear, _int8_linear(rows, 1024, 1024)) for rows in (1, 8, 32, 128, 512)),
+    Family("int8_linear_wide_128", int8_linear, _int8_linear(128, 768, 3072)),
+    Family("dynamic_int8_linear_128", dynamic_int8_linear, _dynamic_int8_linear(128, 1024, 1024)),
     Family("linear_softmax_128", linear_softmax, _linear(128, 512, 1024)),
     Family("linear_row_maximum_128", linear_row_maximum, _linear(128, 512, 1024)),
     Family("small_mlp_512", small_mlp, _small_mlp_inputs),

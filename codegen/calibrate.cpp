@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -303,13 +304,18 @@ void Calibration::measure_functions() {
   put("rate.load", std::max(1 / sum_cycles(4), 1 / load_cycles()), "vectors per cycle");
 }
 
+// Has a price, as all arithmetic.
+const std::map<std::string, std::string> kArithmetic = {
+    {"fma", "cycles per vector of f32"},
+    {"dot_bf16", "cycles per vector of f32 that two products each are added to"},
+    {"dot_i8", "cycles per vector of i32 that four products each are added to"}};
+
 void Calibration::measure_instructions() {
   const std::map<std::string, double> rates = instruction_rates(here_, base_.vector_bytes);
   for (const auto& [name, rate] : rates) {
-    const bool is_arithmetic = name == "fma" || name == "dot_bf16";  // has a price, as all arithmetic
-    const std::string products = name == "fma" ? "" : " that two products each are added to";
-    if (is_arithmetic) put("clk_per_vector." + name, 1 / rate, "cycles per vector of f32" + products);
-    if (!is_arithmetic) put("rate." + name, rate, "vectors per cycle");
+    const auto unit = kArithmetic.find(name);
+    if (unit != kArithmetic.end()) put("clk_per_vector." + name, 1 / rate, unit->second);
+    if (unit == kArithmetic.end()) put("rate." + name, rate, "vectors per cycle");
   }
 }
 

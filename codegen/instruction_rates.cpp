@@ -38,6 +38,8 @@ TILEFUSE_LOOP(store_64, "vmovups %%zmm\\r, (%0)")
 TILEFUSE_LOOP(store_32, "vmovups %%ymm\\r, (%0)")
 TILEFUSE_LOOP(narrow_64, "vcvtneps2bf16 %%zmm0, %%ymm\\r")
 TILEFUSE_LOOP(narrow_32, "vcvtneps2bf16 %%ymm0, %%xmm\\r")
+TILEFUSE_LOOP(bytes_64, "vpdpbusd %%zmm1, %%zmm0, %%zmm\\r")
+TILEFUSE_LOOP(bytes_32, "vpdpbusd %%ymm1, %%ymm0, %%ymm\\r")
 TILEFUSE_LOOP(dot_64, "vdpbf16ps %%zmm1, %%zmm0, %%zmm\\r")
 TILEFUSE_LOOP(dot_32, "vdpbf16ps %%ymm1, %%ymm0, %%ymm\\r")
 
@@ -60,6 +62,8 @@ const std::vector<Row>& rows() {
       {"narrow_bf16", 32, {"avx512bf16", "avx512vl"}, narrow_32},
       {"dot_bf16", 64, {"avx512bf16", "avx512f"}, dot_64},
       {"dot_bf16", 32, {"avx512bf16", "avx512vl"}, dot_32},
+      {"dot_i8", 64, {"avx512vnni", "avx512f"}, bytes_64},
+      {"dot_i8", 32, {"avx512vnni", "avx512vl"}, bytes_32},
   };
   return table;
 }

@@ -10,6 +10,7 @@
 //   store         to one line of L1
 //   narrow_bf16   16 f32 to bf16 (vcvtneps2bf16)                            where the processor has it
 //   dot_bf16      two products of bf16 added to each f32 (vdpbf16ps)        where the processor has it
+//   dot_i8        four products of bytes added to each i32 (vpdpbusd)       where the processor has it
 // A cycle is an addition of two registers, timed beside. Empty where the processor is of another kind, or its
 // instructions are not for such vectors.
 #pragma once

@@ -17,7 +17,7 @@
 //   chains       lower_chain.cpp      nests one after the other inside a task
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
-//   dots         lower_dots.cpp       factors in bf16, two neighbours at a time
+//   dots         lower_dots.cpp       narrow factors, several neighbours at a time
 //   settled      lower_settled.cpp    blocks of results of which a condition on coordinates holds as a whole
 //   packs        lower_pack.cpp       panels of constants, packed by a kernel of their own
 #pragma once
@@ -35,7 +35,7 @@
 #include "codegen/scope_stack.h"
 #include "codegen/spell_reduce.h"
 #include "fusion/chain.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/expand_online.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
@@ -56,7 +56,7 @@ struct LoweringFacts {
   int columns = 1;
   bool lanes_are_parallel = false;
   int first_pack = 0;                      // number of the first operand that is packed once
-  std::vector<DotPair> dots = {};          // by reduction, where all are summed two elements at a time
+  std::vector<Dot> dots = {};              // by reduction, where all are summed several elements at a time
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
   const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
   std::vector<Expr> nothing = {};          // of a nest: where its walk takes in nothing
@@ -70,6 +70,7 @@ enum class LaunchPart : uint8_t {
 };
 
 LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& schedule);  // of plain walks
+bool starts_from_panel(const LoweringFacts& facts, TileValueId panel);                   // some sum (dots.h)
 
 // The coordinates a loop walks. Ends that are size expressions are known as such.
 struct LoopRange {
@@ -212,7 +213,8 @@ class LaunchLowering {
   Accumulator declare_accumulator(TileValueId reduction, AccumulatorRole role);
   bool accumulates_vectors(TileValueId reduction) const;
   std::vector<Code> declare_part(const std::string& name, const ReduceSpelling& spelling,
-                                 const std::vector<DType>& types, bool is_vector);
+                                 const std::vector<DType>& types, bool is_vector,
+                                 const std::optional<Code>& start);
   Code element_of(TileValueId reduction, const Computed& element) const;
   Code neutral_behind_the_last(const ReduceSpelling& spelling, Code elements) const;
   void accumulate(TileValueId reduction, const Computed& element);
@@ -327,11 +329,15 @@ class LaunchLowering {
   Code mask_of(const std::vector<Expr>& lane_guards, bool with_tail);
 
   // ---- dots
-  Code row_pair(TileValueId id);
-  Code panel_pairs(TileValueId id);
+  Code row_of_dots(const Dot& dot);
+  Code panel_of_dots(TileValueId id);
   void emit_dots(const std::vector<Root>& roots);
   void open_summed(AxisId axis, const LoopRange& range, const Body& leaf);
-  Code load_neighbours(const StagedLoad& staged);
+  Code join_neighbours(const StagedLoad& staged);
+  Address starts_address(TileValueId panel);
+  void fill_starts(const StagedLoad& staged);
+  std::optional<Code> start_of(TileValueId reduction);
+  bool has_starts(const StagedLoad& staged) const { return starts_from_panel(facts_, staged.load); }
   bool is_neighbour_store(const TileStore& store) const;
   bool stores_neighbours(AxisId walked) const;
   void emit_neighbour_store(const TileStore& store, const Computed& first, const Computed& second);
@@ -372,7 +378,8 @@ class LaunchLowering {
   void copy_vector(const StagedLoad& staged, const ScratchRow& row);
   ScratchRow panel_row(const StagedLoad& staged);
   DType panel_dtype(const StagedLoad& staged) const;
-  int64_t panel_step() const { return facts_.dots.empty() ? 1 : 2; }  // elements of the summed axis in a row
+  // Elements of the summed axis in a row.
+  int64_t panel_step() const { return facts_.dots.empty() ? 1 : info(schedule_.dots).count; }
   Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
   ScratchRow packed_row(const StagedLoad& staged);
   void find_panel(const StagedLoad& staged);

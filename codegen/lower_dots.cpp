@@ -1,62 +1,132 @@
-// Dots of two: pairs of neighbours along the summed axis, multiplied and added up by one instruction
-// (fusion/dot_pairs.h says when).
+// Dots: neighbours along the summed axis, multiplied and added up by one instruction (fusion/dots.h says
+// when).
 #include <algorithm>
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
 #include "fusion/neighbour_tiles.h"
+#include "fusion/panels.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr CodeType kPairs{DType::I32, CodeShape::Vector};
+constexpr CodeType kNeighbours{DType::I32, CodeShape::Vector};
+
+// "dot_quads(sum, row, panel)": bytes without a sign come first.
+Code dot_code(DotKind kind, const Code& sum, const Code& row, const Code& panel, bool panel_first) {
+  const Code &first = panel_first ? panel : row, &second = panel_first ? row : panel;
+  return call("dot_" + std::string(info(kind).name), {sum, first, second});
+}
+
+bool is_unsigned_in_memory(const TileGraph& graph, TileValueId load) {
+  return graph[std::get<TileLoad>(graph[load].op).buffer].dtype == DType::U8;
+}
 
 }  // namespace
 
-// The same pair in every lane.
-Code LaunchLowering::row_pair(TileValueId id) {
-  const std::string key = value_key(id) + " pair";
+bool starts_from_panel(const LoweringFacts& facts, TileValueId panel) {
+  return std::any_of(facts.dots.begin(), facts.dots.end(),
+                     [&](const Dot& dot) { return dot.turns_signs && dot.panel == panel; });
+}
+
+// The same neighbours in every lane.
+Code LaunchLowering::row_of_dots(const Dot& dot) {
+  const TileValueId id = dot.row;
+  const std::string key = value_key(id) + (dot.turns_signs ? " dot, signs turned" : " dot");
   if (const Computed* known = scopes_.find(key)) return known->code;
   const TileLoad& load = std::get<TileLoad>(graph_[id].op);
   const int depth = depth_of(graph_[id].axes);
-  const Expr even = *offset_of_even(load.offset, structure_.reduced.front());
-  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(even), nullptr, depth};
-  const Code pair = call("splat_pair", {address(place, {}).pointer});
-  const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kPairs, pair);
+  const Expr first = *offset_of_first(load.offset, structure_.reduced.front(), info(schedule_.dots).count);
+  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(first), nullptr, depth};
+  Code row = call("splat_neighbours", {address(place, {}).pointer});
+  if (dot.turns_signs) row = call("turn_signs", {row});
+  const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kNeighbours, row);
   return scopes_.remember(key, {code, depth, true}).code;
 }
 
-Code LaunchLowering::panel_pairs(TileValueId id) {
-  const std::string key = value_key(id) + " pair";
+Code LaunchLowering::panel_of_dots(TileValueId id) {
+  const std::string key = value_key(id) + " dot";
   if (const Computed* known = scopes_.find(key)) return known->code;
   const int depth = depth_of(graph_[id].axes);
   const Code pointer = scratch_address(staged_rows_.at(id), depth).pointer;
-  const Code pairs = shared_by_rows(call("load", {pointer}));
-  const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kPairs, pairs);
+  const Code loaded = shared_by_rows(call("load", {pointer}));
+  const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kNeighbours, loaded);
   return scopes_.remember(key, {code, depth, true}).code;
 }
 
-// One step over two elements of the summed axis, for all copies. Row by row: a compiler that is given the
-// pairs of all rows first has registers for them or for the sums, not for both.
+// One step over the elements of a dot, for all copies. Row by row: a compiler that is given the neighbours of
+// all rows first has registers for them or for the sums, not for both.
 void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
   const Copies outside = copies_;
   const auto& reductions = structure_.reductions;
   for (const Root& root : roots) {
     const auto number = std::find(reductions.begin(), reductions.end(), root.value) - reductions.begin();
-    const DotPair& pair = facts_.dots.at(static_cast<size_t>(number));
-    for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) (void)panel_pairs(pair.panel);
+    const Dot& dot = facts_.dots.at(static_cast<size_t>(number));
+    const bool panel_first = is_unsigned_in_memory(graph_, dot.panel);
+    for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) (void)panel_of_dots(dot.panel);
     for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
       copies_.lane = 0;
       scopes_.blank();
-      const Code row = row_pair(pair.row);
+      const Code row = row_of_dots(dot);
       for (; copies_.lane < copies_.lanes; ++copies_.lane) {
         const Code sum = accumulator_of(root.value).front();
-        const Code dots = call("dot_pairs", {sum, row, panel_pairs(pair.panel)});
+        const Code dots = dot_code(schedule_.dots, sum, row, panel_of_dots(dot.panel), panel_first);
         scopes_.add({Assign{sum, std::nullopt, dots}, ""});
       }
     }
     copies_ = outside;
   }
+}
+
+// Behind the rows of a panel: what sums of rows with turned signs start from.
+LaunchLowering::Address LaunchLowering::starts_address(TileValueId panel) {
+  const auto staged = std::find_if(schedule_.staged.begin(), schedule_.staged.end(),
+                                   [&](const StagedLoad& load) { return load.load == panel; });
+  TILEFUSE_CHECK(staged != schedule_.staged.end(), "sums start from a panel that is not staged");
+  ScratchRow row = staged_rows_.at(panel);
+  Expr unused;
+  const Expr last = panel_rows(*staged, unused) * panel_step();
+  row.offset = substitute_index(row.offset, static_cast<int>(structure_.reduced.front().index), last);
+  return scratch_address(row, scopes_.depth());
+}
+
+// The sign bits alone are what turning them adds to each element of a row.
+void LaunchLowering::fill_starts(const StagedLoad& staged) {
+  const AxisId summed = structure_.reduced.front();
+  const bool panel_first = is_unsigned_in_memory(graph_, staged.load);
+  const Code signs = call("turn_signs", {call("splat", {integer(0)}, {DType::I32})});
+  scopes_.blank();
+  std::vector<Code> sums;
+  for_each_lane_copy([&] {
+    const std::string lane = copies_.lanes > 1 ? "_" + std::to_string(copies_.lane) : "";
+    sums.push_back(scopes_.var(name_of(staged.load) + "_added" + lane, kNeighbours,
+                               call("splat", {integer(0)}, {DType::I32})));
+  });
+  open_plain(summed, panel_range(summed), panel_step(), graph_[summed].name, [&] {
+    for_each_lane_copy([&] {
+      const Code& sum = sums[static_cast<size_t>(copies_.lane)];
+      const Code panel =
+          call("load", {scratch_address(staged_rows_.at(staged.load), scopes_.depth()).pointer});
+      scopes_.add({Assign{sum, std::nullopt, dot_code(schedule_.dots, sum, signs, panel, panel_first)}, ""});
+    });
+  });
+  for_each_lane_copy([&] {
+    const Code start = call("neg", {sums[static_cast<size_t>(copies_.lane)]});
+    scopes_.add({Effect{call("store", {starts_address(staged.load).pointer, start}), {}}, ""});
+  });
+}
+
+// Of the current copy; absent: zero. Of a sum in parts, the first one adds what a pack of all of it holds.
+std::optional<Code> LaunchLowering::start_of(TileValueId reduction) {
+  const auto& reductions = structure_.reductions;
+  const auto number = std::find(reductions.begin(), reductions.end(), reduction) - reductions.begin();
+  if (facts_.dots.empty() || !facts_.dots.at(static_cast<size_t>(number)).turns_signs) return std::nullopt;
+  const TileValueId panel = facts_.dots[static_cast<size_t>(number)].panel;
+  const Code start = call("load", {starts_address(panel).pointer});
+  if (part_ != LaunchPart::Partial || !is_packed_once(graph_, structure_, panel)) return start;
+  const Code is_first = operate(CodeOperator::Equal, {scopes_.find("size part number")->code, integer(0)});
+  const Code zero = call("splat", {integer(0)}, {DType::I32});
+  return operate(CodeOperator::Choose, {is_first, start, zero});
 }
 
 // Whether the lanes take every other element of a tile of neighbours.
@@ -67,7 +137,7 @@ bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
 }
 
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
-  if (!has_whole_pairs(graph_, walked)) return false;
+  if (!has_whole_dots(graph_, walked, DotKind::Pairs)) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
     const bool is_here = structure_.stores_in_pass(store) && structure_.pass_of(graph_, store) == pass_;
     return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;
@@ -78,7 +148,7 @@ bool LaunchLowering::stores_neighbours(AxisId walked) const {
 void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed& first,
                                           const Computed& second) {
   const Buffer& buffer = graph_[store.buffer];
-  const Expr even = *offset_of_even(store.offset, *neighbour_axis_);
+  const Expr even = *offset_of_first(store.offset, *neighbour_axis_, kTileNeighbours);
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(even), nullptr, scopes_.depth()};
   std::vector<Code> arguments = {address(place, {}).pointer, as_vector(first, buffer.dtype),
                                  as_vector(second, buffer.dtype)};
@@ -88,33 +158,35 @@ void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed
 
 // The innermost loop of a walk.
 void LaunchLowering::open_summed(AxisId axis, const LoopRange& range, const Body& leaf) {
-  const std::string note = graph_[axis].name + ", pairs";
-  if (!facts_.dots.empty()) return open_plain(axis, range, 2, note, leaf);
-  if (!stores_neighbours(axis)) return open_axis(axis, range, leaf);
+  const bool in_dots = !facts_.dots.empty();
+  if (!in_dots && !stores_neighbours(axis)) return open_axis(axis, range, leaf);
+  const DotInfo& dots = info(in_dots ? schedule_.dots : DotKind::Pairs);
+  const std::string note = graph_[axis].name + ", " + std::string(dots.name);
+  if (in_dots) return open_plain(axis, range, dots.count, note, leaf);
   const Copies outside = copies_;
   neighbour_axis_ = axis;
-  copies_.neighbours = 2;
-  open_plain(axis, range, 2, note, leaf);
+  copies_.neighbours = kTileNeighbours;
+  open_plain(axis, range, kTileNeighbours, note, leaf);
   copies_ = outside;
   neighbour_axis_.reset();
 }
 
-// Two rows that lie apart, side by side in pairs.
-Code LaunchLowering::load_neighbours(const StagedLoad& staged) {
+// Rows that lie apart, element by element beside each other.
+Code LaunchLowering::join_neighbours(const StagedLoad& staged) {
   const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
   const AxisId summed = structure_.reduced.front();
   const int index = static_cast<int>(summed.index);
   std::vector<Code> arguments;
-  for (const int64_t neighbour : {0, 1}) {
+  for (int64_t neighbour = 0; neighbour < panel_step(); ++neighbour) {
     const Expr offset = substitute_index(load.offset, index, Expr::index(index) + neighbour);
     const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(offset), nullptr,
                       scopes_.depth()};
     const Address from = address(place, {});
-    TILEFUSE_CHECK(from.stride && from.stride->is_constant(1), "a panel of pairs is copied from apart");
+    TILEFUSE_CHECK(from.stride && from.stride->is_constant(1), "a panel of dots is copied from apart");
     arguments.push_back(from.pointer);
   }
   if (copies_.left) arguments.push_back(*copies_.left);
-  return call("load_neighbours", std::move(arguments));
+  return call("join_neighbours", std::move(arguments));
 }
 
 }  // namespace tilefuse

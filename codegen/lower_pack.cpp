@@ -33,8 +33,8 @@ LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) 
   row.name = name_of(staged.load) + "_panels";
   row.holds_vector = true;
   const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
-  Expr length = panel_rows(staged, row.offset) * width;
-  length = length * ceildiv(facts_.extents[schedule_.lane_axis->index], width);
+  Expr length = panel_rows(staged, row.offset) + (has_starts(staged) ? 1 : 0);
+  length = length * width * ceildiv(facts_.extents[schedule_.lane_axis->index], width);
   const std::vector<AxisId>& axes = graph_[staged.load].axes;
   for (size_t i = axes.size(); i-- > 0;) {
     if (structure_.is_reduced(axes[i]) || axes[i] == schedule_.lane_axis) continue;
@@ -51,7 +51,7 @@ LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) 
 void LaunchLowering::find_panel(const StagedLoad& staged) {
   const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
   Expr unused;
-  const Expr rows = panel_rows(staged, unused);
+  const Expr rows = panel_rows(staged, unused) + (has_starts(staged) ? 1 : 0);
   const Expr at = Expr::index(static_cast<int>(schedule_.lane_axis->index));
   const Expr start =
       copies_.lanes == schedule_.unroll ? at * rows : floordiv(at, width) * rows * width + mod(at, width);
@@ -70,6 +70,11 @@ std::string source_text(const TileGraph& graph, TileValueId load) {
   return to_text(substitute_indices(std::get<TileLoad>(graph[load].op).offset, places));
 }
 
+std::string dots_text(DotKind kind, DType dtype, bool has_starts) {
+  return std::string(info(kind).name) + " of " + info(dtype).name +
+         (has_starts ? " and what sums start from" : "");
+}
+
 }  // namespace
 
 Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const Schedule& schedule,
@@ -82,7 +87,7 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
   pack.unroll = schedule.unroll;
   pack.walk = schedule.walk;
   pack.staged = {staged};
-  pack.in_pairs = schedule.in_pairs;
+  pack.dots = schedule.dots;
   for (const AxisId axis : graph[staged.load].axes) {
     const bool is_lane_axis = axis == schedule.lane_axis;
     const int64_t tile = is_lane_axis ? int64_t{schedule.lanes} * schedule.unroll : 1;
@@ -91,27 +96,33 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
   return pack;
 }
 
-Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack, bool in_pairs) {
+Pack pack_of(const LoweringFacts& packing) {
+  const TileGraph& graph = packing.graph;
+  const Schedule& pack = packing.schedule;
   const StagedLoad& staged = pack.staged.front();
+  const bool in_dots = !packing.dots.empty(), has_starts = starts_from_panel(packing, staged.load);
   const auto& load = std::get<TileLoad>(graph[staged.load].op);
   Pack result;
   result.input = static_cast<int>(load.buffer.index);
-  result.dtype = in_pairs ? DType::I32 : info(graph[staged.load].dtype).compute;
+  result.dtype = in_dots ? DType::I32 : info(graph[staged.load].dtype).compute;
   result.elements = 1;
   result.layout = source_text(graph, staged.load) + " as " +
-                  (in_pairs ? "pairs of bf16" : std::string(info(result.dtype).name));
+                  (in_dots ? dots_text(pack.dots, graph[load.buffer].dtype, has_starts)
+                           : std::string(info(result.dtype).name));
   for (const AxisId axis : graph[staged.load].axes) {
     const int64_t extent = graph[axis].extent.constant().value();
     const bool is_lane_axis = axis == pack.lane_axis;
-    const int64_t step = in_pairs && structure.is_reduced(axis) ? 2 : 1;
+    const bool is_summed = in_dots && packing.structure.is_reduced(axis);
+    const int64_t step = is_summed ? info(pack.dots).count : 1;
     const int64_t multiple = is_lane_axis                ? int64_t{pack.lanes} * pack.unroll
                              : axis == staged.contiguous ? int64_t{pack.lanes}
                                                          : 1;
-    result.elements *= (extent + multiple * step - 1) / (multiple * step) * multiple;
+    result.elements *=
+        (extent + multiple * step - 1) / (multiple * step) * multiple + (is_summed && has_starts ? 1 : 0);
     result.layout += ", " + std::to_string(extent) +
-                     (is_lane_axis                 ? " panels of "
-                      : structure.is_reduced(axis) ? " rows by "
-                                                   : " by ") +
+                     (is_lane_axis                         ? " panels of "
+                      : packing.structure.is_reduced(axis) ? " rows by "
+                                                           : " by ") +
                      std::to_string(multiple);
   }
   return result;

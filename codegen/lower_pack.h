@@ -2,6 +2,7 @@
 //
 //   stage %w along k, 16 lanes, unroll 4      grid of the pack: j = 64; tiles of 64 x k elements
 #pragma once
+#include "codegen/launch_lowering.h"
 #include "codegen/region_program.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
@@ -13,6 +14,6 @@ Schedule pack_schedule(const TileGraph& graph, const Structure& structure, const
                        const StagedLoad& staged);
 
 // Without its launch.
-Pack pack_of(const TileGraph& graph, const Structure& structure, const Schedule& pack, bool in_pairs);
+Pack pack_of(const LoweringFacts& packing);
 
 }  // namespace tilefuse

@@ -22,8 +22,8 @@ std::vector<AxisId> LaunchLowering::loop_order() const {
 }
 
 // Row-major over the reduced axes of the load, each row the vectors of one iteration; the axis that is turned
-// is whole blocks long. In dots of two a row holds two neighbours of each lane. Returns the number of rows,
-// and adds to the offset.
+// is whole blocks long. In dots a row holds all neighbours of each lane. Returns the number of rows, and
+// adds to the offset.
 Expr LaunchLowering::panel_rows(const StagedLoad& staged, Expr& offset) const {
   const TileValue& v = graph_[staged.load];
   const int64_t row = int64_t{schedule_.lanes} * schedule_.unroll;
@@ -47,7 +47,7 @@ LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
   row.dtype = panel_dtype(staged);
   row.name = name_of(staged.load) + "_panel";
   row.holds_vector = true;
-  const Expr rows = panel_rows(staged, row.offset);
+  const Expr rows = panel_rows(staged, row.offset) + (has_starts(staged) ? 1 : 0);
   row.pointer = scratch_pointer(row.name, row.dtype, rows * (int64_t{schedule_.lanes} * schedule_.unroll));
   return row;
 }
@@ -62,6 +62,7 @@ void LaunchLowering::fill_panels() {
     if (is_kept) find_panel(staged);
     if (is_kept && part_ != LaunchPart::Pack) continue;
     fill_panel(staged, staged_rows_.at(staged.load), 0);
+    if (has_starts(staged)) fill_starts(staged);
     scopes_.blank();
   }
 }
@@ -97,7 +98,7 @@ void LaunchLowering::copy_vector(const StagedLoad& staged, const ScratchRow& row
   const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
                     depth};
   const Code to = scratch_address(row, depth).pointer;
-  const Code from = facts_.dots.empty() ? plain_load(address(place, {}), true) : load_neighbours(staged);
+  const Code from = facts_.dots.empty() ? plain_load(address(place, {}), true) : join_neighbours(staged);
   scopes_.add({Effect{call("store", {to, from})}, ""});
 }
 

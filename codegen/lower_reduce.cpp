@@ -31,13 +31,15 @@ bool LaunchLowering::accumulates_vectors(TileValueId reduction) const {
 
 // The variables of one copy: the value, and the position where there is one.
 std::vector<Code> LaunchLowering::declare_part(const std::string& name, const ReduceSpelling& spelling,
-                                               const std::vector<DType>& types, bool is_vector) {
+                                               const std::vector<DType>& types, bool is_vector,
+                                               const std::optional<Code>& start) {
   std::vector<Code> variables;
   for (size_t i = 0; i < types.size(); ++i) {
     Code initial = i == 0 ? spelling.identity : literal(int64_t{0}, DType::I64);
     if (types[i] == DType::F64 && i == 0 && spelling.types[0] != DType::F64)
       initial = literal(0.0, DType::F64);
     if (is_vector) initial = call("splat", {initial}, {types[i]});
+    if (start) initial = *start;
     const CodeType type{types[i], is_vector ? CodeShape::Vector : CodeShape::Scalar};
     variables.push_back(scopes_.var(i == 0 ? name : name + "_at", type, initial));
   }
@@ -55,15 +57,18 @@ LaunchLowering::Accumulator LaunchLowering::declare_accumulator(TileValueId redu
   std::string kind = lanes_are_reduced() ? "_lanes" : "";
   if (is_total) kind = "_total";
   if (role == AccumulatorRole::Block) kind = "_block";
-  for (int row = 0; row < copies_.rows; ++row) {
+  const Copies outside = copies_;
+  for (int row = 0; row < outside.rows; ++row) {
     auto& parts = accumulator.parts.emplace_back();
-    for (int lane = 0; lane < lane_copies; ++lane) {
-      const std::string copy = numbered(row, copies_.rows) + numbered(lane, lane_copies);
+    for (copies_.lane = 0; copies_.lane < lane_copies; ++copies_.lane) {
+      const std::string copy = numbered(row, copies_.rows) + numbered(copies_.lane, lane_copies);
       std::string name = name_of(reduction);
       name.append(kind).append(copy);
-      parts.push_back(declare_part(name, spelling, accumulator.types, accumulates_vectors(reduction)));
+      parts.push_back(declare_part(name, spelling, accumulator.types, accumulates_vectors(reduction),
+                                   start_of(reduction)));
     }
   }
+  copies_ = outside;
   return accumulator;
 }
 

@@ -158,10 +158,12 @@ void LaunchLowering::emit_unless_literal(const Body& body) {
 
 // Of a walk: without the steps of which no row of the block takes in anything.
 LoopRange LaunchLowering::live_part(AxisId axis, LoopRange range) {
-  const bool walks_only = is_settled_by_block() && structure_.reduced == std::vector<AxisId>{axis} &&
-                          final_roots().size() == graph_.stores.size();
+  const bool walks_only =
+      is_settled_by_block() && structure_.reduced == std::vector<AxisId>{axis} &&
+      final_roots().size() == graph_.stores.size() &&
+      std::none_of(facts_.dots.begin(), facts_.dots.end(), [](const Dot& dot) { return dot.turns_signs; });
   if (!walks_only) return range;
-  const int64_t step = facts_.dots.empty() ? 1 : 2;
+  const int64_t step = panel_step();
   for (const Expr& e : facts_.nothing) {
     const auto affine = affine_in(e, static_cast<int>(axis.index));
     const auto slope = affine ? affine->coefficient.constant() : std::nullopt;

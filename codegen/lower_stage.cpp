@@ -122,7 +122,7 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row)
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
     if (const auto count = columns_left(staged)) arguments.push_back(*count);
     scopes_.add({Assign{vector, std::nullopt,
-                        call(facts_.dots.empty() ? "load" : "load_pairs", std::move(arguments))},
+                        call(facts_.dots.empty() ? "load" : "load_neighbours", std::move(arguments))},
                  ""});
   });
   scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});

@@ -83,7 +83,7 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .column_axis = schedule.columns > 1 ? column_axis(schedule) : std::nullopt,
           .columns = schedule.columns,
           .lanes_are_parallel = lanes_are_parallel,
-          .dots = dot_pairs(graph, *structure, schedule)};
+          .dots = find_dots(graph, *structure, schedule)};
 }
 
 namespace {
@@ -208,7 +208,7 @@ void ProgramLowering::add_packs(const LoweringFacts& facts) {
     packing.workspaces = facts.workspaces;  // of a split sum: packs stand behind them
     packing.first_pack = static_cast<int>(program_.launches.packs.size());
     packing.dots = facts.dots;
-    Pack pack = pack_of(graph_, facts.structure, schedule, !facts.dots.empty());
+    Pack pack = pack_of(packing);
     pack.position = static_cast<int>(graph_.buffers.size() + facts.workspaces.size()) + packing.first_pack;
     pack.launch = lower(packing, LaunchPart::Pack, "_pack_" + graph_[staged.load].name);
     program_.launches.packs.push_back(std::move(pack));

@@ -7,7 +7,7 @@
 
 #include "fusion/chain_steps.h"
 #include "fusion/contraction.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/nest_cut.h"
 #include "fusion/nest_graph.h"
 #include "fusion/neutral_where.h"
@@ -105,7 +105,7 @@ ChainBuilder::Packed ChainBuilder::find_packed(const TileGraph& graph, const Tas
     if (!parts.is_single(axis)) lanes = axis;
   }
   Packed packed;
-  for (const PackedOperand& operand : packed_operands(graph, axes_.shared, lanes, schedule_.in_pairs)) {
+  for (const PackedOperand& operand : packed_operands(graph, axes_.shared, lanes, schedule_.dots)) {
     packed.emplace(operand.value, operand.contiguous);
   }
   return packed;
@@ -117,7 +117,7 @@ bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& c
                                         const TaskParts& parts) const {
   const int place = cut.place[id.index];
   const std::vector<AxisId>& walked = cut.nests[static_cast<size_t>(place)].reduced;
-  if (!schedule_.in_pairs || !is_declared_narrow(graph, id) || walked.size() != 1) return false;
+  if (schedule_.dots != DotKind::Pairs || !is_declared_narrow(graph, id) || walked.size() != 1) return false;
   if (!parts.has_whole_pairs(walked[0]) || !breakpoints(graph, walked[0]).empty()) return false;
   std::set<TileValueId> products;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
@@ -126,7 +126,7 @@ bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& c
     if (sum == nullptr || !contraction || sum->axes != walked) continue;
     const std::vector<TileValueId>& factors = graph[contraction->product].operands;
     const TileValueId other = factors[factors[0] == id ? 1 : 0];
-    if (narrow_load(graph, other)) products.insert(contraction->product);
+    if (narrow_load(graph, other, DotKind::Pairs)) products.insert(contraction->product);
   }
   bool is_read = false;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {

@@ -6,7 +6,7 @@
 
 #include "fusion/chain_solve.h"
 #include "fusion/decision_variables.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -27,7 +27,7 @@ class ChainSystemMaker {
       : graph_(graph), target_(target), axes_(axes), pins_(pins), hints_(hints), rough_(rough) {
     system_.constraints.tile_graph = graph.name;
     system_.constraints.target = target.name;
-    system_.in_pairs = multiplies_in_pairs(target);
+    system_.dots = dots_in(graph, target);
   }
   ChainSystem make();
 
@@ -150,7 +150,7 @@ Product ChainSystemMaker::bytes_of(const ScratchTile& tile, Walk walk) const {
 void ChainSystemMaker::add_scratch(Walk walk) {
   const Choice other = having(system_.walk, static_cast<int64_t>(walk), false);
   Schedule sample;
-  sample.in_pairs = system_.in_pairs;
+  sample.dots = system_.dots;
   sample.walk = walk;
   for (const AxisId axis : axes_.shared) sample.grid.push_back({axis, axis == axes_.rows ? 2 : 1});
   if (walk == Walk::Online) {

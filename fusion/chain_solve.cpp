@@ -255,7 +255,7 @@ Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const 
   Schedule schedule;
   schedule.tile_graph = graph.name;
   schedule.target = system.constraints.target;
-  schedule.in_pairs = system.in_pairs;
+  schedule.dots = system.dots;
   for (const auto& [axis, variable] : system.grid) schedule.grid.push_back({axis, number(variable)});
   schedule.walk = static_cast<Walk>(number(system.walk));
   const int64_t block = number(system.block);

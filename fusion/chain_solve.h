@@ -18,7 +18,7 @@ namespace tilefuse {
 
 struct ChainSystem {
   ConstraintSystem constraints;
-  bool in_pairs = false;  // as in ScheduleSystem
+  DotKind dots = DotKind::None;  // as in ScheduleSystem
   std::vector<std::pair<AxisId, VariableId>> grid;
   VariableId walk, block;
 };

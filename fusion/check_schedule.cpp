@@ -6,6 +6,7 @@
 #include <set>
 
 #include "fusion/check_chain.h"
+#include "fusion/dots.h"
 #include "fusion/launches.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
@@ -344,7 +345,9 @@ double Checker::held_elements(const TileValue& value) const {
 }
 
 double Checker::staged_bytes(const StagedLoad& staged) const {
-  double bytes = has_reductions() ? 4.0 * schedule_.lanes * schedule_.unroll : 4;
+  const bool in_dots = has_reductions() && walks_dots(graph_, structure_, schedule_);
+  const double element = in_dots ? 4.0 / info(schedule_.dots).count : 4;
+  double bytes = has_reductions() ? element * schedule_.lanes * schedule_.unroll : element;
   for (AxisId axis : graph_[staged.load].axes) {
     if (has_reductions() && !structure_.is_reduced(axis)) continue;
     const AxisTile* tile = tile_of(axis);

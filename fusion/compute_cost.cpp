@@ -7,7 +7,7 @@
 
 #include "core/expr_terms.h"
 #include "fusion/contraction.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/panels.h"
 #include "fusion/scan.h"
@@ -104,10 +104,11 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
              target.rate("clk_per_element.strided_store"),
              target.rate_or("clk_per_vector.kept_beside", 0),
-             target.rate_or("clk_per_vector.dot_bf16", 2 * target.rate("clk_per_vector.fma"))},
-      may_walk_dots_(facts.may_walk_dots && multiplies_in_pairs(target)),
+             0},
+      dots_(multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
+  if (dots_ != DotKind::None) rates_.dot = target.rate(std::string(info(dots_).rate));
   for (const TileValue& value : graph.values) {
     cycles_.push_back(cycles_per_register(graph, value, target));
     paired_cycles_.push_back(cycles_in_pairs(graph, value, target));
@@ -233,15 +234,15 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   return cycles;
 }
 
-// Of one element of the summed axis, where two are done at once (dot_pairs.h): nothing is widened.
+// Of one element of the summed axis, where several are done at once (dots.h): nothing is widened.
 PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes) const {
   PortCycles cycles;
   if (access_[value.index] != nullptr) {
     const bool vector = sets_[axes_[value.index]][lanes.axis->index];
     const double registers = vector ? registers_of_vector(DType::F32, lanes.count, target_) : 1;
-    cycles.load = registers / rates_.load / 2;
+    cycles.load = registers / rates_.load / info(dots_).count;
   } else if (reduces(graph_[value].op)) {
-    cycles.vector = rates_.dot * registers_of_vector(DType::F32, lanes.count, target_) / 2;
+    cycles.vector = rates_.dot * registers_of_vector(DType::F32, lanes.count, target_) / info(dots_).count;
   }
   return cycles;
 }
@@ -295,7 +296,7 @@ void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueI
 ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId>>& passes,
                                        const Schedule& schedule) const {
   const Lanes lanes = lanes_of(schedule);
-  const bool in_dots = may_walk_dots_ && walks_dots(graph_, facts_.structure, schedule);
+  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
   const std::vector<PortCycles> nothing(sets_.size());
   Work work{std::vector(passes.size(), nothing), std::vector<std::vector<TileValueId>>(passes.size()),
             nothing};
@@ -386,11 +387,11 @@ double ComputeCost::vector_packing_cycles(const StagedLoad& staged, bool in_dots
 }
 
 // Panels that are not packed once are filled once in a task: blocks of vectors go through registers. In
-// pairs, every lane holds two elements.
+// dots, every lane holds several elements.
 double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   double cycles = 0;
   if (!packs_panels(facts_.structure, schedule)) return cycles;
-  const bool in_dots = may_walk_dots_ && walks_dots(graph_, facts_.structure, schedule);
+  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
     if (access.is_packed_once) continue;
@@ -403,7 +404,7 @@ double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Sche
     for (const NestLoop& loop : nest) {
       if (loop.over_tasks && !access.varies_along(loop.axis)) vectors *= loop.trips;
     }
-    if (in_dots) vectors /= 2;
+    if (in_dots) vectors /= info(dots_).count;
     cycles += vectors * vector_packing_cycles(staged, in_dots, schedule);
   }
   return cycles;
@@ -458,7 +459,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   const auto add = [&](TileValueId value) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
-    if (may_walk_dots_ && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
+    if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
     const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);

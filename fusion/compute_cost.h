@@ -73,7 +73,8 @@ class ComputeCost {
   Rates rates_;
   std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
-  bool is_written_out_ = false, may_walk_dots_ = false;
+  bool is_written_out_ = false;
+  DotKind dots_ = DotKind::None;         // that the target is faster in
   std::vector<bool> pairs_along_;        // by axis
   std::vector<std::vector<bool>> sets_;  // of axes that work is done along
   std::vector<size_t> axes_;             // by value: place in sets_

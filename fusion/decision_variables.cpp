@@ -5,7 +5,7 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -134,7 +134,7 @@ void VariableMaker::add_grid() {
 ScheduleSystem VariableMaker::make() {
   system_.constraints.tile_graph = graph_.name;
   system_.constraints.target = target_.name;
-  system_.in_pairs = multiplies_in_pairs(target_);
+  if (multiplies_in(facts_.dots, target_)) system_.dots = facts_.dots;
   add_lanes();
   add_walk();
   system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});

@@ -9,6 +9,7 @@
 #include "fusion/addends.h"
 #include "fusion/connected_parts.h"
 #include "fusion/contraction.h"
+#include "fusion/dots.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_chain.h"
 #include "fusion/gpu_product.h"
@@ -165,7 +166,7 @@ void CallDecomposer::copy_where_cheaper(NodeId id, Alone& own) {
   }
 }
 
-// Alone against the library; what may pay in a larger region is chosen for now. True: there are both prices.
+// Alone against the library; what may pay in a larger region is chosen for now. True: it may be part of one.
 bool CallDecomposer::consider(NodeId id) {
   const auto* call = std::get_if<Call>(&graph_[id].op);
   if (call == nullptr || !is_decomposable(*call)) return false;
@@ -178,13 +179,15 @@ bool CallDecomposer::consider(NodeId id) {
   if (!sums) return false;
   const auto library =
       library_us(*sums, library_kernel_of(*call), prices_.target(), prices_.threads(), prices_.hints());
-  if (!library) return false;
+  if (!library && choice_ != ProductChoice::Own) return false;  // nothing is known of it: it stays
   Alone own = price_alone(*alone);
   if (!own.own_us) return false;
   if (has_one_product_across(*sums)) copy_where_cheaper(id, own);
-  verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own.own_us});
+  if (library) verdicts_.emplace(id, LibraryIsFaster{call->op, *library, *own.own_us});
   if (choice_ == ProductChoice::Own || *own.own_us < kHopeless * *library) chosen_.insert(id);
-  if (own.products > 1) whole_.insert(id);
+  // Widening one factor of bytes saves nothing: dots take both as they lie.
+  const bool in_quads = dots_in(*sums, prices_.target()) == DotKind::Quads;
+  if (own.products > 1 || in_quads) whole_.insert(id);
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/result.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 
 namespace tilefuse {
 namespace {

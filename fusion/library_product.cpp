@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/contraction.h"
+#include "fusion/dots.h"
 #include "fusion/live_range.h"
 #include "fusion/region_facts.h"
 
@@ -44,9 +45,22 @@ std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& h
   return products;
 }
 
-std::optional<DType> result_dtype(const TileGraph& graph) {
+bool multiplies_bytes(const TileGraph& graph) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto contraction = contraction_of(graph, TileValueId{v});
+    if (!contraction) continue;
+    const std::vector<TileValueId>& factors = graph[contraction->product].operands;
+    return std::all_of(factors.begin(), factors.end(), [&](TileValueId factor) {
+      return narrow_load(graph, factor, DotKind::Quads).has_value();
+    });
+  }
+  return false;
+}
+
+// The type that names the rates: the result's, but for products of bytes, whose sums are wider.
+std::optional<DType> rated_dtype(const TileGraph& graph) {
   for (const Buffer& buffer : graph.buffers) {
-    if (buffer.role == Buffer::Role::Output) return buffer.dtype;
+    if (buffer.role == Buffer::Role::Output) return multiplies_bytes(graph) ? DType::I8 : buffer.dtype;
   }
   return std::nullopt;
 }
@@ -117,7 +131,7 @@ double bytes_beyond_l2(double bytes, const Target& target) {
 std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
                                  int threads, const SizeHints& hints) {
   const std::vector<ProductSizes> products = products_of(graph, hints);
-  const auto dtype = result_dtype(graph);
+  const auto dtype = rated_dtype(graph);
   if (products.empty() || !dtype) return std::nullopt;
   const bool slides = kernel != LibraryKernel::Product;
   const bool is_transposed = kernel == LibraryKernel::TransposedWindow;

@@ -8,8 +8,9 @@
 
 namespace tilefuse {
 
-// Microseconds of the contractions in `graph`, f32, f64 or bf16, done by one call of the library: a call, and
-// per matrix its floating point operations at the library's rate, where packing counts as so many rows more:
+// Microseconds of the contractions in `graph`, of a type that the profile has rates of, done by one call of
+// the library: a call, and per matrix its floating point operations at the library's rate, where packing
+// counts as so many rows more:
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
 // and, where the profile has a rate for that, what does not fit L2 at `gbs`: it comes before the arithmetic.
 // Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
@@ -17,7 +18,7 @@ namespace tilefuse {
 //   call + operations / gflops + bytes / gbs
 // with rates of their own for one tap, for one position, for transposed windows, and where every channel has
 // weights of its own: there the image's layout decides. Absent: no contraction, or the profile holds no rate
-// of this dtype.
+// of this dtype (of products of bytes in 32 bits: i8).
 std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
                                  int threads, const SizeHints& hints = {});
 

@@ -2,22 +2,27 @@
 
 namespace tilefuse {
 
-std::optional<Expr> offset_of_even(const Expr& offset, AxisId axis) {
+std::optional<Expr> offset_of_first(const Expr& offset, AxisId axis, int count) {
   const int number = static_cast<int>(axis.index);
-  const Expr half = Expr::index(number);
-  const Expr even = simplify(substitute_index(offset, number, half * 2));
-  const Expr odd = simplify(substitute_index(offset, number, half * 2 + 1));
-  const auto affine = affine_in(even, number);
+  const Expr group = Expr::index(number);
+  const auto at = [&](int neighbour) {
+    return simplify(substitute_index(offset, number, group * count + neighbour));
+  };
+  const Expr first = at(0);
+  const auto affine = affine_in(first, number);
   const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
-  if (!slope || *slope % 2 != 0 || !simplify(odd - even).is_constant(1)) return std::nullopt;
-  return affine->rest + half * (*slope / 2);
+  if (!slope || *slope % count != 0) return std::nullopt;
+  for (int neighbour = 1; neighbour < count; ++neighbour) {
+    if (!simplify(at(neighbour) - first).is_constant(neighbour)) return std::nullopt;
+  }
+  return affine->rest + group * (*slope / count);
 }
 
 std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset) {
   for (const int index : indices_of(offset)) {
     const AxisId axis{static_cast<uint32_t>(index)};
     if (axis.index >= graph.axes.size() || affine_in(offset, index)) continue;
-    if (offset_of_even(offset, axis)) return axis;
+    if (offset_of_first(offset, axis, kTileNeighbours)) return axis;
   }
   return std::nullopt;
 }

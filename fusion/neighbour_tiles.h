@@ -1,5 +1,5 @@
 // Tiles of neighbours: two rows that follow each other along a summed axis stand element by element beside
-// each other, so that one dot of two (dot_pairs.h) finds both factors of a lane in 32 bits.
+// each other, so that a dot of a pair (dots.h) finds both factors of a lane in 32 bits.
 //
 //   %p_tile: bf16[64, 96, 2]     element (k, q) at   192*floordiv(k, 2) + 2*q + mod(k, 2)
 //
@@ -14,9 +14,11 @@
 
 namespace tilefuse {
 
-// The offset where `axis` is even, linear in it, if that of the next coordinate is one more: contiguous along
-// the axis, or a tile of neighbours.
-std::optional<Expr> offset_of_even(const Expr& offset, AxisId axis);
+constexpr int kTileNeighbours = 2;
+
+// The offset where `axis` is a multiple of `count`, linear in it, if those of the `count` - 1 coordinates
+// behind it follow one by one: contiguous along the axis, or a tile of neighbours.
+std::optional<Expr> offset_of_first(const Expr& offset, AxisId axis, int count);
 
 // Along which axis of a graph an offset takes neighbours of a tile: none where it is affine in all of them.
 std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset);

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "fusion/contraction.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -41,8 +41,8 @@ Source source_of(const TileGraph& graph, TileValueId value) {
 class PackFinder {
  public:
   PackFinder(const TileGraph& graph, const std::vector<AxisId>& shared, std::optional<AxisId> lanes,
-             bool in_pairs)
-      : graph_(graph), shared_(shared), lanes_(lanes), in_pairs_(in_pairs) {}
+             DotKind dots)
+      : graph_(graph), shared_(shared), lanes_(lanes), dots_(dots) {}
   std::vector<PackedOperand> run();
 
  private:
@@ -60,7 +60,7 @@ class PackFinder {
   const TileGraph& graph_;
   const std::vector<AxisId>& shared_;
   std::optional<AxisId> lanes_;
-  bool in_pairs_;
+  DotKind dots_;
   std::map<TileValueId, AxisId> packed_;
   std::map<TileValueId, Source> sources_;
 };
@@ -174,7 +174,7 @@ std::vector<PackedOperand> PackFinder::run() {
     const auto contraction = contraction_of(graph_, {v});
     if (!contraction) continue;
     products.insert(contraction->product);
-    if (in_pairs_ && may_sum_pairs(graph_, {v})) continue;  // its nest packs them in pairs
+    if (dots_ != DotKind::None && dots_of_sum(graph_, {v}) == dots_) continue;  // its nest packs them
     const std::vector<TileValueId>& factors = graph_[contraction->product].operands;
     turn({v}, factors);
     compute_once({v}, factors);
@@ -200,8 +200,8 @@ std::vector<PackedOperand> PackFinder::run() {
 }  // namespace
 
 std::vector<PackedOperand> packed_operands(const TileGraph& graph, const std::vector<AxisId>& shared,
-                                           std::optional<AxisId> lanes, bool in_pairs) {
-  return PackFinder(graph, shared, lanes, in_pairs).run();
+                                           std::optional<AxisId> lanes, DotKind dots) {
+  return PackFinder(graph, shared, lanes, dots).run();
 }
 
 }  // namespace tilefuse

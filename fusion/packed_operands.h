@@ -8,11 +8,12 @@
 //             each element once, not once for each vector
 //   aligned   a mask or bias %b[q, k] that meets scores whose vectors run along q, and is contiguous along k
 //
-// Factors in bf16 that may be multiplied in pairs (dot_pairs.h) are left to the nest that multiplies them.
+// Narrow factors that may be multiplied in dots (dots.h) are left to the nest that multiplies them.
 #pragma once
 #include <optional>
 #include <vector>
 
+#include "fusion/schedule.h"
 #include "fusion/tile_graph.h"
 
 namespace tilefuse {
@@ -23,8 +24,8 @@ struct PackedOperand {
 };
 
 // `shared`: the axes that tasks are cut along; `lanes`: the innermost of them that a task has several
-// elements of; `in_pairs`: whether the schedule has products of bf16 so. Ordered by value.
+// elements of; `dots`: what the schedule multiplies narrow factors in. Ordered by value.
 std::vector<PackedOperand> packed_operands(const TileGraph& graph, const std::vector<AxisId>& shared,
-                                           std::optional<AxisId> lanes, bool in_pairs);
+                                           std::optional<AxisId> lanes, DotKind dots);
 
 }  // namespace tilefuse

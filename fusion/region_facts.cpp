@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/match.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/scatter.h"
@@ -46,7 +46,7 @@ void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHint
   if (graph[access.buffer].role != Buffer::Role::Scratch) return;
   const auto paired = neighbour_axis(graph, offset);
   if (!paired) return;
-  const Expr even = *offset_of_even(offset, *paired);
+  const Expr even = *offset_of_first(offset, *paired, kTileNeighbours);
   const auto affine = affine_in(even, static_cast<int>(paired->index));
   access.along[paired->index] = axis_access(affine->coefficient, hints);
   access.in_neighbours = true;
@@ -163,7 +163,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   }
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
   facts.home_bytes = facts.footprint_bytes;
-  facts.may_walk_dots = may_walk_dots(graph, facts.structure);
+  facts.dots = dots_of_region(graph, facts.structure);
   for (TileValueId reduction : facts.structure.reductions) {
     const TileOp& op = graph[reduction].op;
     facts.has_scan |= std::holds_alternative<TileScan>(op);

@@ -45,6 +45,9 @@ enum class Walk : uint8_t {
   Online,     // levels merged into one pass by derived corrections (online_reductions.h)
 };
 
+// How many neighbours along a summed axis are multiplied and added up by one instruction (dots.h).
+enum class DotKind : uint8_t { None, Pairs, Quads };
+
 constexpr int kScratchRows = 4;
 
 struct AxisTile {
@@ -82,7 +85,7 @@ struct Schedule {
   int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch
   bool accumulate_in_scratch = false;  // outer reductions only
   std::vector<StagedLoad> staged;
-  bool in_pairs = false;           // products of bf16 two at a time, where the graph allows it (dot_pairs.h)
+  DotKind dots = DotKind::None;    // products so many at a time, where the graph allows it (dots.h)
   std::vector<BufferId> streamed;  // outputs stored past the caches
   // Of a chain (chain.h): decisions of each nest; the others are of the task. Of several launches
   // (launches.h): all.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "fusion/contraction.h"
+#include "fusion/dots.h"
 #include "fusion/panels.h"
 #include "fusion/rule_writer.h"
 #include "fusion/scan.h"
@@ -313,7 +314,8 @@ Product LimitWriter::panel_bytes(TileValueId load, VariableId stage) const {
   const auto varies = [&](AxisId axis) {
     return std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
   };
-  double column_bytes = 4;
+  const bool in_dots = is_panel_of_dots(graph_, structure_, load, system_.dots);
+  double column_bytes = in_dots ? 4.0 / info(system_.dots).count : 4;
   for (AxisId axis : structure_.reduced) {
     if (varies(axis)) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
   }

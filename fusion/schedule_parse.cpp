@@ -125,17 +125,18 @@ void ScheduleParser::walk() {
 void ScheduleParser::stage() {
   cursor_.expect("stage");
   if (cursor_.accept("none")) return;
-  const auto in_pairs = [&] {
+  const auto in_dots = [&] {
     if (!cursor_.accept("in")) return false;
-    cursor_.expect("pairs");
-    return schedule_.in_pairs = true;
+    schedule_.dots = cursor_.accept("quads") ? DotKind::Quads : DotKind::Pairs;
+    if (schedule_.dots == DotKind::Pairs) cursor_.expect("pairs");
+    return true;
   };
-  if (in_pairs()) return;  // of a chain, whose nests stage
+  if (in_dots()) return;  // of a chain, whose nests stage
   items([&] {
     const TileValueId load = value();
     cursor_.expect("along");
     schedule_.staged.push_back({load, axis()});
-    in_pairs();
+    in_dots();
     if (cursor_.accept("packed")) cursor_.expect("once");
   });
 }

@@ -17,7 +17,7 @@ Schedule schedule_of(const ScheduleSystem& system, const TileGraph& graph, const
   Schedule schedule;
   schedule.tile_graph = graph.name;
   schedule.target = system.constraints.target;
-  schedule.in_pairs = system.in_pairs;
+  schedule.dots = system.dots;
   schedule.lanes = static_cast<int>(number(system.lanes));
   const int64_t lane_axis = number(system.lane_axis);
   if (lane_axis >= 0) schedule.lane_axis = AxisId{static_cast<uint32_t>(lane_axis)};

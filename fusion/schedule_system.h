@@ -14,7 +14,7 @@ namespace tilefuse {
 
 struct ScheduleSystem {
   ConstraintSystem constraints;
-  bool in_pairs = false;  // of every schedule: what the target multiplies bf16 by (dot_pairs.h)
+  DotKind dots = DotKind::None;  // of every schedule: what the target multiplies narrow factors in (dots.h)
   VariableId lane_axis, lanes, accumulate, walk, unroll, rows, columns, split;
   std::vector<std::pair<TileValueId, VariableId>> keep;
   std::vector<std::pair<TileValueId, VariableId>> stage;

@@ -5,7 +5,7 @@
 #include "core/result.h"
 #include "fusion/chain.h"
 #include "fusion/cost_text.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/launches.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
@@ -58,21 +58,26 @@ std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
   return structure ? carried_text(derive_online(graph, *structure), graph) : "nothing";
 }
 
-bool leaves_pairs(const Schedule& schedule, const TileGraph& graph) {
+std::string dots_text(DotKind dots) { return "in " + std::string(info(dots).name); }
+
+// Of a chain, whose nests stage.
+std::string left_to_nests(const Schedule& schedule, const TileGraph& graph) {
   bool leaves = false;
-  for (uint32_t v = 0; v < graph.values.size(); ++v) leaves |= may_sum_pairs(graph, TileValueId{v});
-  return schedule.in_pairs && leaves;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    leaves |= dots_of_sum(graph, TileValueId{v}) == schedule.dots;
+  }
+  return leaves && schedule.dots != DotKind::None ? dots_text(schedule.dots) : "none";
 }
 
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
-  if (!schedule.nests.empty()) return leaves_pairs(schedule, graph) ? "in pairs" : "none";
+  if (!schedule.nests.empty()) return left_to_nests(schedule, graph);
   std::string text;
   const Result<Structure> structure = analyze_structure(graph);
-  const bool in_pairs = structure && walks_dots(graph, *structure, schedule);
+  const bool in_dots = structure && walks_dots(graph, *structure, schedule);
   for (const StagedLoad& staged : schedule.staged) {
     if (!text.empty()) text += ", ";
     text += "%" + graph[staged.load].name + " along " + graph[staged.contiguous].name;
-    if (in_pairs) text += " in pairs";
+    if (in_dots) text += " " + dots_text(schedule.dots);
     if (structure && is_packed_once(graph, *structure, staged.load)) text += " packed once";
   }
   return text.empty() ? "none" : text;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fusion/contraction.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/panels.h"
 #include "fusion/stored_copy.h"
 
@@ -321,8 +321,8 @@ bool TrafficCost::misses(const Access& access, size_t level, const Schedule& sch
 // A panel as the multiplications read it.
 Access TrafficCost::panel_access(const Access& access, const Schedule& schedule) const {
   Access panel = access;
-  const bool in_pairs = facts_.may_walk_dots && walks_dots(graph_, facts_.structure, schedule);
-  panel.element_bytes = in_pairs ? 2 : 4;
+  const bool in_dots = facts_.dots != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
+  panel.element_bytes = in_dots ? 4 / info(schedule.dots).count : 4;
   panel.is_shared = false;
   for (const AxisId axis : facts_.structure.reduced) {
     if (!access.varies_along(axis)) continue;

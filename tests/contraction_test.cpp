@@ -7,7 +7,7 @@
 
 #include "fusion/check_schedule.h"
 #include "fusion/cost_model.h"
-#include "fusion/dot_pairs.h"
+#include "fusion/dots.h"
 #include "fusion/solve.h"
 #include "fusion/target.h"
 #include "tests/kernel_fixture.h"
@@ -335,7 +335,7 @@ TEST(ContractionSchedule, widens_bf16_where_an_instruction_for_pairs_is_missing_
     const Result<Solution> solution = solve(graph, target, {}, {.threads = 1});
     const std::string text = to_text(solution->ranked.front(), graph);
     EXPECT_THAT(text, testing::HasSubstr("stage    %1 along k\n"));
-    EXPECT_FALSE(parse_schedule(text, graph).in_pairs);
+    EXPECT_EQ(parse_schedule(text, graph).dots, DotKind::None);
   }
 }
 

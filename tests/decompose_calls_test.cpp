@@ -107,6 +107,58 @@ TEST(Decomposition, products_are_sums_of_products) {
             (Expected{1, 3, 4, 5}.values()));
 }
 
+// [3, 5] times [5, 4], of -128 and 127 by turns.
+Graph product_of_integers(const std::string& op, DType factors) {
+  GraphBuilder builder("g");
+  const ValueId a = builder.input("a", {factors, {3, 5}}), b = builder.input("b", {factors, {5, 4}});
+  const Call call{op, "", {{"self", OperandArgument{0}}, {"mat2", OperandArgument{1}}}};
+  const ValueId y = builder.add_call(call, {a, b}, {{DType::I32, {3, 4}}}, {"y"})[0];
+  builder.set_strides(y, {4, 1});
+  builder.output(builder.map(MapFn::Neg, {y}));
+  return builder.finish();
+}
+
+TEST(Decomposition, products_of_integers_add_up_in_32_bits) {
+  for (const auto& [op, factors] :
+       {std::pair("aten::_int_mm", DType::I8), std::pair("aten::mm", DType::I32)}) {
+    const Graph given = product_of_integers(op, factors);
+    const Graph graph = rewrite_calls(given, {the_call(given)}).graph;
+    Tensor a(factors, {3, 5}), b(factors, {5, 4});
+    for (int64_t i = 0; i < 15; ++i) a.set_int(i, i % 2 == 0 ? -128 : 127);
+    for (int64_t i = 0; i < 20; ++i) b.set_int(i, i % 3 == 0 ? -128 : 127);
+    const std::vector<Tensor> inputs = {a, b};
+    const auto result = evaluate(graph, inputs, bind_symbols(graph, inputs));
+    ASSERT_TRUE(result);
+    const Tensor& y = std::get<Tensor>(result->outputs.at(0));
+    for (int64_t at = 0; at < 12; ++at) {
+      int64_t sum = 0;
+      for (int64_t step = 0; step < 5; ++step) {
+        sum -= a.int_at(at / 4 * 5 + step) * b.int_at(step * 4 + at % 4);
+      }
+      EXPECT_EQ(y.int_at(at), sum) << op << " " << at;
+    }
+  }
+}
+
+TEST(DecomposeCalls, what_the_profile_has_no_price_of_stays_unless_it_is_asked_for) {
+  Target target = load_target("x86-zen4");
+  std::erase_if(target.rates, [](const auto& rate) { return rate.first.starts_with("library.i"); });
+  Target priced = target;
+  for (const char* dtype : {"i8", "i32"}) {
+    priced.rates["library." + std::string(dtype) + ".gflops"] = 0.001;
+    priced.rates["library." + std::string(dtype) + ".rows"] = 1;
+    priced.rates["library." + std::string(dtype) + ".call"] = 10;
+  }
+  RegionPrices prices(target, 1, {}), known(priced, 1, {});
+  for (const auto& [op, factors] :
+       {std::pair("aten::_int_mm", DType::I8), std::pair("aten::mm", DType::I32)}) {
+    const Graph graph = product_of_integers(op, factors);
+    EXPECT_EQ(decompose_calls(graph, ProductChoice::Auto, {}, prices).calls, 0);
+    EXPECT_EQ(decompose_calls(graph, ProductChoice::Own, {}, prices).calls, 1);
+    EXPECT_EQ(decompose_calls(graph, ProductChoice::Auto, {}, known).calls, 1);
+  }
+}
+
 TEST(Decomposition, matmul_repeats_matrices_and_puts_rows_together) {
   EXPECT_EQ(decomposed_values({"aten::matmul", {"self", "other"}, {{2, 3, 5}, {2, 5, 4}}, {2, 3, 4}}),
             (Expected{2, 3, 4, 5}.values()));

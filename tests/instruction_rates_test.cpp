@@ -31,10 +31,10 @@ TEST(InstructionRates, AreOfWhatTheProcessorHas) {
   older.instructions = {"avx2", "fma"};
   EXPECT_THAT(names(instruction_rates(older, 32)), UnorderedElementsAre("fma", "permute", "store"));
   EXPECT_THAT(names(instruction_rates(older, 64)), IsEmpty());
-  if (!has(here, "avx512bf16")) return;
+  if (!has(here, "avx512bf16") || !has(here, "avx512vnni")) return;
   for (int vector_bytes : {32, 64}) {
     EXPECT_THAT(names(instruction_rates(here, vector_bytes)),
-                UnorderedElementsAre("fma", "permute", "store", "narrow_bf16", "dot_bf16"));
+                UnorderedElementsAre("fma", "permute", "store", "narrow_bf16", "dot_bf16", "dot_i8"));
   }
 }
 

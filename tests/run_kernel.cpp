@@ -107,7 +107,7 @@ std::vector<Tensor> KernelRunner::run(const TileGraph& graph, const Schedule& sc
   };
   const KernelProgram program = lower_to_kernel(graph, schedule);
   source_ = emit(program.kernels, cpu_dialect());
-  Result<Module> module = build(source_, toolchain_, {}, cache_);
+  Result<Module> module = build(source_, toolchain_, {.instructions = instructions_}, cache_);
   if (!module) {
     ADD_FAILURE() << module.unsupported().reason << "\n" << source_;
     return {};

@@ -7,6 +7,7 @@
 // runs goes through the tiles backwards and must leave the same bits, in workspaces too.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class KernelRunner {
   // One tensor per output buffer. Failures of the harness's own checks are reported to GoogleTest.
   std::vector<Tensor> run(const TileGraph& graph, const Schedule& schedule, const std::vector<Tensor>& inputs,
                           const SymbolValues& symbols);
+  // Of what follows; absent: all that this processor has.
+  void use_instructions(std::optional<std::vector<std::string>> sets) { instructions_ = std::move(sets); }
   bool found_index_error() const { return found_index_error_; }  // of the last run
   const std::string& source() const { return source_; }          // of the last run
 
@@ -43,6 +46,7 @@ class KernelRunner {
   std::string directory_;
   KernelCache cache_;
   Toolchain toolchain_;
+  std::optional<std::vector<std::string>> instructions_;
   std::string source_;
   bool found_index_error_ = false;
 };

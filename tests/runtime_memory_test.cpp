@@ -4,6 +4,7 @@
 // Built once per kind of processor, as runtime_math_test.cpp.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -184,11 +185,11 @@ TEST(RuntimeDots, pairs_of_bf16_are_neighbours_or_lanes_of_two_rows) {
   source.fill();
   other.fill();
   for (int n = 0; n <= kLanes; ++n) {
-    const Vec<int> pairs = tile::load_pairs(source.data(), n);
+    const Vec<int> pairs = tile::load_neighbours(source.data(), n);
     std::memcpy(joined.data(), &pairs, sizeof pairs);
     EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 4), 0);
     for (int i = 2 * n; i < 2 * kLanes; ++i) EXPECT_EQ(tile::load_one(joined.data() + i), 0);
-    const Vec<int> rows = tile::load_neighbours(source.data(), other.data() + kLanes, n);
+    const Vec<int> rows = tile::join_neighbours(source.data(), other.data() + kLanes, n);
     std::memcpy(joined.data(), &rows, sizeof rows);
     for (int i = 0; i < n; ++i) {
       EXPECT_EQ(joined.data()[2 * i].bits, source.data()[i].bits);
@@ -201,12 +202,52 @@ TEST(RuntimeDots, add_both_products_of_each_lane) {
   Guarded<bf16> left(2 * kLanes, 0), right(2 * kLanes, 0);
   left.fill();
   right.fill();
-  const Vec<int> a = tile::load_pairs(left.data());
-  const Vec<int> ahead = tile::splat_pair(right.data());
+  const Vec<int> a = tile::load_neighbours(left.data());
+  const Vec<int> ahead = tile::splat_neighbours(right.data());
   const Vec<float> sums = tile::dot_pairs(tile::splat<float>(3.0f), a, ahead);
   for (int i = 0; i < kLanes; ++i) {
     const double low = value<bf16>(2 * i) * value<bf16>(0), high = value<bf16>(2 * i + 1) * value<bf16>(1);
     EXPECT_NEAR(lane_of<float>(sums, i), 3 + low + high, 1e-6 * (3 + std::abs(low) + std::abs(high)));
+  }
+}
+
+TEST(RuntimeDots, quads_of_bytes_are_neighbours_or_lanes_of_four_rows) {
+  Guarded<signed char> source(4 * kLanes, 4), other(4 * kLanes, 8), joined(4 * kLanes, 0);
+  source.fill();
+  for (int i = 0; i < 4 * kLanes; ++i) other.data()[i] = static_cast<signed char>(37 * i - 128);
+  for (int n = 0; n <= kLanes; ++n) {
+    const Vec<int> quads = tile::load_neighbours(source.data(), n);
+    std::memcpy(joined.data(), &quads, sizeof quads);
+    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 4), 0);
+    const signed char* row = other.data();
+    const Vec<int> rows = tile::join_neighbours(row, row + kLanes, row + 2 * kLanes, row + 3 * kLanes, n);
+    std::memcpy(joined.data(), &rows, sizeof rows);
+    for (int i = 0; i < 4 * n; ++i) EXPECT_EQ(joined.data()[i], row[i % 4 * kLanes + i / 4]);
+    for (int i = 4 * n; i < 4 * kLanes; ++i) EXPECT_EQ(joined.data()[i], 0);
+  }
+}
+
+// No sum of two products that an instruction for 16 bits would cut off, and no end of 32 bits, is special.
+TEST(RuntimeDots, add_four_products_of_bytes_and_wrap) {
+  constexpr int kBytes[] = {-128, -127, -1, 0, 1, 127, 93, -77};
+  for (const int first : kBytes) {
+    for (const int second : kBytes) {
+      std::array<signed char, 4 * kLanes> left{}, right{};
+      for (size_t i = 0; i < left.size(); ++i) {
+        left[i] = static_cast<signed char>(i % 3 == 0 ? first : second);
+        right[i] = static_cast<signed char>(i % 5 == 0 ? second : first);
+      }
+      const int from = std::numeric_limits<int>::max() - 3;
+      const Vec<int> a = tile::turn_signs(tile::load_neighbours(left.data()));
+      const Vec<int> sums = tile::dot_quads(tile::splat<int>(from), a, tile::load_neighbours(right.data()));
+      for (int lane = 0; lane < kLanes; ++lane) {
+        uint32_t sum = static_cast<uint32_t>(from);
+        for (int i = 4 * lane; i < 4 * lane + 4; ++i) {
+          sum += static_cast<uint32_t>((left[size_t(i)] + 128) * right[size_t(i)]);
+        }
+        EXPECT_EQ(lane_of<int>(sums, lane), static_cast<int>(sum));
+      }
+    }
   }
 }
 

@@ -1,23 +1,39 @@
-// Pairs of bf16 in one element of 32 bits, the first in the low half, and sums of their products.
+// Neighbours along a summed axis in one element of 32 bits, the first in the lowest bits, and sums of their
+// products: two of bf16, or four integers of a byte.
 #pragma once
 #include "cpu_apart.h"
 
 namespace tile {
 
-TILE_INLINE Vec<int> load_pairs(const bf16* p) { return load_raw<int, kLanes>(p); }
-TILE_INLINE Vec<int> load_pairs(const bf16* p, int64_t n) { return load((const int*)p, n); }
-
-TILE_INLINE Vec<int> splat_pair(const bf16* p) {
-  int pair;
-  __builtin_memcpy(&pair, p, sizeof(pair));
-  return splat<int>(pair);
+template <class T>
+TILE_INLINE Vec<int> load_neighbours(const T* p) {
+  return load_raw<int, kLanes>(p);
+}
+template <class T>
+TILE_INLINE Vec<int> load_neighbours(const T* p, int64_t n) {
+  return load((const int*)p, n);
 }
 
-// Of two rows: lane i of both.
+template <class T>
+TILE_INLINE Vec<int> splat_neighbours(const T* p) {
+  int neighbours;
+  __builtin_memcpy(&neighbours, p, sizeof(neighbours));
+  return splat<int>(neighbours);
+}
+
+// Of as many rows: lane i of each.
 template <class... Count>
-TILE_INLINE Vec<int> load_neighbours(const bf16* first, const bf16* second, Count... n) {
+TILE_INLINE Vec<int> join_neighbours(const bf16* first, const bf16* second, Count... n) {
   const auto low = bits_as<unsigned>(load(first, n...)), high = bits_as<unsigned>(load(second, n...));
   return bits_as<int>((low >> 16u) | high);
+}
+template <class T, class... Count>
+TILE_INLINE Vec<int> join_neighbours(const T* a, const T* b, const T* c, const T* d, Count... n) {
+  static_assert(sizeof(T) == 1);
+  using Byte = const unsigned char*;
+  const auto first = convert<int>(load((Byte)a, n...)), second = convert<int>(load((Byte)b, n...));
+  const auto third = convert<int>(load((Byte)c, n...)), fourth = convert<int>(load((Byte)d, n...));
+  return (first | (second << 8)) | ((third << 16) | (fourth << 24));
 }
 
 // And back, for dots: rounded, subnormals perhaps to zero.
@@ -47,5 +63,30 @@ TILE_INLINE V dot_pairs_of(V sum, P a, P b) {
   }
 }
 TILE_INLINE Vec<float> dot_pairs(Vec<float> sum, Vec<int> a, Vec<int> b) { return dot_pairs_of(sum, a, b); }
+
+// sum + the products of four bytes without a sign and four with one; wraps.
+template <class V>
+TILE_INLINE V dot_quads_of(V sum, V a, V b) {
+  if constexpr (is_wide<V>) {
+    return {dot_quads_of(sum.lo, a.lo, b.lo), dot_quads_of(sum.hi, a.hi, b.hi)};
+  } else {
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+#elif defined(__AVXVNNI__)
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+    return sum;
+#else
+    sum += (a & 255) * ((b << 24) >> 24);
+    sum += ((a >> 8) & 255) * ((b << 16) >> 24);
+    sum += ((a >> 16) & 255) * ((b << 8) >> 24);
+    return sum + ((a >> 24) & 255) * (b >> 24);
+#endif
+  }
+}
+TILE_INLINE Vec<int> dot_quads(Vec<int> sum, Vec<int> a, Vec<int> b) { return dot_quads_of(sum, a, b); }
+
+// Bytes with a sign as ones without that are 128 more, and back.
+TILE_INLINE Vec<int> turn_signs(Vec<int> bytes) { return bytes ^ splat<int>((int)0x80808080u); }
 
 }  // namespace tile

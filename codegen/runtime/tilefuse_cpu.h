@@ -31,10 +31,13 @@
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
 // pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; store_pair(p, a, b) and
 //            stream_pair(p, a, b) put them back
-// dots       pairs of neighbouring bf16 in a Vec<int>: load_pairs(p), load_pairs(p, n): the first n pairs;
-//            splat_pair(p): one in every lane; load_neighbours(p, q), (p, q, n): lane i of two rows;
-//            store_neighbours(p, a, b), (p, a, b, n): rounded, a in the low halves;
-//            dot_pairs(sum, a, b): sum + both products of each lane
+// dots       neighbours in a Vec<int>, two of bf16 or four bytes: load_neighbours(p), load_neighbours(p, n): the first
+//            n lanes; splat_neighbours(p): the same in every lane; join_neighbours(p, q), (p, q, n), and of four rows of
+//            bytes: lane i of each row;
+//            store_neighbours(p, a, b), (p, a, b, n): two of bf16, rounded, a in the low halves;
+//            dot_pairs(sum, a, b): sum + both products of each lane;
+//            dot_quads(sum, a, b): sum + the four products of each lane, a without signs, b with; wraps;
+//            turn_signs(a): bytes with a sign, 128 added, as bytes without, and back
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to a narrow float: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named;
 //            beyond its range f8e4m3fn gives its largest number, the others infinity

@@ -7,9 +7,8 @@ namespace tilefuse::aten {
 // left [..., m, k] and right [..., k, n], the dims in front alike, to [..., m, n], in their dtype.
 Tensor product(const Tensor& left, const Tensor& right);
 
-// The argument in the dtype that products of it add up in: f32 for bf16 and f16. Declines integers: sums of
-// them are no library's business, and wrap as eager's do only in their own width. Declines what the result
-// does not add up in.
+// The argument in the dtype that products of it add up in: f32 for bf16 and f16. Declines integers, and what
+// the result does not add up in.
 Tensor factor(CapturedOp& op, std::string_view name);
 
 }  // namespace tilefuse::aten

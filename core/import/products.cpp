@@ -36,8 +36,20 @@ Tensor factor(CapturedOp& op, std::string_view name) {
 
 namespace {
 
+// Sums of 32 bits wrap as eager's do; others are no library's business.
+Tensor factor_or_integer(CapturedOp& op, std::string_view name) {
+  const Tensor given = op.tensor(name);
+  const bool is_integer = given.dtype() == DType::I32 && op.dtype() == DType::I32;
+  return is_integer ? given : factor(op, name);
+}
+
 Outputs mm(CapturedOp& op) {  // and bmm, which differs in the dims in front alone
-  return {as_result(op, product(factor(op, "self"), factor(op, "mat2")))};
+  return {as_result(op, product(factor_or_integer(op, "self"), factor_or_integer(op, "mat2")))};
+}
+
+// Of bytes, in 32 bits.
+Outputs int_mm(CapturedOp& op) {
+  return {product(cast(op.tensor("self"), op.dtype()), cast(op.tensor("mat2"), op.dtype()))};
 }
 
 // beta * self + alpha * result. With beta = 0 nothing of self is read, not even its NaNs.
@@ -97,9 +109,9 @@ Outputs matmul(CapturedOp& op) {
 
 OperatorFamily product_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"aten.addmm.default", addmm},   {"aten.addmv.default", addmv},   {"aten.baddbmm.default", baddbmm},
-      {"aten.bmm.default", mm},        {"aten.linear.default", linear}, {"aten.mm.default", mm},
-      {"aten.matmul.default", matmul}, {"aten.mv.default", mv},
+      {"aten._int_mm.default", int_mm},  {"aten.addmm.default", addmm},   {"aten.addmv.default", addmv},
+      {"aten.baddbmm.default", baddbmm}, {"aten.bmm.default", mm},        {"aten.linear.default", linear},
+      {"aten.mm.default", mm},           {"aten.matmul.default", matmul}, {"aten.mv.default", mv},
   };
   return kRows;
 }

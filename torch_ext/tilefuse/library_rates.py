@@ -25,7 +25,8 @@ from tilefuse.errors import UserError
 
 __all__ = ["Sample", "fit", "measure", "product_sample", "product_samples", "window_samples"]
 
-_DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
+_DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i32": torch.int32, "i8": torch.int8}
+_INTEGERS = ("i32", "i8")  # i8: products of bytes that add up in 32 bits, one matrix a call
 _ROUND_SECONDS = 2e-3  # one call's share of a round: many runs of a short one, one of a long one
 _LEAST_ROUNDS = 5
 _LEAST_SHARE = 0.01  # of a time: what is too small to be seen counts as that
@@ -77,11 +78,12 @@ _ATTENTIONS = ((1, 64, 64), (8, 64, 64), (12, 128, 64), (12, 384, 64), (4, 256, 
 
 
 def product_samples(dtype: str, l2_bytes: float) -> list[Sample]:
-    """Products, products with a vector, and attention, in one dtype."""
+    """Products, products with a vector, and attention of floats, in one dtype."""
+    products = [sizes for sizes in _PRODUCTS if dtype != "i8" or sizes[0] == 1]
     return [
-        *(product_sample(dtype, *sizes, l2_bytes, turned=turned) for sizes in _PRODUCTS for turned in (False, True)),
+        *(product_sample(dtype, *sizes, l2_bytes, turned=turned) for sizes in products for turned in (False, True)),
         *(product_sample(dtype, 1, 1, *sizes, l2_bytes, turned=True) for sizes in _VECTORS),
-        *(_attention(dtype, *sizes) for sizes in _ATTENTIONS),
+        *(_attention(dtype, *sizes) for sizes in _ATTENTIONS if dtype not in _INTEGERS),
     ]
 
 
@@ -91,23 +93,24 @@ def product_sample(dtype: str, batch: int, m: int, k: int, n: int, l2_bytes: flo
     few, many = sorted((m, n))
     of_a_row = 2e-3 * batch * k * many
     arithmetic = {rates + "1/vector_gflops": of_a_row} if few == 1 else {rates + "1/gflops": of_a_row * few, rates + "rows/gflops": of_a_row}
-    beyond = _beyond_l2(dtype, batch * (m * k + k * n + m * n), l2_bytes)
+    of_sums = torch.int32 if dtype == "i8" else kind
+    beyond = _beyond_l2(dtype, batch * ((m * k + k * n) * kind.itemsize + m * n * of_sums.itemsize), l2_bytes)
     amounts = {rates + "call": 1, "library.matrix": batch, **arithmetic, **beyond}
 
     def make() -> Callable[[], Any]:
-        left, result = _values(kind, batch, m, k), torch.empty(batch, m, n, dtype=kind)
+        left, result = _values(kind, batch, m, k), torch.empty(batch, m, n, dtype=of_sums)
         right = _values(kind, batch, n, k).transpose(1, 2) if turned else _values(kind, batch, k, n)
         if batch > 1:
             return lambda: torch.bmm(left, right, out=result)
         one_left, one_right, one_result = left[0], right[0], result[0]
-        return lambda: torch.mm(one_left, one_right, out=one_result)
+        multiply = torch._int_mm if dtype == "i8" else torch.mm
+        return lambda: multiply(one_left, one_right, out=one_result)
 
     return Sample(f"{dtype} product {batch}x[{m}, {k}] by [{k}, {n}]{' turned' if turned else ''}", amounts, make)
 
 
 # Nothing of what fits L2, all of what is twice as large.
-def _beyond_l2(dtype: str, elements: float, l2_bytes: float) -> dict[str, float]:
-    size = elements * _DTYPES[dtype].itemsize
+def _beyond_l2(dtype: str, size: float, l2_bytes: float) -> dict[str, float]:
     beyond = min(size, 2 * (size - l2_bytes))
     return {f"library.{dtype}.1/gbs": beyond / 1e3} if beyond > 0 else {}
 
@@ -175,7 +178,7 @@ def _single(dtype: str, channels: int, size: int, taps: int, *, last: bool) -> S
 
 
 def _values(dtype: torch.dtype, *sizes: int) -> torch.Tensor:
-    return torch.rand(sizes).to(dtype)
+    return torch.rand(sizes).to(dtype) if dtype.is_floating_point else torch.randint(-128, 128, sizes).to(dtype)
 
 
 def measure(
