@@ -122,7 +122,7 @@ std::optional<Code> LaunchLowering::start_of(TileValueId reduction) {
   const auto number = std::find(reductions.begin(), reductions.end(), reduction) - reductions.begin();
   if (facts_.dots.empty() || !facts_.dots.at(static_cast<size_t>(number)).turns_signs) return std::nullopt;
   const TileValueId panel = facts_.dots[static_cast<size_t>(number)].panel;
-  const Code start = call("load", {starts_address(panel).pointer});
+  Code start = call("load", {starts_address(panel).pointer});
   if (part_ != LaunchPart::Partial || !is_packed_once(graph_, structure_, panel)) return start;
   const Code is_first = operate(CodeOperator::Equal, {scopes_.find("size part number")->code, integer(0)});
   const Code zero = call("splat", {integer(0)}, {DType::I32});

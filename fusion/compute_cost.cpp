@@ -426,7 +426,9 @@ double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector
   const std::vector<bool> everything(graph_.axes.size(), true);
   const double rows =
       schedule.accumulate_in_scratch ? scratch_rows(facts_) : schedule.rows * schedule.columns;
-  const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows;
+  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
+  const int steps = in_dots ? info(dots_).count : 1;  // of the walk in one iteration
+  const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows / steps;
   const double share = scalar_share(lanes_of(schedule)) / kScalarShare;  // of iterations that are left
   return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
 }

@@ -108,6 +108,14 @@ bool multiplies_in(DotKind kind, const Target& target) {
   return kind != DotKind::None && target.rate_or(std::string(info(kind).rate), apart) < apart;
 }
 
+DotKind dots_of_products(const TileGraph& graph, TileValueId sum) {
+  const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
+  if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;
+  const DotKind kind = narrow_factors(graph, sum).kind;
+  const bool are_whole = kind != DotKind::None && has_whole_dots(graph, reduce->axes.front(), kind);
+  return are_whole ? kind : DotKind::None;
+}
+
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
   const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
   if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;

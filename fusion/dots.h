@@ -56,6 +56,9 @@ bool sums_narrow_products(const TileGraph& graph, TileValueId sum);
 // What a factor is loaded by, of a type that dots of this kind take as it lies in memory.
 std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor, DotKind kind);
 
+// The kind of dots that some schedule may have for `sum`, if both factors lie in memory, in whatever order.
+DotKind dots_of_products(const TileGraph& graph, TileValueId sum);
+
 // The kind of dots that `sum` adds up, if both factors lie in memory dot by dot: whoever computes it needs
 // nothing that was laid out or widened before.
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum);

@@ -4,6 +4,7 @@
 
 #include "core/match.h"
 #include "fusion/contraction.h"
+#include "fusion/dots.h"
 #include "fusion/launches.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
@@ -60,12 +61,28 @@ bool is_serial(const TileGraph& graph) {
                      [](const MeetingAxis& axis) { return axis.within == 0; });
 }
 
+// Of each value: the vectors that are computed of it, as a share of its elements'; of products in dots none,
+// and of their sums one for all of a dot.
+std::vector<double> shares_computed(const TileGraph& graph, const Target& target) {
+  std::vector<double> shares(graph.values.size(), 1);
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const DotKind kind = dots_of_products(graph, {v});
+    if (!multiplies_in(kind, target)) continue;
+    const double dot = target.rate(std::string(info(kind).rate)) / info(kind).count;
+    shares[v] = dot / target.rate("clk_per_vector.simple");
+    shares[contraction_of(graph, {v})->product.index] = 0;
+  }
+  return shares;
+}
+
 // Vector cycles when every element is computed once.
 double compute_cycles(const TileGraph& graph, const std::vector<double>& extent, const Target& target) {
   PortCycles cycles;
   const int lanes = is_serial(graph) ? kScalarLanes : target.vector_bytes / 4;
   const bool contracts = has_contraction(graph);  // then lanes go along an axis of the results
-  for (const TileValue& value : graph.values) {
+  const std::vector<double> shares = shares_computed(graph, target);
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const TileValue& value = graph.values[v];
     double elements = elements_of(value.axes, extent);
     if (const auto* reduce = std::get_if<TileReduce>(&value.op)) {
       const bool contiguous = !reduce->axes.empty() && reduce->axes.back().index + 1 == graph.axes.size();
@@ -81,7 +98,7 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
       continue;
     }
     cycles.add(cycles_per_register(graph, value, target),
-               std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target));
+               shares[v] * std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target));
   }
   for (const TileStore& store : graph.stores) {
     const double elements =
