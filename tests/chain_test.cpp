@@ -296,7 +296,7 @@ class Drawer {
     Schedule schedule;
     schedule.tile_graph = graph_.name;
     schedule.target = "x86-zen4";
-    schedule.in_pairs = random_() % 2 != 0;
+    schedule.dots = random_() % 2 != 0 ? DotKind::Pairs : DotKind::None;
     for (const AxisId axis : axes_.shared) schedule.grid.push_back({axis, one_of({0, 1, 2, 5, 16, 24})});
     schedule.walk = axes_.walked && random_() % 3 != 0 ? Walk::Online : Walk::MultiPass;
     if (schedule.walk == Walk::Online) schedule.block = AxisTile{*axes_.walked, one_of({1, 3, 16, 24, 100})};
