@@ -425,6 +425,14 @@ uint64_t bytes_permuted(Operands o) {
   return result;
 }
 
+// c and the products of four bytes, each signed as its type says.
+template <class A, class B>
+uint64_t dot_of_bytes(Operands o) {
+  uint64_t sum = o[2];
+  for (int i = 0; i < 32; i += 8) sum += uint64_t(int64_t(A(o[0] >> i)) * int64_t(B(o[1] >> i)));
+  return low_bits(sum, 32);
+}
+
 std::optional<PtxOperation> find_bit_operation(const std::string& name, Type type, Modifiers modifiers) {
   if (is_one_of(name, {"and", "or", "xor"})) return operation(2, bitwise(name, type), modifiers);
   if (name == "not") return operation(1, [=](Operands o) { return low_bits(~o[0], type.bits); }, modifiers);
@@ -471,6 +479,9 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
   if (name == "setp") return find_comparison(parts, *type);
   Modifiers modifiers(parts);
   if (opcode == "prmt.b32") return PtxOperation{3, bytes_permuted};
+  if (opcode == "dp4a.s32.s32") return PtxOperation{3, dot_of_bytes<int8_t, int8_t>};
+  if (opcode == "dp4a.s32.u32") return PtxOperation{3, dot_of_bytes<int8_t, uint8_t>};
+  if (opcode == "dp4a.u32.s32") return PtxOperation{3, dot_of_bytes<uint8_t, int8_t>};
   if (name == "bfi") return operation(4, bits_inserted(*type), modifiers);
   if (name == "mov") return operation(1, [](Operands o) { return o[0]; }, modifiers);
   if (name == "selp") return operation(3, [](Operands o) { return o[2] != 0 ? o[0] : o[1]; }, modifiers);
