@@ -1,6 +1,7 @@
 // Blocks of an image that become channels, windows that become columns, and back; turned and diagonal
 // matrices.
 #include <algorithm>
+#include <numeric>
 
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
@@ -25,8 +26,8 @@ Shape without_last(const Tensor& x, int count) {
 
 // The order of dims that leaves the first `front` and takes the others as given, counted behind those.
 std::vector<int> order_behind(int front, std::initializer_list<int> others) {
-  std::vector<int> order;
-  for (int dim = 0; dim < front; ++dim) order.push_back(dim);
+  std::vector<int> order(static_cast<size_t>(front));
+  std::iota(order.begin(), order.end(), 0);
   for (const int dim : others) order.push_back(front + dim);
   return order;
 }
@@ -39,8 +40,8 @@ Outputs channel_shuffle(CapturedOp& op) {
   if (!members) decline("groups that do not divide the channels");
   split[1] = groups;
   split.insert(split.begin() + 2, *members);
-  std::vector<int> order;
-  for (int dim = 0; dim < int(split.size()); ++dim) order.push_back(dim);
+  std::vector<int> order(split.size());
+  std::iota(order.begin(), order.end(), 0);
   std::swap(order[1], order[2]);
   return {reordered(op, x, split, order)};
 }
