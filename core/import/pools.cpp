@@ -179,8 +179,7 @@ Tensor windowed(const Tensor& x, const std::vector<AdaptiveWindow>& windows, con
 
 // What a sum over each window is divided by.
 Tensor taps_of(const Tensor& total, const std::vector<AdaptiveWindow>& windows) {
-  const auto all = constant(total.builder(), 1.0, total.dtype(), Shape(size_t(total.rank()), Expr(1)));
-  Tensor taps = all;
+  Tensor taps = constant(total.builder(), 1.0, total.dtype(), Shape(size_t(total.rank()), Expr(1)));
   for (size_t w = 0; w < windows.size(); ++w) {
     const AdaptiveWindow& window = windows[w];
     const int dim = total.rank() - int(windows.size()) + int(w);

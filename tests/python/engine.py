@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from functorch.compile import aot_function, min_cut_rematerialization_partition
 from tilefuse.backend import compile_graph
+from tilefuse.capture import capture
 from tilefuse.options import Options
 from tilefuse.trace_rules import trace_rules
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 Compiler = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
@@ -26,3 +28,19 @@ def compiled(function: Callable[..., Any], compiler: Callable[[str], Compiler]) 
 def engine(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     settings = Options.parse(options={"strict": True, **options})
     return compiled(function, lambda role: lambda module, inputs: compile_graph(module, role, settings))
+
+
+def captured_on_gpu(function: Callable[..., Any], inputs: Callable[[], Sequence[Any]]) -> str:
+    """The graph of a function of CUDA tensors, as it is captured; nothing runs. ``inputs`` makes them, of no memory."""
+    graphs: list[str] = []
+
+    def keep(role: str) -> Callable[..., Any]:
+        def compile(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            graphs.append(capture(module, name=role).json)
+            return module.forward
+
+        return compile
+
+    with FakeTensorMode(), torch.no_grad():
+        compiled(function, keep)(*inputs())
+    return graphs[0]

@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-from engine import compiled
-from tilefuse.capture import capture
+from engine import captured_on_gpu
 from tilefuse.library import operators
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend
 from torch.nn.attention.flex_attention import flex_attention
 
@@ -56,18 +54,8 @@ def test_what_a_mask_leaves_out_is_not_counted(variant):
 
 
 def _planned(case: gpu_rates.RateCase) -> dict[str, Any]:
-    graphs: list[str] = []
-
-    def keep(role: str) -> Callable[..., Any]:
-        def compile(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            graphs.append(capture(module, name=role).json)
-            return module.forward
-
-        return compile
-
-    with FakeTensorMode(), torch.no_grad():
-        compiled(case.function, keep)(*case.inputs("cuda"))
-    return json.loads(operators().explain_only(graphs[0], json.dumps({"target": "cuda-sm90a", "products": "own"})))
+    graph = captured_on_gpu(case.function, lambda: case.inputs("cuda"))
+    return json.loads(operators().explain_only(graph, json.dumps({"target": "cuda-sm90a", "products": "own"})))
 
 
 CASES = {case.name + "_" + case.dtype: case for case in gpu_contract.cases() + gpu_attention.cases()}

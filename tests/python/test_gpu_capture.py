@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from engine import compiled
-from tilefuse.capture import capture
+from engine import captured_on_gpu
 from tilefuse.library import operators
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 TARGET = {"target": "cuda-sm90a"}
 
@@ -25,19 +23,10 @@ def built_for_cuda():
 
 def _captured(function: Callable[..., Any], *shapes: Any, dtype: torch.dtype = torch.float32) -> str:
     """The graph of a function of CUDA tensors, as it is captured. A shape of () is a number on the CPU."""
-    graphs: list[str] = []
+    def inputs() -> list[torch.Tensor]:
+        return [torch.empty(shape, dtype=dtype, device="cuda" if shape else "cpu") for shape in shapes]
 
-    def keep(role: str) -> Callable[..., Any]:
-        def compile(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            graphs.append(capture(module, name=role).json)
-            return module.forward
-
-        return compile
-
-    with FakeTensorMode(), torch.no_grad():
-        inputs = [torch.empty(shape, dtype=dtype, device="cuda" if shape else "cpu") for shape in shapes]
-        compiled(function, keep)(*inputs)
-    return graphs[0]
+    return captured_on_gpu(function, inputs)
 
 
 def _planned(graph: str, **options: Any) -> dict[str, Any]:
