@@ -27,7 +27,7 @@ COMPOSITES = {
     "ravel", "special.log_ndtr", "special.ndtr", "take_along_dim", "trapezoid", "unravel_index", "vstack",
     "nn.functional.adaptive_max_pool1d", "nn.functional.batch_norm", "nn.functional.binary_cross_entropy",
     "nn.functional.cosine_embedding_loss", "nn.functional.cosine_similarity", "nn.functional.cross_entropy",
-    "nn.functional.embedding", "nn.functional.fold", "nn.functional.gaussian_nll_loss", "nn.functional.group_norm",
+    "nn.functional.embedding", "nn.functional.gaussian_nll_loss", "nn.functional.group_norm",
     "nn.functional.hinge_embedding_loss", "nn.functional.huber_loss", "nn.functional.instance_norm",
     "nn.functional.kl_div", "nn.functional.l1_loss", "nn.functional.local_response_norm", "nn.functional.logsigmoid",
     "nn.functional.margin_ranking_loss", "nn.functional.mse_loss", "nn.functional.nll_loss",
