@@ -10,6 +10,7 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
+constexpr double kTableShare = 0.5;   // of a cache: a table this small stays while other things pass through
 constexpr int64_t kPageBytes = 4096;  // of which caches know the offset in an address
 
 double tile_extent(const RegionFacts& facts, const AxisTile& tile) {
@@ -38,6 +39,11 @@ std::vector<Spacing> spacings(const std::vector<NestLoop>& nest, const Access& a
         {is_strided ? double(std::gcd(along.stride * access.element_bytes, kPageBytes)) : 0, loop.trips});
   }
   return found;
+}
+
+// What looks that fall anywhere touch at most; 0: they don't.
+double bytes_of_table(const Access& access) {
+  return access.table_bytes == 0 ? 0 : access.table_bytes + kLineBytes;
 }
 
 struct Touched {
@@ -69,6 +75,8 @@ std::vector<Touched> footprints(const std::vector<NestLoop>& nest, const Access&
     double crowded = 1;
     for (size_t i = first; i < nest.size(); ++i) crowded = std::max(crowded, apart[i].crowding(run_bytes));
     found[first] = {elements * run_bytes, elements * run_bytes * crowded};
+    if (const double all = bytes_of_table(access); all > 0 && found[first].bytes > all)
+      found[first] = {all, all};
   }
   return found;
 }
@@ -194,6 +202,7 @@ Footprints::Footprints(const std::vector<NestLoop>& nest, const std::vector<cons
     : accesses_(accesses.size()), room_(nest.size() + 1, 0), missed_(room_.size() * accesses.size()) {
   for (size_t a = 0; a < accesses.size(); ++a) {
     const Access* access = accesses[a];
+    tables_.push_back(bytes_of_table(*access));
     const std::vector<Touched> touched = footprints(nest, *access);
     for (size_t level = 0; level <= nest.size(); ++level) {
       room_[level] += touched[level].room;
@@ -212,7 +221,11 @@ std::vector<double> Footprints::missed_bytes(double limit) const {
   size_t level = 0;
   while (level + 1 < room_.size() && room_[level] > limit) ++level;
   const auto first = missed_.begin() + static_cast<std::ptrdiff_t>(level * accesses_);
-  return {first, first + static_cast<std::ptrdiff_t>(accesses_)};
+  std::vector<double> missed(first, first + static_cast<std::ptrdiff_t>(accesses_));
+  for (size_t a = 0; a < accesses_; ++a) {
+    if (tables_[a] > 0 && tables_[a] <= kTableShare * limit) missed[a] = std::min(missed[a], tables_[a]);
+  }
+  return missed;
 }
 
 double scratch_rows(const RegionFacts& facts) {

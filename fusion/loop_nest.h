@@ -40,13 +40,14 @@ class Footprints {
 
   // Bytes that each access brings into a cache of `limit` bytes that all of them share, over the whole nest:
   // the outermost level of loops whose footprint fits is loaded once; loops around it reload what depends on
-  // them. Memory comes in whole lines.
+  // them. Memory comes in whole lines. Where looks fall anywhere in a buffer that fits, they find it there.
   std::vector<double> missed_bytes(double limit) const;
 
  private:
   size_t accesses_ = 0;
   std::vector<double> room_;    // that all take in a cache, by the first loop
   std::vector<double> missed_;  // by the first loop that fits, then by access
+  std::vector<double> tables_;  // bytes, by access; 0: looks don't fall anywhere
 };
 
 // Rows of the innermost reduced axis that are added to accumulators in scratch side by side.

@@ -40,6 +40,13 @@ AxisAccess computed_access(const TileGraph& graph, const TileLoad& load, AxisId 
   return {Kind::Strided, hinted_size(found->stride, hints)};
 }
 
+double table_bytes(const TileGraph& graph, const Access& access, const SizeHints& hints) {
+  const bool is_irregular =
+      std::any_of(access.along.begin(), access.along.end(),
+                  [](const AxisAccess& along) { return along.kind == AxisAccess::Kind::Irregular; });
+  return is_irregular ? hinted_elements(graph[access.buffer].shape, hints) * access.element_bytes : 0;
+}
+
 // A tile of neighbours takes as many bytes as if its rows lay one after the other, and is stored so, two rows
 // at a time.
 void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHints& hints, Access& access) {
@@ -76,6 +83,7 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
       }
       access.along.push_back(along);
     }
+    access.table_bytes = table_bytes(graph, access, hints);
     place_neighbours(graph, load->offset, hints, access);
     accesses.push_back(std::move(access));
   }

@@ -101,6 +101,21 @@ TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
   EXPECT_THAT(missed_bytes(facts_of(graph), 16 << 10), testing::ElementsAre(64 * 1024 * 4, 64 * 512 * 4));
 }
 
+TEST(LoopNest, finds_a_table_in_the_cache_that_holds_it) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph places {
+  axes i: 8, j: 8192
+  buffers %t: f32[8, 192] in, %p: i64[8192] in, %y: f32[8, 8192] out
+  %0 = load %p[j] : i64[j]
+  %1 = load %t[i*192] + wrap(%0, extent 192, stride 1) : f32[i, j]
+  store %1 -> %y[i*8192 + j]
+}
+)");
+  const double places = 8192 * 8, table = 8 * 192 * 4, lines = 8 * 8192 * 64, result = 8 * 8192 * 4;
+  EXPECT_THAT(missed_bytes(facts_of(graph), 1 << 20), testing::ElementsAre(places, table + 64, result));
+  EXPECT_THAT(missed_bytes(facts_of(graph), 16 << 10), testing::ElementsAre(8 * places, table + 64, result));
+  EXPECT_THAT(missed_bytes(facts_of(graph), 4 << 10), testing::ElementsAre(8 * places, lines, result));
+}
+
 TEST(LoopNest, sees_where_a_walk_jumps) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph transpose {
   axes j: 512, i: 512
