@@ -42,12 +42,21 @@ bool keeps_other_values(const Schedule& choice, const Schedule& other) {
 }
 
 // Where the choice was beaten most often, those first that gain most: chosen one after the other so that the
-// best of eight loses least, over 79 regions on one processor (Zen 5); the first three were so on two others,
-// too, and more rows on Zen 4 (benchmarks/solver). One row at a time reads one stream after the other; what
-// is kept costs stores, and loads that wait for them; narrow lanes cross fewer lines; how many rows are too
-// many depends on what a prefetcher follows; an online walk reads once.
+// best of three, then the best of eight lose least, over 74 regions on one processor (Zen 4;
+// benchmarks/solver). Narrow lanes cross fewer lines, and add up fewer when a row ends; how many rows are too
+// many depends on what a prefetcher follows and on registers; one row at a time reads one stream after the
+// other; what is kept costs stores, and loads that wait for them; an online walk reads once.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
+    [](const Schedule& choice, const Schedule& other) {
+      return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
+    },
+    [](const Schedule& choice, const Schedule& other) { return other.rows > choice.rows; },
+    [](const Schedule& choice, const Schedule& other) {
+      return other.rows == 4 && other.unroll == 2 && (choice.rows != 4 || choice.unroll != 2);
+    },
+    [](const Schedule& choice, const Schedule& other) { return choice.columns > 1 && other.columns == 1; },
+    [](const Schedule& choice, const Schedule& other) { return choice.unroll > 1 && other.unroll == 1; },
     [](const Schedule& choice, const Schedule& other) {
       return choice.rows > 1 && other.rows == 1 && other.unroll == kMostUnrolled;
     },
@@ -55,14 +64,8 @@ constexpr Doubt kDoubts[] = {
       return !choice.keep.empty() && keeps_nothing(other) && other.rows == choice.rows;
     },
     [](const Schedule& choice, const Schedule& other) {
-      return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
-    },
-    [](const Schedule& choice, const Schedule& other) { return other.rows > choice.rows; },
-    [](const Schedule& choice, const Schedule& other) { return choice.rows > 4 && other.rows == 3; },
-    [](const Schedule& choice, const Schedule& other) {
       return other.walk != Walk::Online && keeps_other_values(choice, other);
     },
-    [](const Schedule& choice, const Schedule& other) { return choice.rows != 4 && other.rows == 4; },
     [](const Schedule& choice, const Schedule& other) {
       return choice.walk != Walk::Online && other.walk == Walk::Online;
     },
@@ -82,8 +85,8 @@ bool is_cheaper(const Schedule& a, const Schedule& b) {
   return a.cost_us * code_share(a) < b.cost_us * code_share(b);
 }
 
-std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
-                                 const std::map<Concern, std::vector<Schedule>>& others, size_t count) {
+std::vector<Schedule> short_list(const Candidates& candidates, size_t count) {
+  const auto& [ranked, others, two_otherwise] = candidates;
   const Schedule& choice = ranked.front();
   std::vector<Schedule> chosen = {choice};
   const auto is_new = [&](const Schedule& schedule) {
@@ -103,6 +106,7 @@ std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
   for (const auto& [concern, schedules] : others) {
     std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(all), is_hopeful);
   }
+  std::copy_if(two_otherwise.begin(), two_otherwise.end(), std::back_inserter(all), is_hopeful);
   std::stable_sort(all.begin(), all.end(), is_cheaper);
   for (const Doubt doubt : kDoubts) {
     const auto found = std::find_if(
@@ -119,6 +123,9 @@ std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
     }
     std::stable_sort(next.begin(), next.end(), is_cheaper);
     for (const Schedule& schedule : next) take(schedule);
+  }
+  for (const Schedule& schedule : two_otherwise) {
+    if (is_hopeful(schedule)) take(schedule);
   }
   for (const Schedule& schedule : ranked) take(schedule);
   return chosen;

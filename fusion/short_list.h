@@ -2,7 +2,7 @@
 // about others; so behind the choice come schedules that decide one of those otherwise, and behind them the
 // best that decide anything else otherwise.
 //
-//   short_list(ranked, others, 8)  ->  the choice, one row at a time, lanes half as wide, online, ...
+//   short_list(candidates, 8)  ->  the choice, lanes half as wide, more rows, one row at a time, ...
 #pragma once
 #include <map>
 #include <vector>
@@ -16,9 +16,14 @@ namespace tilefuse {
 double code_share(const Schedule& schedule);
 bool is_cheaper(const Schedule& a, const Schedule& b);
 
-// Of the schedules that decide something otherwise, by concern, each in order of cost: at most `count`, the
-// first of `ranked` in front. None twice.
-std::vector<Schedule> short_list(const std::vector<Schedule>& ranked,
-                                 const std::map<Concern, std::vector<Schedule>>& others, size_t count);
+// What there is to choose from, each in order of cost.
+struct Candidates {
+  std::vector<Schedule> ranked;                        // the choice, and what the search found beside it
+  std::map<Concern, std::vector<Schedule>> otherwise;  // one decision of the choice is another
+  std::vector<Schedule> two_otherwise;
+};
+
+// At most `count`, the choice in front. None twice.
+std::vector<Schedule> short_list(const Candidates& candidates, size_t count);
 
 }  // namespace tilefuse

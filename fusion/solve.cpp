@@ -102,12 +102,12 @@ Found search_within(const Request& request, const ScheduleSystem& system) {
 }
 
 Found search_schedules(const Request& request, std::optional<Concern> except = {},
-                       const std::optional<Choice>& besides = {}) {
+                       const std::vector<Choice>& besides = {}) {
   ScheduleSystem system = request.limits;
   add_preferences(request.graph, request.target, request.facts, request.region_us, system, except);
-  if (besides) {
+  for (const Choice& decided : besides) {
     system.constraints.constraints.push_back(
-        {AnyOf{{*besides}}, "decided otherwise", ConstraintKind::Preference});
+        {AnyOf{{decided}}, "decided otherwise", ConstraintKind::Preference});
   }
   return search_within(request, system);
 }
@@ -155,7 +155,7 @@ std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, cons
   for (const auto& [concern, variable] : decisions_of(request.limits)) {
     ValueSet left = request.limits.constraints.all_values(variable) & ~choice[variable.index];
     for (; left != 0; left &= left - 1) {
-      const Found found = search_schedules(request, concern, Choice{variable, left & (~left + 1)});
+      const Found found = search_schedules(request, concern, {{variable, left & (~left + 1)}});
       if (found.ranked.empty()) continue;
       others[concern].push_back(complete_schedule(request, found.ranked.front().assignment, model));
     }
@@ -163,6 +163,33 @@ std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, cons
   for (auto& [concern, schedules] : others) {
     std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
   }
+  return others;
+}
+
+// The best schedule for each pair of other values of two of what decides how a body is laid out: lanes,
+// vectors and rows make up for each other, so that one of them decided otherwise is not what a cost model
+// that is wrong about all three is beaten by. In order.
+std::vector<Schedule> two_decided_otherwise(Request request, const Domains& choice, CostModel& model) {
+  request.options.short_list = 1;
+  request.options.node_budget = std::min(request.options.node_budget, kNodesOfAnother);
+  const ScheduleSystem& limits = request.limits;
+  const auto other_values = [&](VariableId variable) {
+    std::vector<Choice> values;
+    ValueSet left = limits.constraints.all_values(variable) & ~choice[variable.index];
+    for (; left != 0; left &= left - 1) values.push_back({variable, left & (~left + 1)});
+    return values;
+  };
+  std::vector<Schedule> others;
+  for (const VariableId beside : {limits.lanes, limits.unroll}) {
+    for (const Choice& first : other_values(beside)) {
+      for (const Choice& second : other_values(limits.rows)) {
+        const Found found = search_schedules(request, Concern::Rows, {first, second});
+        if (found.ranked.empty()) continue;
+        others.push_back(complete_schedule(request, found.ranked.front().assignment, model));
+      }
+    }
+  }
+  std::stable_sort(others.begin(), others.end(), is_cheaper);
   return others;
 }
 
@@ -212,8 +239,10 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   Solution solution{ranked_schedules(request, found, model), 0, found.nodes, found.complete};
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
   if (candidates > 1) {
-    const auto others = decided_otherwise(request, found.ranked.front().assignment, model);
-    solution.ranked = short_list(solution.ranked, others, candidates);
+    const Domains& choice = found.ranked.front().assignment;
+    solution.ranked = short_list({solution.ranked, decided_otherwise(request, choice, model),
+                                  two_decided_otherwise(request, choice, model)},
+                                 candidates);
   }
   solution.ranked.resize(std::min(solution.ranked.size(), candidates));
   return solution;

@@ -31,7 +31,7 @@
 namespace tilefuse {
 namespace {
 
-constexpr size_t kListed = 64;      // the choice and what differs from it in one decision
+constexpr size_t kListed = 96;      // the choice and what differs from it in one decision or two
 constexpr size_t kFirst = 8;        // of the list: in the second round whatever they took in the first
 constexpr size_t kFinalists = 8;    // of the others, the fastest
 constexpr int kPlacements = 3;      // of the buffers, in the first round
