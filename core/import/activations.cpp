@@ -100,10 +100,12 @@ Outputs random_leaky_relu(CapturedOp& op) {
   return outputs;
 }
 
+// Where nothing is negative, expm1 is asked for that of zeros alone, which costs it nothing.
 Outputs exponential_linear(CapturedOp& op, double alpha, double scale, double input_scale) {
   return elementwise(op, [&](const Tensor& x) {
-    const Tensor negative = map(MapFn::Expm1, x * input_scale) * (alpha * scale);
-    return where(compare(MapFn::Gt, x, 0.0), x * scale, negative);
+    const Tensor is_positive = compare(MapFn::Gt, x, 0.0);
+    const Tensor negative = map(MapFn::Expm1, where(is_positive, 0.0, x) * input_scale) * (alpha * scale);
+    return where(is_positive, x * scale, negative);
   });
 }
 
