@@ -166,8 +166,8 @@ TILE_INLINE V exp2(V x) {
 }
 
 // e^r - 1 = r + r^2 Q(r), then 2^n (e^r - 1) + (2^n - 1): exact but for the last addition while n <= 24.
-// With half of 2^n, which is a float up to n = 128. Zeros alone are returned: as activations ask where nothing
-// is negative.
+// With half of 2^n, which is a float up to n = 128. Zeros alone are returned: as activations ask where
+// nothing is negative.
 template <class V>
 TILE_INLINE V expm1(V x) {
   if (!any(ne(x, fill<V>(0)))) return x;
