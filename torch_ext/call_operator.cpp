@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/match.h"
+#include "torch_ext/pool.h"
 #include "torch_ext/tensors.h"
 
 namespace tilefuse {
@@ -190,7 +191,7 @@ CallFacts facts_of(const Call& call) {
 }
 
 PreparedCall::PreparedCall(const CallOperator& call, SizeProgram& sizes)
-    : call_(call), operator_(operator_of(call.call)) {
+    : call_(call), operator_(operator_of(call.call)), is_of_framework_(call.call.op.starts_with("aten::")) {
   const auto& plain = operator_.schema();
   for (const c10::Argument& parameter : plain.arguments()) {
     const auto given = std::find_if(call.call.arguments.begin(), call.call.arguments.end(),
@@ -294,11 +295,18 @@ IValue PreparedCall::value_of(const Argument& argument, const TensorOfSlot& tens
   return {};
 }
 
+// Operators of others may do with memory what only the framework's own allocator allows.
+void PreparedCall::call(torch::jit::Stack& stack) const {
+  if (!is_of_framework_) return operator_.callBoxed(stack);
+  const PooledAllocations pooled;
+  operator_.callBoxed(stack);
+}
+
 std::vector<at::Tensor> PreparedCall::run(const TensorOfSlot& tensor_of, const int64_t* registers) const {
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
   for (const Argument& argument : arguments_) stack.push_back(value_of(argument, tensor_of, registers));
-  operator_.callBoxed(stack);
+  call(stack);
   std::vector<at::Tensor> results;
   if (call_.writes_results) return results;
   for (IValue& value : stack) {

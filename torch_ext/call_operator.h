@@ -35,11 +35,13 @@ class PreparedCall {
   };
   Argument argument(const CallArgument& given, const c10::Argument& parameter, SizeProgram& sizes) const;
   Argument list(const ListArgument& given, const c10::Argument& parameter, SizeProgram& sizes) const;
+  void call(torch::jit::Stack& stack) const;
   c10::IValue value_of(const Argument& argument, const TensorOfSlot& tensor_of,
                        const int64_t* registers) const;
 
   CallOperator call_;
   c10::OperatorHandle operator_;
+  bool is_of_framework_;
   std::vector<Argument> arguments_;  // in the order of the schema
 };
 

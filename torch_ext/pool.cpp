@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/memory_plan.h"
@@ -145,7 +146,74 @@ class Pool final : public c10::Allocator {
   std::atomic<size_t> places_ = 0;  // that blocks had in their pages (see kStaggerBytes)
 };
 
+constexpr size_t kLeastPooled = size_t{256} << 10;  // a C library keeps what is smaller
+
+thread_local bool pools_allocations = false;
+
+// Blocks of the pool by their data. oneDNN's memory is asked for and given back by address alone.
+class GivenBlocks {
+ public:
+  static GivenBlocks& instance() {
+    static auto* blocks = new GivenBlocks;  // never destroyed
+    return *blocks;
+  }
+  void add(void* data, c10::DataPtr block) {
+    const std::lock_guard lock(mutex_);
+    blocks_.emplace(data, std::move(block));
+  }
+  // Whether there was one.
+  bool release(void* data) {
+    c10::DataPtr block;
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(data);
+    if (found == blocks_.end()) return false;
+    block = std::move(found->second);
+    blocks_.erase(found);
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, c10::DataPtr> blocks_;
+};
+
+c10::Allocator* usual_allocator = nullptr;  // set once, before the one below is in its place
+
+class LargeFromPool final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t wanted) override {
+    if (!pools_allocations || wanted < kLeastPooled) return usual_allocator->allocate(wanted);
+    c10::DataPtr block = Pool::instance().allocate(wanted);
+    void* data = block.get();
+    GivenBlocks::instance().add(data, std::move(block));
+    return {data, data, &release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    usual_allocator->copy_data(to, from, bytes);
+  }
+
+ private:
+  static void release(void* data) {
+    if (!GivenBlocks::instance().release(data)) usual_allocator->raw_deleter()(data);
+  }
+};
+
+void stand_in_for_the_usual() {
+  static std::once_flag once;
+  std::call_once(once, [] {  // never destroyed, as the pool
+    usual_allocator = c10::GetAllocator(c10::kCPU);
+    if (usual_allocator->raw_deleter() != nullptr) c10::SetAllocator(c10::kCPU, new LargeFromPool);
+  });
+}
+
 }  // namespace
+
+PooledAllocations::PooledAllocations() : outer_(pools_allocations) {
+  stand_in_for_the_usual();
+  pools_allocations = true;
+}
+PooledAllocations::~PooledAllocations() { pools_allocations = outer_; }
 
 c10::Allocator* pool_allocator() { return &Pool::instance(); }
 PoolStats pool_stats() { return Pool::instance().stats(); }

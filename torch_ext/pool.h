@@ -18,6 +18,21 @@ struct PoolStats {
 };
 
 c10::Allocator* pool_allocator();
+
+// While one lives, large tensors that the framework allocates on the CPU in this thread come from the pool,
+// too: its own allocator would get fresh pages for a result of tens of megabytes at each call, whose faults
+// may cost more than a convolution. The first one puts an allocator in the place of the framework's, which
+// hands on what no such object asks for.
+class PooledAllocations {
+ public:
+  PooledAllocations();
+  ~PooledAllocations();
+  PooledAllocations(const PooledAllocations&) = delete;
+  PooledAllocations& operator=(const PooledAllocations&) = delete;
+
+ private:
+  bool outer_;  // whether another one lived
+};
 PoolStats pool_stats();
 void set_pool_bound(int64_t bytes);
 int64_t trim_pool();  // bytes given back
