@@ -186,7 +186,9 @@ CallFacts facts_of(const Call& call) {
   CallFacts facts;
   for (const auto& result : schema.returns()) facts.results_may_alias |= result.alias_info() != nullptr;
   facts.writes_results = out_form(found).has_value();
-  facts.is_ordered = schema.is_mutable() || found.hasTag(at::Tag::nondeterministic_seeded);
+  // What returns nothing is called for its effects.
+  facts.is_ordered =
+      schema.is_mutable() || schema.returns().empty() || found.hasTag(at::Tag::nondeterministic_seeded);
   return facts;
 }
 

@@ -24,6 +24,7 @@ from tilefuse.complex_pairs import remove_round_trips
 from tilefuse.defined_ops import dissolve
 from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
+from tilefuse.held_calls import forget
 from tilefuse.library import operators
 from tilefuse.options import Options
 from tilefuse.pins import see_pins
@@ -38,7 +39,7 @@ BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 class CompiledGraph:
     """What became of one graph: ``answer`` is the library's (see torch_ext/library.h)."""
 
-    role: str  # "inference", "forward", "backward", or the name of a custom operator
+    role: str  # "inference", "forward", "backward", "inner" for a graph that a node of another holds, or a custom operator's name
     graph_json: str
     answer: Mapping[str, Any]
     milliseconds: float  # own time, capture included
@@ -105,20 +106,54 @@ def compile_graph(module: torch.fx.GraphModule, role: str, settings: Options) ->
     except CaptureError as error:
         return _as_captured(module, str(error), settings)
     if answer["op"] is None:
+        forget(captured.held)
         return _as_captured(module, answer["fallback_reason"], settings)
     if role == "backward" and answer["held"]:
-        return _handing_over(answer, captured.constants)
-    call = _call(answer, captured.constants)
-    if answer["packs"]:  # operators live on when nobody calls them any more
+        return _until_unused(_without_nones(_handing_over(answer, captured.constants), captured.nones), answer, captured)
+    return _without_nones(_boxed(_until_unused(_call(answer, captured.constants), answer, captured)), captured.nones)
+
+
+def _until_unused(call: Callable[..., Any], answer: Mapping[str, Any], captured: Capture) -> Callable[..., Any]:
+    """Operators live on when nobody calls them any more; what they keep does not."""
+    if answer["packs"]:
         weakref.finalize(call, operators().forget_packs, answer["op"]).atexit = False
-    return _boxed(call)
+    if captured.held:
+        weakref.finalize(call, forget, captured.held).atexit = False
+    return call
+
+
+def _without_nones(boxed: BoxedFunction, nones: Sequence[int]) -> BoxedFunction:
+    """An operator takes a number where the graph takes None."""
+    if not nones:
+        return boxed
+
+    def run(inputs: list[Any]) -> Sequence[Any]:
+        for position in nones:
+            inputs[position] = 0
+        return boxed(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _inner_compiler(settings: Options) -> Callable[[torch.fx.GraphModule], Callable[..., Any]]:
+    """For graphs that a node holds: they are called with their inputs, and keep them."""
+
+    def compile_inner(module: torch.fx.GraphModule) -> Callable[..., Any]:
+        (output,) = module.graph.find_nodes(op="output")
+        boxed = compile_graph(module, "inner", settings)
+        if isinstance(output.args[0], (list, tuple)):
+            return lambda *inputs: tuple(boxed(list(inputs)))
+        return lambda *inputs: boxed(list(inputs))[0]
+
+    return compile_inner
 
 
 def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options) -> tuple[Mapping[str, Any], Capture]:
     """The library's answer for a graph, and the graph as it was captured."""
     started = time.perf_counter()
     remove_round_trips(module.graph)
-    captured = capture(module, name=role)
+    captured = capture(module, name=role, compile_graph=_inner_compiler(settings))
     answer = _answer(captured.json, settings)
     if answer["warnings"]:  # what broke once breaks for every graph; tilefuse.explain lists it all
         warn_once(f"tilefuse: {'; '.join(answer['warnings'])}", about="faults")

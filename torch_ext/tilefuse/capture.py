@@ -18,13 +18,14 @@ import json
 import operator
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from tilefuse.held_calls import NAMESPACE, GraphCompiler, attribute_of, has_tokens, hold, needs_holding
 from tilefuse.schema_text import Argument, Numbers, enumeration, joined, quoted, real_text, tagged, tensor_meta
 
 __all__ = ["Capture", "CaptureError", "capture"]
@@ -33,6 +34,7 @@ SCHEMA_MAJOR, SCHEMA_MINOR = 8, 17
 
 _NONE: Argument = ("as_none", "true")
 _POSITIONAL, _KEYWORD = 1, 2
+_CONTAINERS = (list, tuple, dict)
 _TABLES = ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_values", "custom_obj_values")
 _SOURCE_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>[^\n]+)(?:\n\s*(?P<code>[^\n]+))?')
 
@@ -43,15 +45,22 @@ class CaptureError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Capture:
-    """A captured graph. ``constants`` are the tensors for the inputs that follow the graph's placeholders."""
+    """A captured graph. ``constants`` are the tensors for the inputs that follow the graph's placeholders, ``held`` the
+    operators that were made for nodes of this graph (see ``held_calls``), ``nones`` the positions of inputs that are None:
+    they count as sizes."""
 
     json: str
     constants: list[torch.Tensor]
+    held: list[str]
+    nones: list[int]
 
 
-def capture(graph_module: torch.fx.GraphModule, *, name: str = "graph") -> Capture:
-    """Writes one graph. Call it inside the compiler that AOTAutograd calls, where the tracing context is set."""
-    writer = _Writer(graph_module)
+def capture(
+    graph_module: torch.fx.GraphModule, *, name: str = "graph", compile_graph: GraphCompiler | None = None
+) -> Capture:
+    """Writes one graph. Call it inside the compiler that AOTAutograd calls, where the tracing context is set.
+    ``compile_graph`` makes functions of the graphs that its nodes hold; None: they run as captured."""
+    writer = _Writer(graph_module, compile_graph)
     writer.write()
     rest = {
         "opset_version": {"aten": 10},
@@ -64,7 +73,7 @@ def capture(graph_module: torch.fx.GraphModule, *, name: str = "graph") -> Captu
         f'"signature": {{"input_specs": {joined(writer.input_specs)}, "output_specs": []}}, '
         f'"module_call_graph": [], "metadata": {{"name": {quoted(name)}}}}}'
     )
-    return Capture(f'{{"graph_module": {module}, {json.dumps(rest)[1:]}', writer.constants)
+    return Capture(f'{{"graph_module": {module}, {json.dumps(rest)[1:]}', writer.constants, writer.held, writer.nones)
 
 
 # ---------------------------------------------------------------- facts about inputs and nodes
@@ -123,11 +132,14 @@ def _target_name(target: Any) -> str | None:
 class _Writer:
     """Walks the nodes once; what the methods return is text of the schema."""
 
-    def __init__(self, graph_module: torch.fx.GraphModule) -> None:
+    def __init__(self, graph_module: torch.fx.GraphModule, compile_graph: GraphCompiler | None) -> None:
         self.module = graph_module
         self.numbers = Numbers()
         self.input_specs: list[str] = []
         self.constants: list[torch.Tensor] = []
+        self.held: list[str] = []
+        self.nones: list[int] = []
+        self._compile_graph = compile_graph
         self._inputs: list[str] = []
         self._constant_inputs: list[str] = []
         self._outputs = "[]"
@@ -166,7 +178,10 @@ class _Writer:
 
     # ------------------------------------------------------------ inputs
     def _placeholder(self, node: torch.fx.Node, is_parameter: bool) -> None:
-        argument = self._define(node.name, node.meta.get("val"))
+        is_token = any(has_tokens(user) and user.args[0] is node for user in node.users)
+        argument = self._define(node.name, None if is_token else node.meta.get("val"))
+        if argument == _NONE:
+            self.nones.append(len(self._inputs))
         self._inputs.append(tagged(argument))
         if is_parameter and argument[0] == "as_tensor":
             spec = f'{{"parameter": {{"arg": {argument[1]}, "parameter_name": {quoted(node.name)}}}}}'
@@ -175,9 +190,9 @@ class _Writer:
         self.input_specs.append(spec)
 
     def _constant(self, node: torch.fx.Node) -> None:
-        value = operator.attrgetter(str(node.target))(self.module)
+        value = attribute_of(node)
         if not isinstance(value, torch.Tensor):
-            raise self._error(f"an attribute of type {type(value).__name__} has no form in the schema")
+            return  # of the nodes that hold it
         if isinstance(value, FakeTensor):
             raise self._error("a constant without data")
         if value.numel() <= 1 and value.device.type == "cpu" and not value.is_complex():
@@ -200,6 +215,7 @@ class _Writer:
     # ------------------------------------------------------------ values
     def _define(self, name: str, value: Any) -> Argument:
         if value is None:
+            self._arguments[name] = _NONE
             return _NONE
         if isinstance(value, torch.Tensor):
             table, written = "tensor_values", tensor_meta(value, self.numbers)
@@ -225,6 +241,8 @@ class _Writer:
         found = self._arguments.get(name)
         if found is not None:
             return found
+        if node.op == "get_attr":
+            raise self._error(f"the attribute '{node.target}' has no form in the schema")
         if node.meta.get("val") is None:
             return _NONE
         raise self._error(f"the list '{name}' is used as a whole, which the schema cannot say")
@@ -280,33 +298,66 @@ class _Writer:
 
     def _call(self, node: torch.fx.Node) -> None:
         if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
-            if isinstance(node.args[0].meta.get("val"), (list, tuple)):
+            if isinstance(node.args[0].meta.get("val"), _CONTAINERS):
                 return  # written as an output of the node it reads
-        target = self._target(node.target)
+        if self._is_plain_effect(node):
+            return self._effect(node)
+        if needs_holding(node):
+            return self._hold(node)
         names = _parameter_names(node.target) or [f'"arg{i}"' for i in range(len(node.args))]
-        inputs = [self._input(name, value, _POSITIONAL) for name, value in zip(names, node.args)]
-        inputs += [self._input(quoted(name), value, _KEYWORD) for name, value in node.kwargs.items()]
-        self._append(node, target, inputs, self._results(node))
+        self._append(node, self._target(node.target), self._inputs_of(names, node.args, node.kwargs), self._results(node))
+
+    def _inputs_of(self, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
+        inputs = [self._input(name, value, _POSITIONAL) for name, value in zip(names, args)]
+        return inputs + [self._input(quoted(name), value, _KEYWORD) for name, value in kwargs.items()]
 
     def _input(self, name: str, value: Any, kind: int) -> str:
         return f'{{"name": {name}, "arg": {tagged(self._argument(value))}, "kind": {kind}}}'
 
+    @staticmethod
+    def _is_plain_effect(node: torch.fx.Node) -> bool:
+        """An operator that gives nothing, with its tokens."""
+        return has_tokens(node) and isinstance(node.args[1], torch._ops.OpOverload) and not node.args[1]._schema.returns
+
+    def _effect(self, node: torch.fx.Node) -> None:
+        """The operator alone: the engine keeps the order of effects, and needs no token for it."""
+        _, target, *args = node.args
+        names = _parameter_names(target) or []
+        self._results(node)
+        self._append(node, self._target(target), self._inputs_of(names, args, node.kwargs), [])
+
+    def _hold(self, node: torch.fx.Node) -> None:
+        name, held = hold(node, self._compile_graph)
+        self.held.append(name)
+        inputs = self._inputs_of(('"tensors"', '"sizes"'), (held.tensors, held.sizes), {})
+        self._append(node, f"torch.ops.{NAMESPACE}.{name}.default", inputs, self._results(node))
+
     def _results(self, node: torch.fx.Node) -> list[Argument]:
         value = node.meta.get("val")
-        if not isinstance(value, (list, tuple)):
+        if not isinstance(value, _CONTAINERS):
             return [] if value is None else [self._define(node.name, value)]
-        users: dict[int, list[torch.fx.Node]] = {}
-        for user in node.users:
-            if user.target is operator.getitem:
-                users.setdefault(user.args[1], []).append(user)
-        outputs = []
-        for i, item in enumerate(value):
-            name = users[i][0].name if i in users else f"{node.name}_unused_{i}"
-            self._names.update((user, name) for user in users.get(i, ()))
-            outputs.append(self._define(name, item))
+        if has_tokens(node):
+            value = (None, *value[1:])
+        outputs = [self._define(name, item) for name, item in self._items([node], node.name, value)]
         if isinstance(node.target, torch._ops.OpOverload) and len(node.target._schema.returns) == 1:
             return [("as_tensors", joined([body for _, body in outputs]))]
-        return outputs
+        return outputs if any(output != _NONE for output in outputs) else []
+
+    def _items(self, nodes: Sequence[torch.fx.Node], name: str, value: Any) -> Iterator[tuple[str, Any]]:
+        """What lies in a list or dict that ``nodes`` give, and in lists in there, with the name of the first getitem of it."""
+        users: dict[Any, list[torch.fx.Node]] = {}
+        for node in nodes:
+            for user in node.users:
+                if user.target is operator.getitem:
+                    users.setdefault(user.args[1], []).append(user)
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            readers = users.get(key, [])
+            if isinstance(item, _CONTAINERS):
+                yield from self._items(readers, f"{name}_{key}", item)
+                continue
+            shown = readers[0].name if readers else f"{name}_unused_{key}"
+            self._names.update((reader, shown) for reader in readers)
+            yield shown, item
 
     def _append(self, node: torch.fx.Node, target: str, inputs: list[str], outputs: list[Argument]) -> None:
         source = _source(node)

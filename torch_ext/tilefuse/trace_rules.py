@@ -41,7 +41,14 @@ def trace_rules() -> dict[Any, Callable[..., Any]]:
 def mark_rules() -> dict[Any, Callable[..., Any]]:
     """Those that no graph can do without."""
     aten = torch.ops.aten
-    return {aten._conj.default: aten._conj_physical.default, aten._neg_view.default: aten.neg.default}
+    return {aten._conj.default: _conjugate, aten._neg_view.default: aten.neg.default}
+
+
+def _conjugate(x: torch.Tensor | complex) -> torch.Tensor:
+    """A number that a tensor was multiplied by arrives as one."""
+    if isinstance(x, torch.Tensor):
+        return torch.ops.aten._conj_physical.default(x)
+    return torch.scalar_tensor(complex(x).conjugate(), dtype=torch.complex128)
 
 
 @functools.cache
