@@ -144,6 +144,19 @@ Rewritten concat_of_one(const Candidate& node) {
   return Replacement{*concat, std::move(kept)};
 }
 
+// One line several times over: it is read at each place.
+Rewritten concat_of_same(const Candidate& node) {
+  const Concat* concat = as<Concat>(node);
+  if (concat == nullptr || !type_of(node, 0).shape[static_cast<size_t>(concat->dim)].is_constant(1))
+    return std::nullopt;
+  const ValueId first = node.operands[0];
+  if (std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId value) { return value != first; }))
+    return std::nullopt;
+  IndexMap map = identity_map(node.type.shape);
+  map.coordinates[static_cast<size_t>(concat->dim)] = Expr(0);
+  return Replacement{View{std::move(map)}, {first}};
+}
+
 // Over extents of 1 there is nothing to combine, but for sums of floats: 0 + -0.0 is 0.
 Rewritten reduce_of_one(const Candidate& node) {
   const Reduce* reduce = as<Reduce>(node);
@@ -246,7 +259,6 @@ Rewritten known_logic(const Candidate& node) {
     const Scalar* known = literal(node, i);
     if (known != nullptr) return to_bool(*known) == is_and ? node.operands[1 - i] : node.operands[i];
   }
-  if (node.operands[0] == node.operands[1]) return node.operands[0];
   return std::nullopt;
 }
 
@@ -269,6 +281,14 @@ Rewritten known_comparison(const Candidate& node) {
   return std::nullopt;
 }
 
+// max(x, x), min(x, x), and bits with themselves
+Rewritten same_operands(const Candidate& node) {
+  const MapFn* fn = as_map(node.op);
+  if (fn == nullptr || node.operands.size() != 2 || node.operands[0] != node.operands[1]) return std::nullopt;
+  const bool is_idempotent = *fn == MapFn::Max || *fn == MapFn::Min || *fn == MapFn::And || *fn == MapFn::Or;
+  return is_idempotent ? Rewritten(node.operands[0]) : std::nullopt;
+}
+
 Rewritten known_where(const Candidate& node) {
   if (!is_map(node, MapFn::Where)) return std::nullopt;
   if (node.operands[1] == node.operands[2]) return node.operands[1];
@@ -287,23 +307,17 @@ Rewritten undone(const Candidate& node) {
   return inner.operands[0];
 }
 
-constexpr std::array kRules = {CanonicalRule{"cast_of_cast", cast_of_cast},
-                               CanonicalRule{"cast_to_same", cast_to_same},
-                               CanonicalRule{"concat_of_one", concat_of_one},
-                               CanonicalRule{"constant_iota", constant_iota},
-                               CanonicalRule{"constant_map", constant_map},
-                               CanonicalRule{"gather_at_iota", gather_at_iota},
-                               CanonicalRule{"copy", copy},
-                               CanonicalRule{"identity_view", identity_view},
-                               CanonicalRule{"known_comparison", known_comparison},
-                               CanonicalRule{"known_logic", known_logic},
-                               CanonicalRule{"known_where", known_where},
-                               CanonicalRule{"neutral_operand", neutral_operand},
-                               CanonicalRule{"reduce_of_one", reduce_of_one},
-                               CanonicalRule{"undone", undone},
-                               CanonicalRule{"view_of_constant", view_of_constant},
-                               CanonicalRule{"view_of_iota", view_of_iota},
-                               CanonicalRule{"view_of_view", view_of_view}};
+constexpr std::array kRules = {
+    CanonicalRule{"cast_of_cast", cast_of_cast},         CanonicalRule{"cast_to_same", cast_to_same},
+    CanonicalRule{"concat_of_one", concat_of_one},       CanonicalRule{"concat_of_same", concat_of_same},
+    CanonicalRule{"constant_iota", constant_iota},       CanonicalRule{"constant_map", constant_map},
+    CanonicalRule{"gather_at_iota", gather_at_iota},     CanonicalRule{"copy", copy},
+    CanonicalRule{"identity_view", identity_view},       CanonicalRule{"known_comparison", known_comparison},
+    CanonicalRule{"known_logic", known_logic},           CanonicalRule{"known_where", known_where},
+    CanonicalRule{"neutral_operand", neutral_operand},   CanonicalRule{"reduce_of_one", reduce_of_one},
+    CanonicalRule{"same_operands", same_operands},       CanonicalRule{"undone", undone},
+    CanonicalRule{"view_of_constant", view_of_constant}, CanonicalRule{"view_of_iota", view_of_iota},
+    CanonicalRule{"view_of_view", view_of_view}};
 
 }  // namespace
 
