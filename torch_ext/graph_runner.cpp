@@ -93,6 +93,26 @@ void GraphRunner::load_slots() {
   for (uint32_t s = 0; s < slots_.size(); ++s) {
     if (slots_[s].where == Where::Alias) slots_[slots_[s].base].aliases.push_back(s);
   }
+  find_read_slots();
+}
+
+void GraphRunner::find_read_slots() {
+  const auto read = [&](SlotId id) {
+    LoadedSlot& slot = slots_[id.index];
+    slot.is_read = true;
+    if (slot.where == Where::Alias) slots_[slot.base].is_read = true;
+  };
+  const auto read_all = [&](const std::vector<SlotId>& ids) { std::for_each(ids.begin(), ids.end(), read); };
+  for (const Instruction& instruction : executable_.instructions) {
+    match(
+        instruction, [&](const LaunchRegion& launch) { read_all(launch.inputs); },
+        [&](const CallOperator& call) { read_all(call.operands); },
+        [&](const CopySlot& copy) { read(copy.source); }, [&](const WriteBack& back) { read(back.source); },
+        [](const Free&) {});
+  }
+  for (const ExecutableOutput& output : executable_.outputs) {
+    if (const auto* id = std::get_if<SlotId>(&output)) read(*id);
+  }
 }
 
 void GraphRunner::load_regions(const RegionSymbols& symbols) {
@@ -381,7 +401,10 @@ class GraphCall {
       for (const SlotId id : call.results) writable(id);
     }
     const auto made = prepared.run([&](SlotId id) { return tensor(id); }, registers_);
-    for (size_t i = 0; i < made.size(); ++i) adopt(call.results[i], made[i]);
+    for (size_t i = 0; i < made.size(); ++i) {
+      // Some operators give something else than was captured where they expect no reader.
+      if (graph_.slots_[call.results[i].index].is_read) adopt(call.results[i], made[i]);
+    }
     if (!call.writes_results) return;
     for (const SlotId id : call.results) {
       const at::Tensor& written = tensor(id);

@@ -58,6 +58,7 @@ class GraphRunner {
     int offset = 0;                 // register: bytes in the arena, or elements from the base
     uint32_t base = 0;              // of an alias; the position of an input
     std::vector<uint32_t> aliases;  // of this slot
+    bool is_read = false;           // by an instruction, or returned
   };
   struct LoadedProgram {  // of a region: kernels, or the framework's operators; on a GPU those beside kernels
     LoadedRegion region;
@@ -67,6 +68,7 @@ class GraphRunner {
   };
   explicit GraphRunner(Executable executable);
   void load_slots();
+  void find_read_slots();
   void load_regions(const RegionSymbols& symbols);
   void load_gpu_regions(const RegionKernels& kernels);
   void load_rest();

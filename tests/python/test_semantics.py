@@ -407,3 +407,13 @@ def test_conjugates_and_negatives_that_are_only_marked(name):
         torch.compile(function, backend="tilefuse")(ours).abs().sum().backward()
         function(eagers).abs().sum().backward()
         torch.testing.assert_close(ours.grad, eagers.grad)
+
+
+# ---------------------------------------------------------------- results that nobody reads
+@pytest.mark.parametrize(("mode", "ends"), [("sum", False), ("mean", False), ("mean", True), ("max", False)])
+def test_an_operator_may_give_other_sizes_than_captured_where_nobody_reads_them(mode, ends):
+    """Without gradients a bag of embeddings gives shorter tensors beside its result than with them."""
+    weight, places = torch.randn(10, 4), torch.tensor([1, 2, 4, 5, 4, 3])
+    offsets = torch.tensor([0, 3, 6] if ends else [0, 3])
+    function = lambda w, p, o: F.embedding_bag(p, w, o, mode=mode, include_last_offset=ends) + 1  # noqa: E731
+    check({"embedding_bag": function}, weight, places, offsets)
