@@ -49,6 +49,17 @@ Outputs logit(CapturedOp& op) {
   return {as_result(op, log(x / (1.0 - x)))};
 }
 
+// d logit(x) / dx = 1 / (x (1 - x)), of what lies between the limits; NaN outside of them where there are
+// none.
+Outputs logit_backward(CapturedOp& op) {
+  const DType dtype = info(op.dtype()).compute;
+  const Tensor gradient = operand(op, "grad_output", dtype), x = operand(op, "self", dtype);
+  const double eps = op.has("eps") ? op.number("eps") : 0.0;
+  const double outside = op.has("eps") ? 0.0 : std::numeric_limits<double>::quiet_NaN();
+  const Tensor is_outside = either(compare(MapFn::Lt, x, eps), compare(MapFn::Gt, x, 1.0 - eps));
+  return {as_result(op, where(is_outside, outside, gradient / (x * (1.0 - x))))};
+}
+
 double largest(DType dtype) {
   if (dtype == DType::F16) return 65504.0;
   if (dtype == DType::BF16) return 0x1.fep127;
@@ -307,6 +318,7 @@ constexpr OperatorRow kRows[] = {
     {"aten.log2.default", unary<MapFn::Log2>},
     {"aten.logaddexp.default", logaddexp},
     {"aten.logit.default", logit},
+    {"aten.logit_backward.default", logit_backward},
     {"aten.max.other", binary<MapFn::Max, MapFn::Or>},
     {"aten.maximum.default", binary<MapFn::Max, MapFn::Or>},
     {"aten.min.other", binary<MapFn::Min, MapFn::And>},

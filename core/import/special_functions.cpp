@@ -52,6 +52,25 @@ Outputs entropy(CapturedOp& op) {
   return {as_result(op, where(map(MapFn::IsNan, x), x, value))};
 }
 
+// log(erfc(t) / 2) for t = -x / sqrt(2), of what is far below 0 by the asymptotic series of erfc (Abramowitz
+// and Stegun, 7.1.23): -t^2 - log(2 t sqrt(pi)) + log1p(-z + 3 z^2 - 15 z^3 + ...) with z = 1 / (2 t^2).
+Tensor far_log_erfc(const Tensor& t) {
+  constexpr double kTerms = 7;
+  const Tensor z = like(t, 0.5) / square(t);
+  Tensor series = like(t, 0.0);
+  for (double term = kTerms; term > 0; --term) series = (series + 1.0) * z * (1.0 - 2.0 * term);
+  return log1p(series) - log(t) - std::log(2.0 * std::sqrt(std::numbers::pi)) - square(t);
+}
+
+// The logarithm of the normal distribution at x.
+Outputs log_ndtr(CapturedOp& op) {
+  const Tensor x = argument(op, "self"), t = x * -(0.5 * std::numbers::sqrt2);
+  const double far = op.dtype() == DType::F64 ? 20.0 : 5.0;  // erfc is 0 from 27 and from 10 on
+  const Tensor tail = map(MapFn::Erfc, abs(t)) * 0.5;
+  const Tensor below = where(compare(MapFn::Gt, t, far), far_log_erfc(maximum(t, far)), log(tail));
+  return {as_result(op, where(compare(MapFn::Lt, x, -1.0), below, log1p(-(map(MapFn::Erfc, -t) * 0.5))))};
+}
+
 // ---------------------------------------------------------------- two operands
 // 0 below zero, 1 above it, and `values` at it.
 Outputs heaviside(CapturedOp& op) {
@@ -161,6 +180,7 @@ constexpr OperatorRow kRows[] = {
     {"aten.signbit.default", signbit},
     {"aten.sinc.default", sinc},
     {"aten.special_entr.default", entropy},
+    {"aten.special_log_ndtr.default", log_ndtr},
     {"aten.special_xlog1py.default", xlog1py},
     {"aten.special_xlog1py.other_scalar", xlog1py},
     {"aten.special_xlog1py.self_scalar", xlog1py},

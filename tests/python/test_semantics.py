@@ -409,6 +409,21 @@ def test_conjugates_and_negatives_that_are_only_marked(name):
         torch.testing.assert_close(ours.grad, eagers.grad)
 
 
+# ---------------------------------------------------------------- logarithms of small probabilities
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=short)
+def test_logarithms_of_small_probabilities(dtype):
+    x = torch.cat([torch.tensor(SPECIAL, dtype=dtype), torch.linspace(-60, 12, 7201, dtype=dtype)])
+    check({"log_ndtr": torch.special.log_ndtr}, x)
+
+
+@pytest.mark.parametrize("eps", [None, 0.1, 0.6])
+def test_gradients_of_logit_at_its_limits(eps):
+    x = torch.tensor([-0.1, 0, 0.05, 0.1, 0.3, 0.5, 0.9, 1, 1.2, math.nan], requires_grad=True)
+    function = lambda v: torch.logit(v, eps)  # noqa: E731
+    (got,), (expected,) = (torch.autograd.grad(f(x).sum(), x) for f in (engine(function), function))
+    torch.testing.assert_close(got, expected, equal_nan=True)
+
+
 # ---------------------------------------------------------------- results that nobody reads
 @pytest.mark.parametrize(("mode", "ends"), [("sum", False), ("mean", False), ("mean", True), ("max", False)])
 def test_an_operator_may_give_other_sizes_than_captured_where_nobody_reads_them(mode, ends):
