@@ -1,5 +1,6 @@
 // Integer expressions over coordinates and sizes as code.
 #include <algorithm>
+#include <bit>
 
 #include "codegen/expr_code.h"
 #include "codegen/launch_lowering.h"
@@ -81,6 +82,15 @@ Code LaunchLowering::atom_vector(const Expr::Atom& atom) {
   using enum Expr::AtomKind;
   if (atom.kind == Index) return index_vector(Expr::index(atom.index));
   if (atom.kind == Symbol) return call("splat", {size_symbol(atom.symbol)}, {DType::I64});
+  const auto divisor = atom.args[1].constant();
+  const bool divides = atom.kind == FloorDiv || atom.kind == Mod;
+  if (divides && divisor && *divisor > 0 && std::has_single_bit(static_cast<uint64_t>(*divisor))) {
+    // Exact below zero, too, and for all lanes at once where a division goes one by one.
+    const Code dividend = index_vector(atom.args[0]);
+    if (atom.kind == Mod) return operate(CodeOperator::BitAnd, {dividend, integer(*divisor - 1)});
+    return operate(CodeOperator::ShiftRight,
+                   {dividend, integer(std::countr_zero(static_cast<uint64_t>(*divisor)))});
+  }
   const std::vector<Code> arguments = {index_vector(atom.args[0]), index_vector(atom.args[1])};
   if (atom.kind == Min) return call("min_nan", arguments);
   if (atom.kind == Max) return call("max_nan", arguments);
