@@ -97,6 +97,9 @@ void SharedMemory::check_bounds(const GpuAccess& access) const {
 void SharedMemory::take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const {
   if (cell.copier >= 0)
     throw GpuFault("race: a thread writes where a copy is under way to" + at(access, byte));
+  if (cell.matrix_readers > 0)
+    throw GpuFault("race: a thread writes what a product of a warpgroup that is under way reads" +
+                   at(access, byte));
   if (cell.written_in == epoch_ && cell.writer != access.thread)
     throw GpuFault("race: two threads write" + at(access, byte) + " and thread " +
                    std::to_string(cell.writer));
@@ -126,8 +129,7 @@ unsigned char* SharedMemory::access(const GpuAccess& access) {
       continue;
     }
     take_store(cell, access, i);
-    cell.writer = access.thread;
-    cell.written_in = epoch_;
+    write(cell, access.thread);
   }
   return bytes_.data() + access.address;
 }
@@ -143,10 +145,51 @@ void SharedMemory::begin_copy(const GpuAccess& store) {
 unsigned char* SharedMemory::end_copy(const GpuAccess& store) {
   for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
     cells_[i].copier = -1;
-    cells_[i].writer = store.thread;
-    cells_[i].written_in = epoch_;
+    write(cells_[i], store.thread);
   }
   return bytes_.data() + store.address;
+}
+
+void SharedMemory::write(Cell& cell, int64_t thread) {
+  cell.writer = thread;
+  cell.written_in = epoch_;
+  cell.write = writes_++;
+}
+
+void SharedMemory::take_matrix_read(const Cell& cell, const GpuAccess& access, uint64_t byte) const {
+  if (cell.copier >= 0)
+    throw GpuFault("race: a product of a warpgroup reads where a copy is under way to" + at(access, byte));
+  if (cell.written_in < 0)
+    throw GpuFault("a product of a warpgroup reads shared memory that nobody wrote" + at(access, byte));
+  const std::string by = "what thread " + std::to_string(cell.writer);
+  if (cell.written_in == epoch_)
+    throw GpuFault("race: a product of a warpgroup reads " + by + " writes" + at(access, byte));
+  const auto fences = fences_.find(cell.writer);
+  if (fences != fences_.end()) {
+    const auto first = std::partition_point(fences->second.begin(), fences->second.end(),
+                                            [&](const Fence& fence) { return fence.writes <= cell.write; });
+    if (first != fences->second.end() && first->epoch < epoch_) return;
+  }
+  throw GpuFault("a product of a warpgroup reads " + by + " wrote without a fence of the async proxy" +
+                 at(access, byte));
+}
+
+const unsigned char* SharedMemory::begin_matrix_read(const GpuAccess& load) {
+  check_bounds(load);
+  for (uint64_t i = load.address; i < load.address + static_cast<uint64_t>(load.bytes); ++i) {
+    take_matrix_read(cells_[i], load, i);
+    ++cells_[i].matrix_readers;
+  }
+  return bytes_.data() + load.address;
+}
+
+void SharedMemory::end_matrix_read(const GpuAccess& load) {
+  for (uint64_t i = load.address; i < load.address + static_cast<uint64_t>(load.bytes); ++i) {
+    --cells_[i].matrix_readers;
+    cells_[i].reader = load.thread;
+    cells_[i].has_readers = true;  // the threads of the group
+    cells_[i].read_in = epoch_;
+  }
 }
 
 void AsyncCopies::begin(const GpuAccess& store, std::vector<unsigned char> bytes, SharedMemory& shared) {

@@ -2,7 +2,8 @@
 //
 //   GlobalMemory   buffers far apart from each other, so that an access beside one hits nothing
 //   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
-//                  one writes; nobody may touch what a copy is under way to
+//                  one writes; nobody may touch what a copy is under way to, or write what an instruction
+//                  of a warpgroup may still read
 //   AsyncCopies    of one thread, from global to shared memory: they arrive when the thread waits for them
 //
 // A fault is a GpuFault that says what, where and by whom.
@@ -73,6 +74,12 @@ class SharedMemory {
   // A copy may write any time from `begin_copy` to `end_copy`, where it is a store of the thread that waited.
   void begin_copy(const GpuAccess& store);
   unsigned char* end_copy(const GpuAccess& store);
+  // An instruction of a warpgroup may read any time from `begin_matrix_read` to `end_matrix_read`. It sees
+  // what a thread wrote that went through a fence of the async proxy after that, then through a barrier
+  // ("Async proxy"; that a fence of another thread does, too, is not taken into account).
+  const unsigned char* begin_matrix_read(const GpuAccess& load);
+  void end_matrix_read(const GpuAccess& load);
+  void fence_of_async_proxy(int64_t thread) { fences_[thread].push_back({writes_, epoch_}); }
   void barrier() { ++epoch_; }
 
  private:
@@ -81,13 +88,21 @@ class SharedMemory {
     int64_t copier = -1;                    // of a copy under way
     int64_t written_in = -1, read_in = -1;  // epochs: numbers of barriers before
     bool has_readers = false;               // more than one in that epoch
+    int64_t write = 0;                      // its number
+    int matrix_readers = 0;                 // under way
+  };
+  struct Fence {
+    int64_t writes, epoch;  // before it
   };
   void check_bounds(const GpuAccess& access) const;
   void take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const;
   void take_load(Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void take_matrix_read(const Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void write(Cell& cell, int64_t thread);
   std::vector<unsigned char> bytes_;
   std::vector<Cell> cells_;
-  int64_t epoch_ = 0;
+  int64_t epoch_ = 0, writes_ = 0;
+  std::unordered_map<int64_t, std::vector<Fence>> fences_;  // by thread, in order
 };
 
 class AsyncCopies {

@@ -13,7 +13,18 @@ constexpr size_t kM = 16;
 bool is_tf32(MatrixElement element) { return element == MatrixElement::Tf32; }
 int depth(MatrixElement element) { return is_tf32(element) ? 8 : 16; }
 
-double number_of(MatrixElement element, uint64_t bits) {
+// Of a register, which has one element of 32 bits or two of 16.
+template <size_t kRegisters>
+double element_of(MatrixElement element, const std::array<LaneValues, kRegisters>& registers, int lane,
+                  int number) {
+  const auto at = static_cast<size_t>(lane), i = static_cast<size_t>(number);
+  if (is_tf32(element)) return matrix_number(element, registers[i][at] & 0xffffffff);
+  return matrix_number(element, registers[i / 2][at] >> (16 * (i % 2)) & 0xffff);
+}
+
+}  // namespace
+
+double matrix_number(MatrixElement element, uint64_t bits) {
   static const PtxOperation kWiden = *find_operation("cvt.f32.f16");
   if (element == MatrixElement::F16) bits = kWiden.compute(&bits);
   if (element == MatrixElement::Bf16) bits <<= 16;
@@ -21,17 +32,6 @@ double number_of(MatrixElement element, uint64_t bits) {
     throw GpuFault("a matrix instruction takes a number that was not rounded to tf32");
   return std::bit_cast<float>(static_cast<uint32_t>(bits));
 }
-
-// Of a register, which has one element of 32 bits or two of 16.
-template <size_t kRegisters>
-double element_of(MatrixElement element, const std::array<LaneValues, kRegisters>& registers, int lane,
-                  int number) {
-  const auto at = static_cast<size_t>(lane), i = static_cast<size_t>(number);
-  if (is_tf32(element)) return number_of(element, registers[i][at] & 0xffffffff);
-  return number_of(element, registers[i / 2][at] >> (16 * (i % 2)) & 0xffff);
-}
-
-}  // namespace
 
 MatrixPlace place_in_a(MatrixElement element, int lane, int number) {
   const int group = lane / 4, in_group = lane % 4;

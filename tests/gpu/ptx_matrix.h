@@ -25,6 +25,9 @@ struct MatrixPlace {
   int row = 0, column = 0;
 };
 
+// The number that an element is, from its bits; GpuFault: it was not rounded to tf32.
+double matrix_number(MatrixElement element, uint64_t bits);
+
 // The elements of a lane, in the order of its registers, the low half of each first.
 MatrixPlace place_in_a(MatrixElement element, int lane, int number);
 MatrixPlace place_in_b(MatrixElement element, int lane, int number);

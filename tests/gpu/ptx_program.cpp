@@ -5,6 +5,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <regex>
 
 namespace tilefuse {
 namespace {
@@ -139,7 +140,10 @@ class Parser {
     if (open == std::string::npos) fail("shared memory without a size: " + statement);
     if (program_.given_at) fail("shared memory declared behind the use of what is given: " + statement);
     const std::string name = split(statement.substr(0, open), ' ').back();
-    program_.shared_bytes = (program_.shared_bytes + 15) / 16 * 16;
+    const size_t align = statement.find(".align ");
+    const int64_t alignment = align == std::string::npos ? 1 : std::stoll(statement.substr(align + 7));
+    const int64_t apart = std::max<int64_t>(16, alignment);
+    program_.shared_bytes = (program_.shared_bytes + apart - 1) / apart * apart;
     shared_[name] = program_.shared_bytes;
     program_.shared_bytes += std::stoll(statement.substr(open + 1));
   }
@@ -264,6 +268,10 @@ class Parser {
       decode_matrix_product(opcode, operands, instruction);
     } else if (opcode.starts_with("cp.async.")) {
       decode_copy(opcode, operands, instruction);
+    } else if (opcode == "fence.proxy.async" || opcode == "fence.proxy.async.shared::cta") {
+      instruction.kind = PtxKind::FenceAsyncProxy;
+    } else if (opcode.starts_with("wgmma.")) {
+      decode_warpgroup(opcode, operands, instruction);
     } else {
       decode_operation(opcode, operands, instruction);
     }
@@ -353,7 +361,7 @@ class Parser {
     }
     if (opcode == "cp.async.wait_group" && operands.size() == 1) {
       instruction.kind = PtxKind::WaitForCopies;
-      instruction.copies_left = std::stoul(operands[0]);
+      instruction.groups_left = std::stoul(operands[0]);
       return;
     }
     const bool is_known = opcode == "cp.async.cg.shared.global" || opcode == "cp.async.ca.shared.global";
@@ -366,6 +374,60 @@ class Parser {
     if (to_offset != 0) fail("a copy that is not understood: " + instruction.text);
     instruction.operands = {to, value(operands.size() == 4 ? operands[3] : "16"),
                             address(operands[1], instruction.offset)};
+  }
+
+  void decode_warpgroup(const std::string& opcode, const std::vector<std::string>& operands,
+                        PtxInstruction& instruction) {
+    if (program_.target != "sm_90a") fail(opcode + " is of sm_90a, not of " + program_.target);
+    program_.has_group_products = true;
+    if (opcode.starts_with("wgmma.mma_async.")) {
+      decode_group_product(opcode, operands, instruction);
+    } else if (opcode == "wgmma.fence.sync.aligned" && operands.empty()) {
+      instruction.kind = PtxKind::FenceProducts;
+    } else if (opcode == "wgmma.commit_group.sync.aligned" && operands.empty()) {
+      instruction.kind = PtxKind::CommitProducts;
+    } else if (opcode == "wgmma.wait_group.sync.aligned" && operands.size() == 1) {
+      instruction.kind = PtxKind::WaitForProducts;
+      instruction.groups_left = std::stoul(operands[0]);
+    } else {
+      fail("an unknown instruction: " + instruction.text);
+    }
+  }
+
+  // wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {sums}, first, second, adds, sign of the first, of the
+  // second, turns the first (where that is in shared memory), turns the second
+  void decode_group_product(const std::string& opcode, const std::vector<std::string>& operands,
+                            PtxInstruction& instruction) {
+    static const std::regex kForm(
+        R"(wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16))");
+    std::smatch found;
+    if (!std::regex_match(opcode, found, kForm) || found[2] != found[3])
+      fail("an unknown instruction: " + opcode);
+    PtxGroupProduct& product = instruction.group_product;
+    instruction.kind = PtxKind::BeginProduct;
+    product.element = found[2] == "f16" ? MatrixElement::F16 : MatrixElement::Bf16;
+    product.columns = std::stoi(found[1]);
+    product.is_first_in_registers = operands.size() > 1 && operands[1].starts_with('{');
+    if (operands.size() != (product.is_first_in_registers ? 7U : 8U)) fail("operands of " + instruction.text);
+    instruction.results = values(operands[0]);
+    for (size_t i = 1; i < 4; ++i) {
+      const std::vector<int> part = values(operands[i]);
+      instruction.operands.insert(instruction.operands.end(), part.begin(), part.end());
+    }
+    const size_t first_registers = product.is_first_in_registers ? 4 : 1;
+    const bool has_columns = product.columns % 8 == 0 && product.columns >= 8 && product.columns <= 256;
+    if (!has_columns || instruction.results.size() != size_t(product.columns / 2) ||
+        instruction.operands.size() != first_registers + 2)
+      fail("operands of " + instruction.text);
+    product.negates_first = one_of(operands[4], "1", "-1");
+    product.negates_second = one_of(operands[5], "1", "-1");
+    if (!product.is_first_in_registers) product.turns_first = one_of(operands[6], "0", "1");
+    product.turns_second = one_of(operands.back(), "0", "1");
+  }
+
+  bool one_of(const std::string& text, const char* no, const char* yes) const {
+    if (text != no && text != yes) fail("an operand that is not understood: " + text);
+    return text == yes;
   }
 
   void decode_operation(const std::string& opcode, const std::vector<std::string>& operands,

@@ -25,9 +25,21 @@ enum class PtxKind : uint8_t {
   Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit, Trap,
   LoadMatrix, MultiplyMatrices,          // of a warp together: ldmatrix, mma
   BeginCopy, CommitCopies, WaitForCopies,  // cp.async, of global to shared memory
+  FenceAsyncProxy,
+  FenceProducts, BeginProduct, CommitProducts, WaitForProducts,  // of a warpgroup: wgmma
   // clang-format on
 };
 enum class PtxSpace : uint8_t { Global, Shared };
+
+// m64nNk16 with sums in f32. Results: the sums. Operands: the first factor, its descriptor or four registers,
+// the descriptor of the second one, and whether the sums before count.
+struct PtxGroupProduct {
+  MatrixElement element = MatrixElement::Bf16;
+  int columns = 0;
+  bool is_first_in_registers = false;
+  bool turns_first = false, turns_second = false;  // else along k
+  bool negates_first = false, negates_second = false;
+};
 
 struct PtxInstruction {
   PtxKind kind = PtxKind::Compute;
@@ -45,7 +57,8 @@ struct PtxInstruction {
   size_t target = 0;           // Branch
   bool is_transposed = false;  // LoadMatrix
   MatrixElement element = MatrixElement::Bf16;  // MultiplyMatrices: results d; operands a, b, c
-  size_t copies_left = 0;                       // WaitForCopies: groups that may be under way yet
+  size_t groups_left = 0;         // WaitForCopies, WaitForProducts: groups that may be under way yet
+  PtxGroupProduct group_product;  // BeginProduct
 };
 
 struct PtxConstant {
@@ -71,7 +84,8 @@ struct PtxProgram {
   // Where in shared memory the array of no length begins, which the launch gives its bytes; absent: there is
   // none.
   std::optional<int64_t> given_at;
-  std::string target;  // "sm_80"
+  std::string target;               // "sm_80"
+  bool has_group_products = false;  // of a warpgroup
 };
 
 PtxProgram parse_ptx(std::string_view text);  // of the only kernel in it; PtxError names the line

@@ -7,6 +7,9 @@
 #include <map>
 #include <tuple>
 
+#include "tests/gpu/bank_counter.h"
+#include "tests/gpu/ptx_warpgroup.h"
+
 namespace tilefuse {
 namespace {
 
@@ -27,40 +30,14 @@ struct Warp {
   int number = 0;
   uint32_t alive = kAllLanes;
   std::array<AsyncCopies, kLanes> copies;  // by lane
-  bool waits = false;                      // at a barrier
+  WarpProducts products;
+  bool waits = false;  // at a barrier
 };
 
 template <class F>
 void for_each_lane(uint32_t lanes, const F& visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(std::countr_zero(lanes));
 }
-
-// Shared memory gives a warp one word of each of its 32 banks at a time. Accesses of 8 and 16 bytes go in two
-// and four parts of the warp.
-class BankCounter {
- public:
-  explicit BankCounter(int bytes) : words_((bytes + 3) / 4) {}
-
-  void take(int lane, uint64_t address) {
-    const int part = lane * words_ / kLanes;
-    for (int word = 0; word < words_; ++word) {
-      const uint64_t number = address / 4 + static_cast<uint64_t>(word);
-      wanted_[{part, number % kBanks}].insert(number);
-    }
-  }
-  int64_t conflicts() const {
-    std::map<int, size_t> most;
-    for (const auto& [place, words] : wanted_) most[place.first] = std::max(most[place.first], words.size());
-    int64_t again = 0;
-    for (const auto& [part, words] : most) again += static_cast<int64_t>(words) - 1;
-    return again;
-  }
-
- private:
-  static constexpr uint64_t kBanks = 32;
-  int words_;
-  std::map<std::pair<int, uint64_t>, std::set<uint64_t>> wanted_;  // words by part and bank
-};
 
 class Runner {
  public:
@@ -94,6 +71,7 @@ class Runner {
     warp.number = number;
     warp.registers.resize(static_cast<size_t>(program_.registers));
     warp.groups = {{0, kAllLanes}};
+    warp.products = WarpProducts(program_.has_group_products ? program_.registers : 0);
     for (const PtxConstant& constant : program_.constants)
       warp.registers[size_t(constant.reg)].fill(constant.value);
     for (const PtxSpecial& special : program_.specials) {
@@ -124,9 +102,11 @@ class Runner {
         SharedMemory(program_.given_at ? *program_.given_at + grid_.shared_bytes : program_.shared_bytes);
     std::vector<Warp> warps;
     for (int w = 0; w < grid_.threads / kLanes; ++w) warps.push_back(new_warp(w));
+    group_orders_.assign(warps.size() / kGroupWarps, {});
     for (bool any_left = true; any_left;) {
       any_left = false;
       for (Warp& warp : warps) run_warp(warp);
+      for (const GroupOrder& order : group_orders_) order.demand_even();
       const auto waiting =
           std::count_if(warps.begin(), warps.end(), [](const Warp& warp) { return warp.waits; });
       if (waiting == 0) return;
@@ -181,6 +161,8 @@ class Runner {
       lanes &= instruction.negated ? ~holds : holds;
     }
     ++group.at;
+    if (program_.has_group_products && lanes != 0 && !is_of_warpgroup(instruction.kind))
+      warp.products.touch(instruction);
     switch (instruction.kind) {
       case PtxKind::Branch:
         return branch(warp, number, lanes, instruction.target);
@@ -211,7 +193,15 @@ class Runner {
         return for_each_lane(lanes, [&](int lane) { warp.copies[size_t(lane)].commit(); });
       case PtxKind::WaitForCopies:
         return for_each_lane(
-            lanes, [&](int lane) { warp.copies[size_t(lane)].wait(instruction.copies_left, shared_); });
+            lanes, [&](int lane) { warp.copies[size_t(lane)].wait(instruction.groups_left, shared_); });
+      case PtxKind::FenceAsyncProxy:
+        return for_each_lane(lanes,
+                             [&](int lane) { shared_.fence_of_async_proxy(warp.number * kLanes + lane); });
+      case PtxKind::FenceProducts:
+      case PtxKind::BeginProduct:
+      case PtxKind::CommitProducts:
+      case PtxKind::WaitForProducts:
+        return multiply_in_group(warp, lanes, instruction);
       case PtxKind::Compute:
         return compute(warp, lanes, instruction);
       case PtxKind::LoadParameter:
@@ -319,6 +309,54 @@ class Runner {
     ++run_.matrix_products;
   }
 
+  static bool is_of_warpgroup(PtxKind kind) {
+    return kind == PtxKind::FenceProducts || kind == PtxKind::BeginProduct ||
+           kind == PtxKind::CommitProducts || kind == PtxKind::WaitForProducts;
+  }
+
+  void multiply_in_group(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+    demand_whole_warp(lanes);
+    const auto group = static_cast<size_t>(warp.number / kGroupWarps);
+    if (group >= group_orders_.size()) throw GpuFault("a warpgroup of less than four warps");
+    if (instruction.kind == PtxKind::BeginProduct) return begin_product(warp, instruction);
+    group_orders_[group].take(warp.number % kGroupWarps, instruction, {});
+    if (instruction.kind == PtxKind::FenceProducts) return warp.products.fence();
+    if (instruction.kind == PtxKind::CommitProducts) return warp.products.commit();
+    warp.products.wait(instruction.groups_left, shared_);
+  }
+
+  static uint64_t value_of_all_lanes(const Warp& warp, int number) {
+    const Row& values = warp.registers[size_t(number)];
+    if (std::any_of(values.begin(), values.end(), [&](uint64_t value) { return value != values[0]; }))
+      throw GpuFault("an operand of a product differs between lanes");
+    return values[0];
+  }
+
+  void begin_product(Warp& warp, const PtxInstruction& instruction) {
+    const PtxGroupProduct& product = instruction.group_product;
+    const int adds = instruction.operands.back(), second = *(instruction.operands.end() - 2);
+    std::array<uint64_t, 2> factors = {0, value_of_all_lanes(warp, second)};
+    if (!product.is_first_in_registers) factors[0] = value_of_all_lanes(warp, instruction.operands[0]);
+    const int number = warp.number % kGroupWarps;
+    group_orders_[size_t(warp.number / kGroupWarps)].take(number, instruction, factors);
+    std::vector<GpuAccess> reads;
+    GroupOperands operands{.sums = {},
+                           .first = read_descriptor(factors[0]),
+                           .second = read_descriptor(factors[1]),
+                           .adds = value_of_all_lanes(warp, adds) != 0,
+                           .chunk_at = [&](uint64_t address) {
+                             reads.push_back({warp.number * kLanes, address, kChunkBytes, false, false});
+                             return shared_.begin_matrix_read(reads.back());
+                           }};
+    for (const int sum : instruction.results) operands.sums.push_back(warp.registers[size_t(sum)]);
+    for (size_t i = 0; product.is_first_in_registers && i < 4; ++i)
+      operands.first_in_registers[i] = warp.registers[size_t(instruction.operands[i])];
+    const std::vector<LaneValues> sums = multiply_group(product, number, operands);
+    warp.products.begin(instruction, std::move(reads));
+    for (size_t i = 0; i < sums.size(); ++i) warp.registers[size_t(instruction.results[i])] = sums[i];
+    ++run_.group_products;
+  }
+
   void begin_copy(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
     const auto& [to, sizes, from] = std::tie(warp.registers[size_t(instruction.operands[0])],
                                              warp.registers[size_t(instruction.operands[1])],
@@ -403,6 +441,7 @@ class Runner {
   SharedMemory shared_;
   std::vector<unsigned char> parameters_;
   int64_t block_ = 0;
+  std::vector<GroupOrder> group_orders_;  // of the block's warpgroups
   GpuRun run_;
 };
 

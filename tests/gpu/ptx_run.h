@@ -6,8 +6,8 @@
 // Blocks run one after another, warps of a block in turns from barrier to barrier, the lanes of a warp
 // together: where they part, those that are furthest behind go first, and lanes that meet join. GpuFault,
 // with the line of the PTX: a launch that is refused; an access that gpu_memory.h refuses; a barrier that not
-// all threads of the block reach; a shuffle or matrix instruction with lanes that are not there; an element
-// of an output that nobody wrote.
+// all threads of the block reach; a shuffle or matrix instruction with lanes that are not there; what
+// ptx_warpgroup.h says of instructions of warpgroups; an element of an output that nobody wrote.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -32,7 +32,8 @@ struct GpuRun {
   int64_t touched_sectors = 0;
   // Accesses of warps to shared memory over again because two lanes want different words of one bank.
   int64_t bank_conflicts = 0;
-  int64_t matrix_products = 0;  // instructions of warps
+  int64_t matrix_products = 0;  // instructions of warps: mma
+  int64_t group_products = 0;   // of each of the four warps: wgmma
 };
 
 // Why a device refuses the launch, by its architecture; empty: it does not.
