@@ -7,7 +7,7 @@
 //
 // In shared memory a line is a whole number of chunks of 16 bytes, and chunks of lines that lie at the same
 // place change places: eight rows of a matrix, and eight chunks that are written together, are in different
-// banks.
+// banks. Lines of more than eight chunks are cut: all lines' first eight, then all lines' second eight.
 #pragma once
 #include "cuda_matrix.h"
 
@@ -47,11 +47,12 @@ struct Piece {
               : kChunks % 4 == 0 ? 4
               : kChunks % 2 == 0 ? 2
                                  : 1,
+    kTogether = kChunks % 8 == 0 ? 8 : kChunks,  // of a line, next to each other
   };
 
   static TILE_INLINE int place(int line, int chunk) {
     const int turn = line / (8 / kPlaces) % kPlaces;
-    return (line * kChunks + (chunk ^ turn)) * 16;
+    return ((chunk / kTogether * kLines + line) * kTogether + (chunk % kTogether ^ turn)) * 16;
   }
 };
 
@@ -59,12 +60,12 @@ struct Piece {
 // no kernel has more than 48 KiB.
 template <class E, int kCount>
 TILE_INLINE E* shared_elements() {
-  __shared__ __align__(128) E elements[kCount];
+  __shared__ __align__(1024) E elements[kCount];
   return elements;
 }
 template <class E>
 TILE_INLINE E* given_elements() {
-  extern __shared__ __align__(128) char given_memory[];
+  extern __shared__ __align__(1024) char given_memory[];
   return (E*)given_memory;
 }
 

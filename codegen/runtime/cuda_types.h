@@ -4,6 +4,7 @@
 #define TILE_INLINE __device__ __forceinline__
 
 using int64_t = long long;
+using uint64_t = unsigned long long;
 
 namespace tile {
 

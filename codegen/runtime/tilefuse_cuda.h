@@ -21,9 +21,12 @@
 // threads    thread_number(): in its block; block_number<T>()
 // products   multiply_tiles: of two matrices on tensor cores (cuda_product.h), from what cuda_matrix.h has:
 //            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
+// groups     multiply_tiles_in_groups: the same by warpgroups of sm_90a (cuda_group_product.h), from multiply_group and
+//            what stands around it (cuda_warpgroup.h)
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_chain.h"  // includes the other parts, each after the one it needs
+#include "cuda_chain.h"  // both include the other parts, each after the one it needs
+#include "cuda_group_product.h"

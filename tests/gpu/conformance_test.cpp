@@ -4,6 +4,7 @@
 //   conformance_test                             on what stands in for it, which proves the test itself
 //
 // A case whose outputs differ by more than the tolerance fails; the largest difference of each is printed.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +15,8 @@
 #include "codegen/lower_gpu_region.h"
 #include "codegen/run_gpu_region.h"
 #include "tests/gpu/cuda_run.h"
-#include "tests/gpu/product_cases.h"
+#include "tests/gpu/fake_cuda.h"
+#include "tests/gpu/group_cases.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -28,8 +30,21 @@ const std::string& driver_library(const std::string& chosen = "") {
   return library;
 }
 
+// What stands in for a GPU stands for one that has all instructions.
+void choose_stand_in() {
+  if (driver_library() != TILEFUSE_FAKE_CUDA) return;
+  if (void* library = dlopen(TILEFUSE_FAKE_CUDA, RTLD_NOW)) {
+    if (void* found = dlsym(library, "fake_cuda_capability")) {
+      reinterpret_cast<decltype(&fake_cuda_capability)>(found)(9, 0);
+    }
+  }
+}
+
 const Result<FoundGpu>& gpu() {
-  static const Result<FoundGpu> found = find_gpu({0, driver_library(), {TILEFUSE_NVRTC_FOLDER}});
+  static const Result<FoundGpu> found = [] {
+    choose_stand_in();
+    return find_gpu({0, driver_library(), {TILEFUSE_NVRTC_FOLDER}});
+  }();
   return found;
 }
 
@@ -224,29 +239,49 @@ INSTANTIATE_TEST_SUITE_P(Gpu, ConformanceKernel, testing::ValuesIn(all_kernels()
                          [](const auto& info) { return info.param.name; });
 
 // ---------------------------------------------------------------- tensor cores and copies
+// The kernel `product` on the device and in the model; both outputs are the last buffer.
+void expect_same_product(const std::string& source, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
+                         const std::vector<int64_t>& sizes) {
+  const Result<GpuBinary> binary = gpu()->nvrtc.compile(source, gpu()->target.architecture);
+  ASSERT_TRUE(binary) << binary.unsupported().reason;
+  const GpuRun expected = run_ptx(parse_ptx(binary->ptx), grid, buffers, sizes);
+  Result<CudaFunction> function = gpu()->driver.load_function(0, binary->cubin, "product");
+  if (!function) function = gpu()->driver.load_function(0, binary->ptx, "product");
+  ASSERT_TRUE(function) << function.unsupported().reason;
+  const int64_t given = grid.shared_bytes;
+  if (given > 0) check(gpu()->driver.allow_shared_bytes(*function, "product", given));
+  const DeviceBuffers memory(buffers);
+  std::vector<uint64_t> arguments = memory.addresses();
+  for (const int64_t size : sizes) arguments.push_back(static_cast<uint64_t>(size));
+  check(gpu()->driver.launch(
+      *function, {.blocks = grid.blocks, .threads = grid.threads, .shared_bytes = given}, arguments));
+  memory.read(buffers);
+  EXPECT_EQ(buffers.back().bytes, expected.buffers.back().bytes);  // whole numbers: no rounding
+}
+
 class ConformanceProduct : public Conformance, public testing::WithParamInterface<MatrixProduct> {};
 
 TEST_P(ConformanceProduct, computes_what_its_model_computes) {
   const MatrixProduct& product = GetParam();
-  const Result<GpuBinary> binary = gpu()->nvrtc.compile(source_of(product), gpu()->target.architecture);
-  ASSERT_TRUE(binary) << binary.unsupported().reason;
-  const GpuRun expected = run_ptx(parse_ptx(binary->ptx), product.grid(), product.buffers(), product.sizes());
-  const int64_t given = product.given_bytes();
-  Result<CudaFunction> function = gpu()->driver.load_function(0, binary->cubin, "product");
-  if (!function) function = gpu()->driver.load_function(0, binary->ptx, "product");
-  ASSERT_TRUE(function) << function.unsupported().reason;
-  if (given > 0) check(gpu()->driver.allow_shared_bytes(*function, "product", given));
-  std::vector<GpuBuffer> buffers = product.buffers();
-  const DeviceBuffers memory(buffers);
-  std::vector<uint64_t> arguments = memory.addresses();
-  for (const int64_t size : product.sizes()) arguments.push_back(static_cast<uint64_t>(size));
-  const CudaGrid grid{.blocks = product.blocks(), .threads = product.threads(), .shared_bytes = given};
-  check(gpu()->driver.launch(*function, grid, arguments));
-  memory.read(buffers);
-  EXPECT_EQ(buffers[2].bytes, expected.buffers[2].bytes);  // whole numbers: no rounding
+  if (product.group_rows > 0 && gpu()->target.architecture != "sm_90a")
+    GTEST_SKIP() << "SKIPPED, products of warpgroups are of sm_90a";
+  expect_same_product(source_of(product), product.grid(), product.buffers(), product.sizes());
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, ConformanceProduct, testing::ValuesIn(product_cases()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(GpuGroups, ConformanceProduct, testing::ValuesIn(group_product_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+class ConformanceGroupProduct : public Conformance, public testing::WithParamInterface<GroupCase> {};
+
+TEST_P(ConformanceGroupProduct, computes_what_its_model_computes) {
+  if (gpu()->target.architecture != "sm_90a") GTEST_SKIP() << "SKIPPED, products of warpgroups are of sm_90a";
+  expect_same_product(source_of(GetParam()), {.blocks = 1, .threads = GroupCase::kThreads},
+                      GetParam().buffers(), {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, ConformanceGroupProduct, testing::ValuesIn(group_cases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -27,17 +27,20 @@ class CudaProductTest : public CudaMatrixTest, public testing::WithParamInterfac
 
 TEST_P(CudaProductTest, is_that_of_matrices) {
   const MatrixProduct& p = GetParam();
+  const bool is_by_groups = p.group_rows > 0;
   for (const char* architecture : {"sm_80", "sm_90a"}) {
+    if (is_by_groups && std::string(architecture) != "sm_90a") continue;
     const Result<GpuBinary> binary = compiler()->compile(source_of(p), architecture);
     ASSERT_TRUE(binary) << binary.unsupported().reason << source_of(p);
     EXPECT_EQ(binary->resources.at(0).spill_bytes, 0) << binary->log;
     EXPECT_EQ(binary->resources.at(0).stack_bytes, 0) << binary->log;
-    if (std::string(architecture) != "sm_80") continue;  // the same PTX
+    if (!is_by_groups && std::string(architecture) != "sm_80") continue;  // the same PTX
     const int64_t blocks = p.blocks();
     const GpuRun result = run_ptx(parse_ptx(binary->ptx), p.grid(), p.buffers(), p.sizes());
     EXPECT_EQ(result.bank_conflicts, 0);
     const int64_t steps = (p.k + p.step - 1) / p.step * (p.step / 16);
-    EXPECT_EQ(result.matrix_products, blocks * p.block_m / 16 * p.block_n / 8 * steps);
+    EXPECT_EQ(result.matrix_products, is_by_groups ? 0 : blocks * p.block_m / 16 * p.block_n / 8 * steps);
+    EXPECT_EQ(result.group_products, is_by_groups ? blocks * p.block_m / 16 * steps : 0);
     for (int m = 0; m < p.m; ++m) {
       for (int n = 0; n < p.n; ++n) {
         float expected = 0, found = 0;
@@ -50,6 +53,8 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaProductTest, testing::ValuesIn(product_cases()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(CudaGroups, CudaProductTest, testing::ValuesIn(group_product_cases()),
                          [](const auto& info) { return info.param.name; });
 
 // Fragments filled by what cuda_matrix.h says of their layout.
@@ -86,24 +91,57 @@ extern "C" __global__ void product(const float* a, const float* b, float* c) {
   }
 }
 
-// A kernel of the runtime without the wait, or without the barrier: the model must report both.
+// What the model says of a kernel of the runtime in which an instruction is replaced wherever it stands.
+std::string fault_with(const MatrixProduct& p, const char* architecture, const std::string& instruction,
+                       const std::string& wrong = "") {
+  const Result<GpuBinary> binary = compiler()->compile(source_of(p), architecture);
+  if (!binary) return binary.unsupported().reason;
+  std::string ptx = binary->ptx;
+  EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+  for (size_t at = ptx.find(instruction); at != std::string::npos;
+       at = ptx.find(instruction, at + wrong.size()))
+    ptx.replace(at, instruction.size(), wrong);
+  try {
+    run_ptx(parse_ptx(ptx), p.grid(), p.buffers(), p.sizes());
+  } catch (const GpuFault& fault) {
+    return fault.what();
+  }
+  return "no fault";
+}
+
+// Without the wait, or without the barrier: the model must report both.
 TEST_F(CudaMatrixTest, planted_bugs_are_found) {
   const MatrixProduct p{.name = "planted", .m = 64, .n = 64, .k = 64};
-  const Result<GpuBinary> binary = compiler()->compile(source_of(p), "sm_80");
-  ASSERT_TRUE(binary) << binary.unsupported().reason;
-  const auto without = [&](const std::string& instruction) {
-    std::string ptx = binary->ptx;
-    for (size_t at = ptx.find(instruction); at != std::string::npos; at = ptx.find(instruction))
-      ptx.replace(at, instruction.size(), "");
-    try {
-      run_ptx(parse_ptx(ptx), {.blocks = 1, .threads = p.threads()}, p.buffers(), p.sizes());
-    } catch (const GpuFault& fault) {
-      return std::string(fault.what());
-    }
-    return std::string("no fault");
+  EXPECT_THAT(fault_with(p, "sm_80", "cp.async.wait_group 0;"),
+              testing::HasSubstr("where a copy is under way to"));
+  EXPECT_THAT(fault_with(p, "sm_80", "bar.sync \t0;"), testing::HasSubstr("race: a thread reads"));
+}
+
+// Of products by warpgroups, every fence and every wait, too.
+TEST_F(CudaMatrixTest, planted_bugs_in_groups_are_found) {
+  const MatrixProduct p{.name = "planted",
+                        .m = 128,
+                        .n = 64,
+                        .k = 320,
+                        .block_m = 128,
+                        .block_n = 64,
+                        .step = 64,
+                        .stages = 3,
+                        .group_rows = 64};
+  const auto expect = [&](const std::string& report, const std::string& right,
+                          const std::string& wrong = "") {
+    EXPECT_THAT(fault_with(p, "sm_90a", right, wrong), testing::HasSubstr(report)) << right;
   };
-  EXPECT_THAT(without("cp.async.wait_group 0;"), testing::HasSubstr("where a copy is under way to"));
-  EXPECT_THAT(without("bar.sync \t0;"), testing::HasSubstr("race: a thread reads"));
+  expect("no fault", "bar.sync", "bar.sync");
+  expect("reads where a copy is under way to", "cp.async.wait_group 0;");
+  expect("race: a product of a warpgroup reads what thread", "bar.sync \t0;");
+  expect("without a fence of the async proxy", "fence.proxy.async.shared::cta;");
+  expect("without wgmma.fence", "wgmma.fence.sync.aligned;");
+  expect("a product of a warpgroup that is under way reads", "wgmma.commit_group.sync.aligned;");
+  expect("a register of a product that is under way is touched", "wgmma.wait_group.sync.aligned 0;");
+  expect("a product of a warpgroup that is under way reads", "wgmma.wait_group.sync.aligned 1;");
+  expect("a product of a warpgroup that is under way reads", "wgmma.wait_group.sync.aligned 1;",
+         "wgmma.wait_group.sync.aligned 2;");
 }
 
 }  // namespace

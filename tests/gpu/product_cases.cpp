@@ -48,6 +48,15 @@ std::string source_of(const MatrixProduct& p) {
     return kind + (is_along_k ? "k(" : "rows(") + name + " + " + first +
            (is_along_k ? std::string(" * ") + name + "_pitch" : "") + ", " + name + "_pitch, ";
   };
+  const bool is_by_groups = p.group_rows > 0;
+  const int warps_across = is_by_groups ? 1 : p.block_n / p.warp_n, columns = p.block_n / warps_across;
+  const int rows = is_by_groups ? p.group_rows / 4 : p.warp_m;  // of a warp
+  const std::string how = is_by_groups ? "multiply_tiles_in_groups<" : "multiply_tiles<";
+  const std::vector<int> sizes = is_by_groups
+                                     ? std::vector{p.block_m, p.block_n, p.step, p.group_rows, p.stages}
+                                     : std::vector{p.block_m, p.block_n, p.step, rows, columns, p.stages};
+  const std::string own_row = is_by_groups ? "row_of_group_sums<" + numbers({p.group_rows})
+                                           : "row_of_sums<" + numbers({rows, warps_across});
   return R"(#define TILEFUSE_LANES 2
 #include "tilefuse_cuda.h"
 namespace tile {
@@ -59,19 +68,18 @@ extern "C" __global__ void __launch_bounds__()" +
          numbers({p.block_n - 1}) + ") / " + numbers({p.block_n}) +
          ";\n  const int64_t first_m = block_number<int64_t>() / across * " + numbers({p.block_m}) +
          ", first_n = block_number<int64_t>() % across * " + numbers({p.block_n}) + ";\n  float sums[" +
-         numbers({p.warp_m * p.warp_n / 32}) + "];\n  multiply_tiles<" + p.dtype + ", " +
-         numbers({p.block_m, p.block_n, p.step, p.warp_m, p.warp_n, p.stages}) + ">(sums, " +
+         numbers({rows * columns / 32}) + "];\n  " + how + p.dtype + ", " + numbers(sizes) + ">(sums, " +
          (p.given_bytes() > 0
               ? "given_elements<" + p.dtype + ">(), "
               : "shared_elements<" + p.dtype + ", " + std::to_string(p.shared_bytes() / 2) + ">(), ") +
          operand("a", p.a_along_k, "first_m") + "m - first_m), " + operand("b", p.b_along_k, "first_n") +
-         "n - first_n), k);\n  const int64_t row = first_m + row_of_sums<" +
-         numbers({p.warp_m, p.block_n / p.warp_n}) + ">(), column = first_n + column_of_sums<" +
-         numbers({p.warp_n, p.block_n / p.warp_n}) +
-         ">();\n  constexpr int kI = " + numbers({p.warp_m / 16}) + ", kJ = " + numbers({p.warp_n / 8}) + R"(;
+         "n - first_n), k);\n  const int64_t row = first_m + " + own_row +
+         ">(), column = first_n + column_of_sums<" + numbers({columns, warps_across}) +
+         ">();\n  constexpr int kI = " + numbers({rows / 16}) + ", kJ = " + numbers({columns / 8}) +
+         ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
 #pragma unroll
   for (int at = 0; at < kI * kJ * 4; ++at) {
-    const int64_t own_row = row + at / 4 / kJ * 16 + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
+    const int64_t own_row = row + at / 4 / kJ * kApart + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
     if (own_row < m && own < n) c[own_row * n + own] = sums[at];
   }
 }
@@ -142,6 +150,42 @@ std::vector<MatrixProduct> product_cases() {
                         .a_along_k = false,
                         .b_along_k = true,
                         .step = 64}};
+}
+
+std::vector<MatrixProduct> group_product_cases() {
+  const MatrixProduct base{
+      .name = "", .m = 136, .n = 72, .k = 264, .block_m = 128, .block_n = 64, .step = 64};
+  const auto of = [&](const char* name, int group_rows, int stages) {
+    MatrixProduct made = base;
+    made.name = std::string("groups_") + name;
+    made.group_rows = group_rows;
+    made.stages = stages;
+    return made;
+  };
+  MatrixProduct whole = of("whole_tiles", 64, 3), halves = of("halves", 64, 4),
+                first = of("first_along_rows", 64, 4);
+  whole.m = 128, whole.n = 64, whole.k = 128;
+  halves.dtype = halves.a_dtype = "f16";
+  first.a_along_k = false;
+  MatrixProduct second = of("second_along_rows", 64, 3), both = of("both_along_rows", 128, 5);
+  second.b_along_k = both.a_along_k = both.b_along_k = false;
+  both.block_n = 128;
+  MatrixProduct narrow = of("narrow", 64, 3), narrower = of("narrow_along_rows", 64, 3);
+  narrow.block_m = narrower.block_m = 64;
+  narrow.block_n = narrower.block_n = 16;
+  narrower.b_along_k = false;
+  MatrixProduct wide = of("wide", 64, 3), tall = of("tall", 128, 3),
+                loaded = of("narrowed_on_the_way", 128, 3);
+  wide.block_n = 256;
+  wide.b_along_k = false;
+  tall.block_m = 256;
+  tall.block_n = 128;
+  loaded.is_wide = false;
+  loaded.a_dtype = "float";
+  MatrixProduct shorter = of("short", 64, 6);
+  shorter.k = 24;
+  return {
+      of("ragged", 64, 4), whole, halves, first, second, both, narrow, narrower, wide, tall, loaded, shorter};
 }
 
 }  // namespace tilefuse

@@ -26,7 +26,10 @@ struct MatrixProduct {
   int block_m = 64, block_n = 64, step = 32, warp_m = 32, warp_n = 32, stages = 2;
   std::string a_dtype = dtype;  // in memory
   int gap = 0;                  // elements between the lines of the first matrix
-  int threads() const { return block_m / warp_m * (block_n / warp_n) * 32; }
+  int group_rows = 0;           // of a warpgroup, which has all columns; 0: by warps
+  int threads() const {
+    return group_rows > 0 ? block_m / group_rows * 128 : block_m / warp_m * (block_n / warp_n) * 32;
+  }
   int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
   int64_t given_bytes() const { return shared_bytes() > 48 << 10 ? shared_bytes() : 0; }  // at the launch
   int64_t blocks() const { return int64_t{(m + block_m - 1) / block_m} * ((n + block_n - 1) / block_n); }
@@ -46,5 +49,6 @@ void PrintTo(const MatrixProduct& product, std::ostream* out);
 // Of a kernel `product`: the addresses of the buffers, then the sizes.
 std::string source_of(const MatrixProduct& product);
 std::vector<MatrixProduct> product_cases();
+std::vector<MatrixProduct> group_product_cases();  // of sm_90a
 
 }  // namespace tilefuse

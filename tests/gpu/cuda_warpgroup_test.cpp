@@ -1,0 +1,50 @@
+// The wrappers of instructions of warpgroups: kernels by hand, compiled for sm_90a, inspected, run on the
+// model of a GPU, and compared with plain products.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "codegen/nvrtc.h"
+#include "tests/gpu/group_cases.h"
+
+namespace tilefuse {
+namespace {
+
+const Result<Nvrtc>& compiler() {
+  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
+  return loaded;
+}
+
+class CudaGroupProduct : public testing::TestWithParam<GroupCase> {
+ protected:
+  void SetUp() override {
+    if (!compiler()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << compiler().unsupported().reason;
+  }
+};
+
+TEST_P(CudaGroupProduct, is_that_of_matrices) {
+  const GroupCase& p = GetParam();
+  const Result<GpuBinary> binary = compiler()->compile(source_of(p), "sm_90a");
+  ASSERT_TRUE(binary) << binary.unsupported().reason << source_of(p);
+  EXPECT_EQ(binary->resources.at(0).spill_bytes, 0) << binary->log;
+  const GpuRun found =
+      run_ptx(parse_ptx(binary->ptx), {.blocks = 1, .threads = GroupCase::kThreads}, p.buffers(), {});
+  EXPECT_EQ(found.group_products, 4 * GroupCase::kDepth / 16);
+  EXPECT_EQ(found.bank_conflicts, 0);
+  for (int m = 0; m < p.first.rows; ++m) {
+    for (int n = 0; n < p.second.rows; ++n) {
+      float expected = 1, sum = 0;
+      for (int k = 0; k < GroupCase::kDepth; ++k)
+        expected += static_cast<float>(p.a().at(m, k) * p.b().at(n, k));
+      std::memcpy(&sum, found.buffers[2].bytes.data() + (m * p.second.rows + n) * 4, 4);
+      ASSERT_EQ(sum, expected) << m << " " << n;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaGroupProduct, testing::ValuesIn(group_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tilefuse
