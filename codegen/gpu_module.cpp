@@ -91,7 +91,10 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
     return Unsupported{"cannot make kernels for " + device.name + " (sm_" + std::to_string(wanted) +
                        "): the oldest profiles are for " + known};
   }
-  if (capability_of(best->architecture) != wanted) best->architecture = "sm_" + std::to_string(wanted);
+  if (capability_of(best->architecture) != wanted) {
+    best->architecture = "sm_" + std::to_string(wanted);
+    best->warpgroup_flops_per_cycle = 0;
+  }
   take_limits(device, *best);
   return *std::move(best);
 }

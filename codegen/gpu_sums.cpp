@@ -1,7 +1,6 @@
 #include "codegen/gpu_sums.h"
 
 #include "core/result.h"
-#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
@@ -75,7 +74,7 @@ void GpuSums::for_each_row(const SumAxis& rows, Beyond beyond, const std::functi
   const SymbolId place = scopes_.symbol("row_place", kInt);
   row_place_ = reference(place);
   unrolled(place, rows.warp / kHalf, name, [&] {
-    const Code matrix = times(divided(row_place_, kMatrixRows / kHalf), kMatrixRows);
+    const Code matrix = times(divided(row_place_, kMatrixRows / kHalf), rows.apart);
     const Code half = times(rest_of(row_place_, kMatrixRows / kHalf), kHalf);
     Code at = add(add(rows.own, matrix), half);
     const bool repeats = beyond == Beyond::Repeat && !is_multiple_of(graph_[rows.axis].extent, rows.block);

@@ -5,15 +5,17 @@
 #pragma once
 #include "codegen/gpu_values.h"
 #include "fusion/gpu_factor.h"
+#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 
 // One axis of the sums of a thread.
 struct SumAxis {
   AxisId axis;
-  Code own;       // where the first one of the thread is
-  int block = 0;  // of a block, which may reach beyond the axis
-  int warp = 0;   // of a warp
+  Code own;                 // where the first one of the thread is
+  int block = 0;            // of a block, which may reach beyond the axis
+  int warp = 0;             // of a warp
+  int apart = kMatrixRows;  // rows from a matrix of the warp to its next one
 };
 
 class GpuSums : protected GpuValues {

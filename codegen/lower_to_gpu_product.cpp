@@ -8,7 +8,6 @@
 #include "codegen/kernel_header.h"
 #include "codegen/name_values.h"
 #include "core/result.h"
-#include "fusion/gpu_matrix_block.h"
 
 namespace tilefuse {
 namespace {
@@ -74,13 +73,17 @@ class ProductLowering final : GpuSums {
     sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {DType::F32, CodeShape::Scalar});
     scopes_.add({Var{.symbol = sums_, .initial = std::nullopt, .count = schedule_.sums()}, ""});
     const GpuProductSchedule& s = schedule_;
-    scopes_.add(
-        {Effect{call("multiply_tiles",
-                     {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
-                      matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
-                      index_code(extent(product_.k))},
-                     {product_.dtype}, {s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages})},
-         "%" + graph_[product_.sum].name});
+    const std::string multiply = s.is_in_groups() ? "multiply_tiles_in_groups" : "multiply_tiles";
+    const std::vector<int64_t> sizes =
+        s.is_in_groups()
+            ? std::vector<int64_t>{s.block_m, s.block_n, s.step, s.group_m(), s.stages}
+            : std::vector<int64_t>{s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages};
+    scopes_.add({Effect{call(multiply,
+                             {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
+                              matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
+                              index_code(extent(product_.k))},
+                             {product_.dtype}, sizes)},
+                 "%" + graph_[product_.sum].name});
   }
 
   SumAxis sum_axis(AxisId axis, const Code& first, const Code& place, int block, int warp) {
@@ -89,9 +92,11 @@ class ProductLowering final : GpuSums {
 
   void store_results() {
     const GpuProductSchedule& s = schedule_;
-    const Code row = call("row_of_sums", {}, {}, {s.warp_m(), s.warps_n});
+    const Code row = s.is_in_groups() ? call("row_of_group_sums", {}, {}, {s.group_m()})
+                                      : call("row_of_sums", {}, {}, {s.warp_m(), s.warps_n});
     const Code column = call("column_of_sums", {}, {}, {s.warp_n(), s.warps_n});
-    const SumAxis rows = sum_axis(product_.m, first_m_, row, s.block_m, s.warp_m());
+    SumAxis rows = sum_axis(product_.m, first_m_, row, s.block_m, s.warp_m());
+    if (s.is_in_groups()) rows.apart = kGroupWarps * kMatrixRows;
     const SumAxis columns = sum_axis(product_.n, first_n_, column, s.block_n, s.warp_n());
     for_each_row(rows, Beyond::LeaveOut, [&] {
       for_each_column(columns, [&] {

@@ -11,9 +11,11 @@
 
 namespace tilefuse {
 
-inline constexpr int kMatrixRows = 16;     // of the matrices of one instruction, and its steps
-inline constexpr int kChunkElements = 8;   // of 16 bits, in the 16 bytes that a thread copies at a time
-inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
+inline constexpr int kMatrixRows = 16;  // of the matrices of one instruction, and its steps
+inline constexpr int kGroupStep = 64;   // along k, of pieces that warpgroups multiply: lines of 128 bytes
+inline constexpr int kFewestGroupStages = 3;  // of which two are being multiplied
+inline constexpr int kChunkElements = 8;      // of 16 bits, in the 16 bytes that a thread copies at a time
+inline constexpr double kFactorBytes = 2;     // of an element that is multiplied
 // To load, narrow and keep an element that is not copied as it is.
 inline constexpr double kLoneInstructions = 6;
 

@@ -19,10 +19,15 @@ StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& sche
                        const GpuTarget& target) {
   const double step = schedule.step;
   StepCycles cycles;
-  cycles.multiply = 2.0 * schedule.block_m * schedule.block_n * step / target.matrix_flops_per_cycle;
+  const bool is_in_groups = schedule.is_in_groups();
+  cycles.multiply = 2.0 * schedule.block_m * schedule.block_n * step /
+                    (is_in_groups ? target.warpgroup_flops_per_cycle : target.matrix_flops_per_cycle);
   const double written = (schedule.block_m + schedule.block_n) * step;
+  // Of those who read the second factor each on its own: warps, or instructions of 64 rows.
+  const double readers_m =
+      is_in_groups ? double(schedule.block_m) / (kGroupWarps * kMatrixRows) : schedule.warps_m;
   const double read =
-      double(schedule.warp_m() + schedule.warp_n()) * step * schedule.warps_m * schedule.warps_n;
+      (double(schedule.block_m) * schedule.warps_n + double(schedule.block_n) * readers_m) * step;
   cycles.shared = (written + read) * kFactorBytes / target.shared_bytes_per_cycle;
   const auto one_by_one = [&](const GpuFactor& factor, int rows) { return factor.is_wide ? 0 : rows * step; };
   cycles.issue =
@@ -56,7 +61,7 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
        .step_cycles = step_cycles(product, schedule, target).longest(),
        .end_cycles = kResultInstructions * schedule.block_m * schedule.block_n / product.vector() /
                      kWarpThreads / kWarpSchedulers,
-       .stages = schedule.stages,
+       .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
        .memory_bytes = size.bytes,
        .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes},
       block, target);
@@ -64,8 +69,8 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
 
 double least_gpu_product_cost(const GpuProductSize& size, const GpuTarget& target) {
   const double flops = 2 * size.m * size.n * size.k * size.batch;
-  const double multiply =
-      flops / target.matrix_flops_per_cycle / target.multiprocessors / target.clock_ghz / 1e3;
+  const double rate = std::max(target.matrix_flops_per_cycle, target.warpgroup_flops_per_cycle);
+  const double multiply = flops / rate / target.multiprocessors / target.clock_ghz / 1e3;
   return std::max(multiply, size.bytes / target.memory_gbs / 1e3) + target.launch_us;
 }
 

@@ -1,5 +1,6 @@
 #include "fusion/gpu_product_schedule.h"
 
+#include <array>
 #include <cmath>
 
 #include "core/expr_reader.h"
@@ -8,6 +9,8 @@
 
 namespace tilefuse {
 namespace {
+
+constexpr std::array kInstructions = {ProductInstruction::Warp, ProductInstruction::Warpgroup};
 
 class ProductScheduleParser : BlockScheduleReader {
  public:
@@ -22,6 +25,8 @@ class ProductScheduleParser : BlockScheduleReader {
     schedule_.block_m = along(product_.m);
     cursor_.expect("x");
     schedule_.block_n = along(product_.n);
+    cursor_.expect("multiply");
+    schedule_.instruction = instruction();
     cursor_.expect("step");
     schedule_.step = along(product_.k);
     cursor_.expect("warps");
@@ -35,11 +40,22 @@ class ProductScheduleParser : BlockScheduleReader {
   }
 
  private:
+  ProductInstruction instruction() {
+    for (const ProductInstruction known : kInstructions) {
+      if (cursor_.accept(name_of(known))) return known;
+    }
+    cursor_.fail("expected mma.sync or wgmma");
+  }
+
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
 };
 
 }  // namespace
+
+std::string_view name_of(ProductInstruction instruction) {
+  return instruction == ProductInstruction::Warpgroup ? "wgmma" : "mma.sync";
+}
 
 // Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
 ProductRegisters product_registers(const GpuProduct& product) {
@@ -58,9 +74,10 @@ int estimated_registers(const GpuProduct& product, const GpuProductSchedule& sch
   const ProductRegisters registers = product_registers(product);
   const double chunks =
       double(schedule.block_m + schedule.block_n) * schedule.step / kChunkElements / schedule.block_threads();
-  return static_cast<int>(
-      std::ceil(registers.fixed + schedule.sums() + registers.of_rows * schedule.warp_m() / kMatrixRows +
-                registers.of_columns * schedule.warp_n() / kMatrixRows + registers.of_chunk * chunks));
+  const double of_warp = registers.of_rows * schedule.warp_m() + registers.of_columns * schedule.warp_n();
+  return static_cast<int>(std::ceil(registers.fixed + schedule.sums() +
+                                    (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
+                                    registers.of_chunk * chunks));
 }
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product) {
@@ -71,6 +88,7 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   const auto along = [&](int number, AxisId axis) { return std::to_string(number) + " " + graph[axis].name; };
   line("product", "%" + graph[product.sum].name + ": " + along(schedule.block_m, product.m) + " x " +
                       along(schedule.block_n, product.n));
+  line("multiply", std::string(name_of(schedule.instruction)));
   line("step", along(schedule.step, product.k));
   line("warps", std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n));
   line("stages", std::to_string(schedule.stages));
@@ -87,6 +105,22 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
   return ProductScheduleParser(text, graph, product).parse();
 }
 
+namespace {
+
+void check_groups(const GpuProductSchedule& schedule, const GpuTarget& target, BlockChecker& checker) {
+  checker.demand(target.warpgroup_flops_per_cycle > 0, target.name + " has no instructions of warpgroups");
+  checker.demand(schedule.warps_m % kGroupWarps == 0 && schedule.warps_n == 1,
+                 std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n) +
+                     " warps are no warpgroups along the rows, of four warps each");
+  checker.demand(schedule.step == kGroupStep, "warpgroups multiply steps of " + std::to_string(kGroupStep) +
+                                                  ", not of " + std::to_string(schedule.step));
+  checker.demand(schedule.stages >= kFewestGroupStages, "warpgroups multiply two pieces at a time, and " +
+                                                            std::to_string(schedule.stages) +
+                                                            " stages leave none to copy to");
+}
+
+}  // namespace
+
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                                                     const GpuProductSchedule& schedule,
                                                     const GpuTarget& target) {
@@ -99,6 +133,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
   checker.demand(schedule.warp_m() >= kMatrixRows && schedule.warp_n() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
+  if (schedule.is_in_groups()) check_groups(schedule, target, checker);
   checker.demand_resources(
       {schedule.block_threads(), estimated_registers(product, schedule), schedule.shared_bytes()}, target);
   return checker.findings();

@@ -3,6 +3,7 @@
 //
 //   schedule linear_0 for cuda-sm80 {
 //     product  %s: 128 i x 64 j
+//     multiply mma.sync
 //     step     32 k
 //     warps    2 x 2
 //     stages   3
@@ -10,7 +11,8 @@
 //   }
 //
 // The warps of a block share its tile evenly. In each step, pieces of both factors, `step` long, lie in
-// shared memory; `stages` of them at a time, of which all but one are on their way.
+// shared memory; `stages` of them at a time, of which all but one are on their way, or all but two where
+// warpgroups multiply: four warps together, `multiply wgmma`, which stand along m.
 #pragma once
 #include <string>
 #include <string_view>
@@ -22,10 +24,14 @@
 
 namespace tilefuse {
 
+enum class ProductInstruction : uint8_t { Warp, Warpgroup };  // mma.sync, wgmma
+std::string_view name_of(ProductInstruction instruction);
+
 struct GpuProductSchedule {
   std::string tile_graph, target;
   int block_m = 64, block_n = 64;  // of results, by a block
-  int step = 32;                   // along k
+  ProductInstruction instruction = ProductInstruction::Warp;
+  int step = 32;  // along k
   int warps_m = 2, warps_n = 2;
   int stages = 2;
   std::vector<CostTerm> cost;  // as of a Schedule
@@ -34,6 +40,8 @@ struct GpuProductSchedule {
   int block_threads() const { return warps_m * warps_n * kWarpThreads; }
   int warp_m() const { return block_m / warps_m; }
   int warp_n() const { return block_n / warps_n; }
+  bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
+  int group_m() const { return warp_m() * kGroupWarps; }
   int sums() const { return block_m * block_n / block_threads(); }  // of a thread
   int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
 };
@@ -53,8 +61,10 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
 // and so many for
 struct ProductRegisters {
   double fixed = 0;
-  double of_rows = 0, of_columns = 0;  // of a warp, 16 of them
-  double of_chunk = 0;                 // of 16 bytes, that the thread copies in a step
+  // Of a warp, 16 of them. Not of warpgroups, which load no fragments, and of whose many columns the compiler
+  // loads again what it has no place for.
+  double of_rows = 0, of_columns = 0;
+  double of_chunk = 0;  // of 16 bytes, that the thread copies in a step
 };
 ProductRegisters product_registers(const GpuProduct& product);
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule);

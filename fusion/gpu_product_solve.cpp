@@ -12,8 +12,8 @@
 namespace tilefuse {
 namespace {
 
-constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5};
-constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages"};
+constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6};
+constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages", "multiply"};
 
 class ProductSystem : LimitSums {
  public:
@@ -24,6 +24,7 @@ class ProductSystem : LimitSums {
   ConstraintSystem build() {
     add_variables();
     add_warp_limits();
+    add_group_limits();
     add_memory_limits();
     add_preferences();
     return std::move(system_);
@@ -37,9 +38,54 @@ class ProductSystem : LimitSums {
     add({128, 64, 32, 16, 256});
     add({128, 64, 32, 16, 256});
     add({32, 64, 16});
-    add({2, 1, 4});
+    add({2, 1, 4, 8});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
+    Variable multiply{kNames.at(kMultiply.index), {}};
+    for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup})
+      multiply.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
+    system_.variables.push_back(std::move(multiply));
+  }
+
+  Factor is(ProductInstruction wanted) const {
+    return factor(kMultiply, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+  }
+
+  // mma.sync, or such a value.
+  template <class Fn>
+  void demand_of_groups(VariableId variable, const Fn& allows, std::string origin) {
+    const auto set_of = [&](VariableId of, const auto& is_in) {
+      ValueSet values = 0, bit = 1;
+      for (const DecisionValue& value : system_.variables[of.index].domain) {
+        values |= is_in(value.number) ? bit : 0;
+        bit <<= 1U;
+      }
+      return values;
+    };
+    const ValueSet of_warps = set_of(
+        kMultiply, [](int64_t n) { return static_cast<ProductInstruction>(n) == ProductInstruction::Warp; });
+    system_.constraints.push_back({AnyOf{{{kMultiply, of_warps}, {variable, set_of(variable, allows)}}},
+                                   std::move(origin), ConstraintKind::Limit});
+  }
+
+  void add_group_limits() {
+    const bool has_groups = target_.warpgroup_flops_per_cycle > 0;
+    demand_of_groups(
+        kMultiply, [&](int64_t) { return has_groups; },
+        "wgmma is of sm_90a, and " + target_.name + " has no instructions of warpgroups");
+    demand_of_groups(
+        kWarpsM, [](int64_t n) { return n % kGroupWarps == 0; },
+        "a warpgroup has 4 warps, along " + graph_[product_.m].name);
+    demand_of_groups(
+        kWarpsN, [](int64_t n) { return n == 1; },
+        "a warpgroup has all results of a block along " + graph_[product_.n].name);
+    demand_of_groups(
+        kStep, [](int64_t n) { return n == kGroupStep; },
+        "wgmma multiplies lines of 128 bytes, " + std::to_string(kGroupStep) + " steps of " +
+            graph_[product_.k].name);
+    demand_of_groups(
+        kStages, [](int64_t n) { return n >= kFewestGroupStages; },
+        "wgmma multiplies two pieces at a time while one is copied to");
   }
 
   void add_warp_limits() {
@@ -79,13 +125,15 @@ class ProductSystem : LimitSums {
     const ProductRegisters of = product_registers(product_);
     const std::vector<Factor> rows = {times(kBlockM), over(kWarpsM)},
                               columns = {times(kBlockN), over(kWarpsN)};
-    std::vector<Factor> sums = rows;
+    std::vector<Factor> sums = rows, of_rows = rows, of_columns = columns;
     sums.insert(sums.end(), columns.begin(), columns.end());
+    for (std::vector<Factor>* of_warp : {&of_rows, &of_columns})
+      of_warp->push_back(is(ProductInstruction::Warp));
     const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
     return {product(of.fixed, {}),
             product(1.0 / kWarpThreads, sums),
-            product(of.of_rows / kMatrixRows, rows),
-            product(of.of_columns / kMatrixRows, columns),
+            product(of.of_rows / kMatrixRows, of_rows),
+            product(of.of_columns / kMatrixRows, of_columns),
             product(chunk, {times(kBlockM), times(kStep), over(kWarpsM), over(kWarpsN)}),
             product(chunk, {times(kBlockN), times(kStep), over(kWarpsM), over(kWarpsN)})};
   }
@@ -117,6 +165,7 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   schedule.warps_m = number(kWarpsM);
   schedule.warps_n = number(kWarpsN);
   schedule.stages = number(kStages);
+  schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
   return schedule;
 }
 

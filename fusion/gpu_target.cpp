@@ -35,6 +35,12 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
   target.l2_gbs = profile.quantity("l2_gbs");
   target.memory_latency_ns = profile.quantity("memory_latency_ns");
   target.matrix_flops_per_cycle = profile.quantity("matrix_flops_per_cycle");
+  constexpr const char* kWarpgroups = "warpgroup_flops_per_cycle";
+  if (profile.json.contains(kWarpgroups)) {
+    target.warpgroup_flops_per_cycle = profile.quantity(kWarpgroups);
+    if (target.architecture != "sm_90a")
+      profile.fail(kWarpgroups, "is of sm_90a, and the architecture is " + target.architecture);
+  }
   target.shared_bytes_per_cycle = profile.quantity("shared_bytes_per_cycle");
   target.shuffle_cycles = profile.quantity("shuffle_cycles");
   target.barrier_cycles = profile.quantity("barrier_cycles");

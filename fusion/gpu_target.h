@@ -12,6 +12,7 @@
 namespace tilefuse {
 
 constexpr int kWarpThreads = 32;                // of every NVIDIA GPU
+constexpr int kGroupWarps = 4;                  // of a warpgroup
 constexpr int kSectorBytes = 32;                // that memory is read and written by
 constexpr int kAccessBytes = 16;                // the widest access of one thread
 constexpr int kDeclaredSharedBytes = 48 << 10;  // that a kernel may declare; more is given at the launch
@@ -32,7 +33,10 @@ struct GpuTarget {
   double memory_gbs = 1, l2_gbs = 1;  // GB/s of a copy, read and written bytes together
   double memory_latency_ns = 500;
   double matrix_flops_per_cycle = 1024;  // of 16-bit floats on tensor cores, by one multiprocessor
-  double shared_bytes_per_cycle = 128;   // by one multiprocessor
+  // The same by instructions of warpgroups; 0: there are none. Only the architecture sm_90a has them, which
+  // no other device runs, newer ones included.
+  double warpgroup_flops_per_cycle = 0;
+  double shared_bytes_per_cycle = 128;  // by one multiprocessor
   double shuffle_cycles = 25, barrier_cycles = 40;
   double launch_us = 3;
 };

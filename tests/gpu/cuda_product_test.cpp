@@ -45,14 +45,15 @@ int64_t size_of(const TileGraph& graph, AxisId axis, const SymbolValues& symbols
   return evaluate(graph[axis].extent, {}, [&](const std::string& name) { return symbols.at(name); });
 }
 
-// What the blocks of a schedule have to execute, no less and no more.
+// What the blocks of a schedule have to execute, no less and no more, of its instruction.
 int64_t expected_instructions(const TileGraph& graph, const GpuProduct& product,
                               const GpuProductSchedule& schedule, const SymbolValues& symbols) {
   const auto pieces = [&](AxisId axis, int of) { return (size_of(graph, axis, symbols) + of - 1) / of; };
   int64_t blocks = pieces(product.m, schedule.block_m) * pieces(product.n, schedule.block_n);
   for (const AxisId axis : product.batch) blocks *= size_of(graph, axis, symbols);
   const int64_t steps = pieces(product.k, schedule.step) * (schedule.step / 16);
-  return blocks * steps * (schedule.block_m / 16) * (schedule.block_n / 8);
+  const int rows = schedule.block_m / 16;  // of a warp in an instruction, also in one of four warps
+  return blocks * steps * rows * (schedule.is_in_groups() ? 1 : schedule.block_n / 8);
 }
 
 void expect_right(const GpuNest& nest, const CudaKernel& kernel, uint64_t seed, const SymbolValues& symbols,
@@ -72,10 +73,12 @@ void expect_right(const GpuNest& nest, const CudaKernel& kernel, uint64_t seed, 
   const Result<GpuProduct> product = analyze_gpu_product(graph);
   ASSERT_TRUE(product) << product.unsupported().reason;
   // The compiler leaves out the last instructions of results that are sure to lie outside.
-  const int64_t most =
-      expected_instructions(graph, *product, std::get<GpuProductSchedule>(nest.schedule), symbols);
-  EXPECT_LE(found.run.matrix_products, most);
-  EXPECT_GE(found.run.matrix_products, is_whole ? most : 1);
+  const auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
+  const int64_t most = expected_instructions(graph, *product, schedule, symbols);
+  const int64_t ran = schedule.is_in_groups() ? found.run.group_products : found.run.matrix_products;
+  EXPECT_LE(ran, most);
+  EXPECT_GE(ran, is_whole || schedule.is_in_groups() ? most : 1);
+  EXPECT_EQ(found.run.group_products + found.run.matrix_products, ran);
 }
 
 void expect_lean(const CudaKernel& kernel) {
@@ -181,16 +184,35 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
     const GpuNest& nest = plan->nests.at(0);
     const auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
     for (const auto& [pin, value] : pins_of(test.pins).decisions) {
-      const std::map<std::string, int> chosen = {{"block_m", schedule.block_m}, {"block_n", schedule.block_n},
-                                                 {"step", schedule.step},       {"warps_m", schedule.warps_m},
-                                                 {"warps_n", schedule.warps_n}, {"stages", schedule.stages}};
-      EXPECT_EQ(std::to_string(chosen.at(pin)), value) << pin;
+      const std::map<std::string, std::string> chosen = {
+          {"block_m", std::to_string(schedule.block_m)},
+          {"block_n", std::to_string(schedule.block_n)},
+          {"step", std::to_string(schedule.step)},
+          {"warps_m", std::to_string(schedule.warps_m)},
+          {"warps_n", std::to_string(schedule.warps_n)},
+          {"stages", std::to_string(schedule.stages)},
+          {"multiply", std::string(name_of(schedule.instruction))}};
+      EXPECT_EQ(chosen.at(pin), value) << pin;
     }
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, 7, test.sizes);
     if (HasFailure()) return;
   }
+}
+
+// The same regions by warpgroups, which the solver does not take for small ones.
+TEST_P(CudaProductCase, computes_the_same_by_warpgroups) {
+  const Case& test = GetParam();
+  const TileGraph graph = parse_tile_graph(text_of(test.region));
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("parts=1,multiply=wgmma"));
+  ASSERT_TRUE(plan) << plan.unsupported().reason << to_text(graph);
+  const GpuNest& nest = plan->nests.at(0);
+  EXPECT_TRUE(std::get<GpuProductSchedule>(nest.schedule).is_in_groups());
+  const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
+  expect_lean(kernel);
+  expect_right(nest, kernel, 7, test.sizes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaProductCase, testing::ValuesIn(cases()),
@@ -262,12 +284,20 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
     schedule.warps_m = random.pick<int>({1, 2, 4});
     schedule.warps_n = random.pick<int>({1, 2, 4});
     schedule.stages = random.pick<int>({2, 3, 4, 5, 8});
+    if (target.warpgroup_flops_per_cycle > 0) {
+      schedule.instruction = ProductInstruction::Warpgroup;
+      schedule.warps_m = random.pick<int>({4, 8, 16});
+      schedule.warps_n = 1;
+      schedule.step = 64;
+    }
     if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
   }
 }
 
-TEST_F(CudaProducts, random_regions_under_random_schedules) {
-  const GpuTarget target = load_gpu_target("cuda-sm80");
+class CudaRandomProducts : public CudaProducts, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CudaRandomProducts, are_right_under_random_schedules) {
+  const GpuTarget target = load_gpu_target(GetParam());
   int tensor_cores = 0, given = 0;
   for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -286,104 +316,8 @@ TEST_F(CudaProducts, random_regions_under_random_schedules) {
   EXPECT_GT(given, 5) << "kernels with more shared memory than one may declare";
 }
 
-TEST(GpuProductSolver, proposes_what_the_check_allows) {
-  for (const std::string& name : gpu_target_names()) {
-    const GpuTarget target = load_gpu_target(name);
-    for (uint64_t seed = 0; seed < 100; ++seed) {
-      const TileGraph graph = parse_tile_graph(text_of(random_product_region(seed)));
-      const Result<GpuProduct> product = analyze_gpu_product(graph);
-      if (!product) continue;
-      const Result<GpuProductSchedule> schedule = solve_gpu_product(graph, *product, target);
-      ASSERT_TRUE(schedule) << schedule.unsupported().reason;  // checks itself
-      const std::string text = to_text(*schedule, graph, *product);
-      EXPECT_TRUE(is_product_schedule(text));
-      GpuProductSchedule parsed = parse_gpu_product_schedule(text, graph, *product);
-      parsed.cost = schedule->cost;
-      parsed.cost_us = schedule->cost_us;
-      EXPECT_EQ(to_text(parsed, graph, *product), text);
-    }
-  }
-}
-
-// The constraints and the check, written apart, allow the same.
-TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
-  const TileGraph graph = parse_tile_graph(text_of({.name = "square", .m = "512", .n = "512", .k = "512"}));
-  const Result<GpuProduct> product = analyze_gpu_product(graph);
-  ASSERT_TRUE(product);
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  RandomSource random(1);
-  int allowed = 0, refused = 0;
-  for (int draw = 0; draw < 400; ++draw) {
-    GpuProductSchedule s;
-    s.block_m = random.pick<int>({16, 32, 64, 128, 256});
-    s.block_n = random.pick<int>({16, 32, 64, 128, 256});
-    s.step = random.pick<int>({16, 32, 64});
-    s.warps_m = random.pick<int>({1, 2, 4});
-    s.warps_n = random.pick<int>({1, 2, 4});
-    s.stages = random.pick<int>({2, 3, 4, 5, 6});
-    const Pins pins{{{"block_m", std::to_string(s.block_m)},
-                     {"block_n", std::to_string(s.block_n)},
-                     {"step", std::to_string(s.step)},
-                     {"warps_m", std::to_string(s.warps_m)},
-                     {"warps_n", std::to_string(s.warps_n)},
-                     {"stages", std::to_string(s.stages)}}};
-    const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
-    EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
-        << to_text(s, graph, *product);
-    (is_solved ? allowed : refused) += 1;
-  }
-  EXPECT_GT(allowed, 100);
-  EXPECT_GT(refused, 100);
-}
-
-TEST(GpuProductSolver, takes_tensor_cores_for_a_large_product_and_rows_for_one_line) {
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  const auto plan = [&](const std::string& m) {
-    return *plan_gpu(parse_tile_graph(text_of({.name = "p", .m = m, .n = "1024", .k = "1024"})), target);
-  };
-  EXPECT_TRUE(std::holds_alternative<GpuProductSchedule>(plan("1024").nests.at(0).schedule));
-  const GpuPlan line = plan("2");
-  EXPECT_TRUE(std::holds_alternative<GpuSchedule>(line.nests.at(0).schedule));
-  EXPECT_THAT(line.nests.at(0).why_no_product, HasSubstr("tensor cores would take"));
-}
-
-// ---------------------------------------------------------------- refusals
-struct Refused {
-  const char* name;
-  const char* right;  // in a tile graph of a product
-  const char* wrong;
-  const char* reason;
-};
-void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
-class GpuProductRefused : public testing::TestWithParam<Refused> {};
-
-TEST_P(GpuProductRefused, says_why) {
-  std::string text = text_of({.name = "product", .m = "72", .n = "40", .k = "56"});
-  const std::string right = GetParam().right;
-  const size_t at = text.find(right);
-  ASSERT_NE(at, std::string::npos) << text;
-  text.replace(at, right.size(), GetParam().wrong);
-  const Result<GpuProduct> product = analyze_gpu_product(parse_tile_graph(text));
-  ASSERT_FALSE(product) << text;
-  EXPECT_EQ(product.unsupported().reason,
-            "cannot compute product on tensor cores: " + std::string(GetParam().reason));
-}
-
-const Refused kRefused[] = {
-    {"of_f32", "%cx = cast(%x) : bf16", "%cx = cast(%x) : f16", "its factor %x is rounded from bf16 to f16"},
-    {"no_product", "mul(%cx, %cw)", "add(%cx, %cw)", "%s is no sum of products of two factors"},
-    {"of_another_reduction", "reduce.sum", "reduce.max", "%s is no sum of products of two factors"},
-    {"computed_factor", "%cw = cast(%w)", "%cw = exp(%w)",
-     "its factor %cw is computed, and only casts are made on the way to shared memory"},
-    {"condition", "load %w[j*56 + k]", "load %w[j*56 + k] if [k - 1] else 0",
-     "its factor %w is read under a condition, or where other data says"},
-    {"lines_apart", "load %x[i*56 + k]", "load %x[i*28 + k*2]",
-     "elements of %x are next to each other neither along i nor along k"},
-    {"no_lines", "load %w[j*56 + k]", "load %w[(j*56 + k) // 2]",
-     "the elements of %w are no matrix of j and k"},
-};
-INSTANTIATE_TEST_SUITE_P(Gpu, GpuProductRefused, testing::ValuesIn(kRefused),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomProducts, testing::Values("cuda-sm80", "cuda-sm90a"),
+                         [](const auto& info) { return std::string(info.param + 5); });
 
 // ---------------------------------------------------------------- planted bugs
 struct Planted {
@@ -393,42 +327,64 @@ struct Planted {
   const char* report;
 };
 void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
+// A ragged product with a bias, and what a kernel of it gives: what the kernel says itself is planted, not
+// the functions that it calls.
+class PlantedProduct {
+ public:
+  PlantedProduct(const std::string& target, const std::string& pins)
+      : graph_(
+            parse_tile_graph(text_of({.name = "product",
+                                      .m = "40",
+                                      .n = "40",
+                                      .k = "40",
+                                      .buffers = "%bias: bf16[40] in, ",
+                                      .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"}))),
+        target_(load_gpu_target(target)),
+        kernel_(compile_cuda(*nvrtc(), plan_gpu(graph_, target_, pins_of(pins))->nests.at(0), target_)),
+        inputs_(whole_numbers(graph_, 3, {})) {}
+
+  void expect_found(const Planted& planted) const {
+    const Tensor expected = evaluate(graph_, inputs_, {{}, {.rounds_floats = false}}).at(0);
+    EXPECT_EQ(first_difference(run(kernel_.source), expected, 0), "");
+    const std::string right = planted.right;
+    std::string source = kernel_.source;
+    const size_t at = source.find(right);
+    ASSERT_NE(at, std::string::npos) << source;
+    source.replace(at, right.size(), planted.wrong);
+    try {
+      EXPECT_NE(first_difference(run(source), expected, 0), "") << source;
+      EXPECT_STREQ(planted.report, "") << source;
+    } catch (const GpuFault& fault) {
+      EXPECT_STRNE(planted.report, "") << fault.what();
+      EXPECT_THAT(fault.what(), HasSubstr(planted.report));
+    }
+  }
+
+ private:
+  Tensor run(const std::string& source) const {
+    const Result<GpuBinary> binary = nvrtc()->compile(source, target_.architecture);
+    EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
+    return run_cuda(kernel_.program.launch, binary->ptx, graph_, inputs_, {}).outputs.at(0);
+  }
+
+  TileGraph graph_;
+  GpuTarget target_;
+  CudaKernel kernel_;
+  std::vector<Tensor> inputs_;
+};
+
 class CudaPlantedInProduct : public CudaProducts, public testing::WithParamInterface<Planted> {};
 
-// In a ragged product with a bias: what the kernel says itself, not the functions that it calls.
 TEST_P(CudaPlantedInProduct, is_found) {
-  const TileGraph graph =
-      parse_tile_graph(text_of({.name = "product",
-                                .m = "40",
-                                .n = "40",
-                                .k = "40",
-                                .buffers = "%bias: bf16[40] in, ",
-                                .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"}));
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  const Result<GpuPlan> plan =
-      plan_gpu(graph, target, pins_of("block_m=32,block_n=32,step=32,warps_m=2,warps_n=2,stages=2"));
-  ASSERT_TRUE(plan) << plan.unsupported().reason;
-  CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
-  const std::vector<Tensor> inputs = whole_numbers(graph, 3, {});
-  const auto run = [&](const std::string& source) {
-    const Result<GpuBinary> binary = nvrtc()->compile(source, target.architecture);
-    EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
-    return run_cuda(kernel.program.launch, binary->ptx, graph, inputs, {}).outputs.at(0);
-  };
-  const Tensor expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}}).at(0);
-  EXPECT_EQ(first_difference(run(kernel.source), expected, 0), "");
-  const std::string right = GetParam().right;
-  const size_t at = kernel.source.find(right);
-  ASSERT_NE(at, std::string::npos) << kernel.source;
-  std::string source = kernel.source;
-  source.replace(at, right.size(), GetParam().wrong);
-  try {
-    EXPECT_NE(first_difference(run(source), expected, 0), "") << source;
-    EXPECT_STREQ(GetParam().report, "") << source;
-  } catch (const GpuFault& fault) {
-    EXPECT_STRNE(GetParam().report, "") << fault.what();
-    EXPECT_THAT(fault.what(), HasSubstr(GetParam().report));
-  }
+  PlantedProduct("cuda-sm80", "block_m=32,block_n=32,step=32,warps_m=2,warps_n=2,stages=2")
+      .expect_found(GetParam());
+}
+
+class CudaPlantedInGroups : public CudaProducts, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInGroups, is_found) {
+  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=32,warps_m=4,stages=3")
+      .expect_found(GetParam());
 }
 
 const Planted kPlanted[] = {
@@ -444,6 +400,21 @@ const Planted kPlanted[] = {
     {"block_too_few", "block_number<int>()", "block_number<int>() / 2", "written already"},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInProduct, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// A group of 128 rows: two instructions.
+const Planted kPlantedInGroups[] = {
+    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
+    {"sums_of_the_other_instruction", "(row_place / 2 *", "((1 - row_place / 2) *", ""},
+    {"rows_of_the_other_instruction", "row_place / 2 * 64", "row_place / 2 * 16", "written already"},
+    {"rows_of_another_warp", "row_of_group_sums<128>", "row_of_sums<32, 1>", "nobody writes"},
+    {"pieces_of_mma", "multiply_tiles_in_groups<bf16, 128, 32, 64, 128, 3>",
+     "multiply_tiles<bf16, 128, 32, 64, 32, 32, 2>", ""},
+    {"columns_of_another_warp", "column_of_sums<32, 1>", "column_of_sums<16, 2>", "nobody writes"},
+    {"depth_beyond_the_factor", ", 40);", ", 64);", "outside buffer"},
+    {"depth_too_short", ", 40);", ", 32);", ""},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInGroups, testing::ValuesIn(kPlantedInGroups),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -72,7 +72,7 @@ const Result<Nvrtc>& nvrtc() {
 
 Pins pins_of(const std::string& text) {
   Pins pins;
-  static const std::regex kPin("(\\w+)=(\\w+)");
+  static const std::regex kPin("(\\w+)=([\\w.]+)");
   for (auto at = std::sregex_iterator(text.begin(), text.end(), kPin); at != std::sregex_iterator(); ++at) {
     pins.decisions[(*at)[1]] = (*at)[2];
   }

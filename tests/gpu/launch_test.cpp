@@ -316,6 +316,9 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
   EXPECT_EQ(target(12, 0)->name, "cuda-sm90a");
   EXPECT_EQ(target(12, 0)->architecture, "sm_120");
   EXPECT_EQ(target(12, 0)->multiprocessors, 7);
+  EXPECT_GT(target(9, 0)->warpgroup_flops_per_cycle, 0);
+  EXPECT_EQ(target(10, 0)->architecture, "sm_100");
+  EXPECT_EQ(target(10, 0)->warpgroup_flops_per_cycle, 0) << "no other device has the instructions of sm_90a";
   EXPECT_THAT(target(7, 5).unsupported().reason, HasSubstr("cannot make kernels for GPU (sm_75)"));
   fake_.capability(7, 5);
   EXPECT_THAT(made(kSoftmax).unsupported().reason, HasSubstr("sm_75"));

@@ -1,0 +1,135 @@
+// Products on tensor cores without a compiler: what the solver proposes, and what is refused, with which
+// words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/result.h"
+#include "fusion/gpu_plan.h"
+#include "fusion/gpu_product_solve.h"
+#include "tests/gpu/product_regions.h"
+#include "tests/random_source.h"
+
+namespace tilefuse {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(GpuProductSolver, proposes_what_the_check_allows) {
+  for (const std::string& name : gpu_target_names()) {
+    const GpuTarget target = load_gpu_target(name);
+    for (uint64_t seed = 0; seed < 100; ++seed) {
+      const TileGraph graph = parse_tile_graph(text_of(random_product_region(seed)));
+      const Result<GpuProduct> product = analyze_gpu_product(graph);
+      if (!product) continue;
+      const Result<GpuProductSchedule> schedule = solve_gpu_product(graph, *product, target);
+      ASSERT_TRUE(schedule) << schedule.unsupported().reason;  // checks itself
+      const std::string text = to_text(*schedule, graph, *product);
+      EXPECT_TRUE(is_product_schedule(text));
+      GpuProductSchedule parsed = parse_gpu_product_schedule(text, graph, *product);
+      parsed.cost = schedule->cost;
+      parsed.cost_us = schedule->cost_us;
+      EXPECT_EQ(to_text(parsed, graph, *product), text);
+    }
+  }
+}
+
+// The constraints and the check, written apart, allow the same.
+TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
+  const TileGraph graph = parse_tile_graph(text_of({.name = "square", .m = "512", .n = "512", .k = "512"}));
+  const Result<GpuProduct> product = analyze_gpu_product(graph);
+  ASSERT_TRUE(product);
+  for (const std::string& name : gpu_target_names()) {
+    const GpuTarget target = load_gpu_target(name);
+    RandomSource random(1);
+    int allowed = 0, refused = 0, allowed_groups = 0;
+    for (int draw = 0; draw < 1000; ++draw) {
+      GpuProductSchedule s;
+      const bool may_group = random.once_in(2);
+      s.instruction = random.once_in(2) ? ProductInstruction::Warpgroup : ProductInstruction::Warp;
+      s.block_m = random.pick<int>({16, 32, 64, 128, 256});
+      s.block_n = random.pick<int>({16, 32, 64, 128, 256});
+      s.step = may_group ? 64 : random.pick<int>({16, 32, 64});
+      s.warps_m = random.pick<int>({1, 2, 4, 8});
+      s.warps_n = may_group ? 1 : random.pick<int>({1, 2, 4});
+      s.stages = random.pick<int>({2, 3, 4, 5, 6});
+      const Pins pins{{{"block_m", std::to_string(s.block_m)},
+                       {"block_n", std::to_string(s.block_n)},
+                       {"step", std::to_string(s.step)},
+                       {"warps_m", std::to_string(s.warps_m)},
+                       {"warps_n", std::to_string(s.warps_n)},
+                       {"stages", std::to_string(s.stages)},
+                       {"multiply", std::string(name_of(s.instruction))}}};
+      const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
+      EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
+          << to_text(s, graph, *product);
+      (is_solved ? allowed : refused) += 1;
+      allowed_groups += is_solved && s.is_in_groups() ? 1 : 0;
+    }
+    EXPECT_GT(allowed, 100);
+    EXPECT_GT(refused, 100);
+    EXPECT_EQ(allowed_groups > 20, name == "cuda-sm90a") << allowed_groups;
+  }
+}
+
+TEST(GpuProductSolver, takes_tensor_cores_for_a_large_product_and_rows_for_one_line) {
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const auto plan = [&](const std::string& m) {
+    return *plan_gpu(parse_tile_graph(text_of({.name = "p", .m = m, .n = "1024", .k = "1024"})), target);
+  };
+  EXPECT_TRUE(std::holds_alternative<GpuProductSchedule>(plan("1024").nests.at(0).schedule));
+  const GpuPlan line = plan("2");
+  EXPECT_TRUE(std::holds_alternative<GpuSchedule>(line.nests.at(0).schedule));
+  EXPECT_THAT(line.nests.at(0).why_no_product, HasSubstr("tensor cores would take"));
+}
+
+TEST(GpuProductSolver, takes_warpgroups_for_large_products_where_there_are) {
+  const TileGraph graph = parse_tile_graph(
+      text_of({.name = "p", .m = "4096", .n = "4096", .k = "4096", .second_along_k = false}));
+  const auto instruction = [&](const char* target) {
+    return std::get<GpuProductSchedule>(plan_gpu(graph, load_gpu_target(target))->nests.at(0).schedule)
+        .instruction;
+  };
+  EXPECT_EQ(instruction("cuda-sm90a"), ProductInstruction::Warpgroup);
+  EXPECT_EQ(instruction("cuda-sm80"), ProductInstruction::Warp);
+}
+
+// ---------------------------------------------------------------- refusals
+struct Refused {
+  const char* name;
+  const char* right;  // in a tile graph of a product
+  const char* wrong;
+  const char* reason;
+};
+void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.name; }
+class GpuProductRefused : public testing::TestWithParam<Refused> {};
+
+TEST_P(GpuProductRefused, says_why) {
+  std::string text = text_of({.name = "product", .m = "72", .n = "40", .k = "56"});
+  const std::string right = GetParam().right;
+  const size_t at = text.find(right);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, right.size(), GetParam().wrong);
+  const Result<GpuProduct> product = analyze_gpu_product(parse_tile_graph(text));
+  ASSERT_FALSE(product) << text;
+  EXPECT_EQ(product.unsupported().reason,
+            "cannot compute product on tensor cores: " + std::string(GetParam().reason));
+}
+
+const Refused kRefused[] = {
+    {"of_f32", "%cx = cast(%x) : bf16", "%cx = cast(%x) : f16", "its factor %x is rounded from bf16 to f16"},
+    {"no_product", "mul(%cx, %cw)", "add(%cx, %cw)", "%s is no sum of products of two factors"},
+    {"of_another_reduction", "reduce.sum", "reduce.max", "%s is no sum of products of two factors"},
+    {"computed_factor", "%cw = cast(%w)", "%cw = exp(%w)",
+     "its factor %cw is computed, and only casts are made on the way to shared memory"},
+    {"condition", "load %w[j*56 + k]", "load %w[j*56 + k] if [k - 1] else 0",
+     "its factor %w is read under a condition, or where other data says"},
+    {"lines_apart", "load %x[i*56 + k]", "load %x[i*28 + k*2]",
+     "elements of %x are next to each other neither along i nor along k"},
+    {"no_lines", "load %w[j*56 + k]", "load %w[(j*56 + k) // 2]",
+     "the elements of %w are no matrix of j and k"},
+};
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuProductRefused, testing::ValuesIn(kRefused),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tilefuse
