@@ -49,9 +49,10 @@ TILE_INLINE void multiply_tiles_in_groups(float (&sums)[kRows / 64 * kBlockN / 2
   }
   int stage = 0;
   for (int64_t k = 0; k < depth; k += kStep) {
+    // The fence stands behind both waits: products read what was copied, copies go where products read.
     wait_for_copies<kAhead - 1>();
-    show_to_products();
     wait_for_products<1>();
+    show_to_products();
     meet_all();
     const unsigned from_a = shared_address(piece_a(stage)), from_b = from_a + PieceA::kBytes;
     begin_products();

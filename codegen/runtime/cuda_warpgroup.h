@@ -16,13 +16,15 @@
 // the next eight, and its rows `leading` bytes from those that follow; without a pattern it is the other way
 // round.
 //
-// All threads of the group take part in each of these functions. What they do in between:
+// All threads of the group take part in each of these functions, in this order:
 //
-//   show_to_products()      writes of the thread to shared memory are seen by products behind a barrier after
-//   it begin_products()        what was done with sums and factors in registers is over multiply_group<...>()
-//   as often as wanted, on the same sums or others commit_products()       they are a group of products
-//   wait_for_products<n>()  but for the last n groups all are done; behind settle(sums) these may be touched
-//   again
+//   show_to_products()      products behind a barrier behind this see what the thread wrote to shared memory
+//   settle(sums)            what was computed of sums, or of factors in registers, is; no compiler moves it
+//   begin_products()        and it is over
+//   multiply_group<...>()   as often as wanted, on the same sums or others
+//   commit_products()       these are a group of products
+//   wait_for_products<n>()  but for the last n groups all are done
+//   settle(sums)            sums, and factors in registers, may be touched again
 #pragma once
 #include "cuda_matrix.h"
 

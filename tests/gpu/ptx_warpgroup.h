@@ -2,9 +2,8 @@
 // Level Matrix Multiply-Accumulate Instructions"), of f16 and bf16 with sums in f32.
 //
 //   SharedMatrix   where the elements of a factor lie in shared memory, as its descriptor says
-//   WarpProducts   what a warp has under way: sums and factors in registers that nobody may touch, and
-//   factors
-//                  in shared memory that nobody may write, until the warp has waited for their group
+//   WarpProducts   what a warp has under way: sums and factors in registers that nobody may touch, factors in
+//                  shared memory that nobody may write, until the warp has waited for their group
 //   GroupOrder     that the warps of a group execute the same instructions on the same matrices
 //
 // An instruction computes where it is begun; what another access could see or spoil until the wait is a

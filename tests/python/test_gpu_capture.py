@@ -104,7 +104,7 @@ def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
 def test_a_conversion_in_front_of_a_product_on_tensor_cores_is_a_kernel_of_its_own():
     shapes = ((1024, 1024), (1024, 1024))
     report = _planned(_captured(lambda x, w: torch.relu(x.half() @ w.half()), *shapes), products="own")
-    assert "multiply_tiles<f16" in report["regions"][-1]["source"]
+    assert "multiply_tiles_in_groups<f16" in report["regions"][-1]["source"]
 
 
 def test_factories_are_made_on_their_device():

@@ -386,6 +386,19 @@ def test_memory_beyond_what_a_kernel_may_declare_is_given_at_the_launch(driver):
     assert any("cuLaunchKernel" in call and "with 65536 bytes" in call for call in calls)
 
 
+def test_products_by_warpgroups(driver):
+    driver.capability(9, 0)
+    driver.shared_bytes(227 << 10, 227 << 10)
+    inputs, _ = _large_tiles(200)
+    pins = {"mm_relu": {"multiply": "wgmma", "parts": "1"}}
+    with torch.no_grad(), collect_graphs() as graphs, warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        got = host_gpu.on_gpu(_large_product, products="own", pins=pins)(*inputs)
+    assert driver.launches() == 1
+    assert "multiply wgmma" in str(Report(graphs))
+    _same(got, _large_product(*inputs), rtol=0, atol=0)
+
+
 def test_a_device_with_less_shared_memory_than_its_profile_says(driver, warned):
     driver.shared_bytes(48 << 10, 0)
     inputs, settings = _large_tiles(72)

@@ -1,0 +1,33 @@
+"""Products on tensor cores beside eager, by every instruction that the device has. Elements are small whole numbers,
+whose sums are exact: results are the same to the last bit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from on_device import kernels_of
+
+SHAPES = [(512, 768, 1024), (1000, 520, 264), (136, 72, 40), (4096, 4096, 512)]
+HAS_WARPGROUPS = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+
+
+def _whole_numbers(rows: int, columns: int, is_turned: bool, dtype: torch.dtype) -> torch.Tensor:
+    shape = (columns, rows) if is_turned else (rows, columns)
+    made = torch.randint(-2, 3, shape, device="cuda").to(dtype)
+    return made.t() if is_turned else made
+
+
+@pytest.mark.parametrize("instruction", ["mma.sync", "wgmma"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("first_turned", [False, True])
+@pytest.mark.parametrize("second_turned", [False, True])
+@pytest.mark.parametrize("m, n, k", SHAPES)
+def test_products(m, n, k, first_turned, second_turned, dtype, instruction):
+    if instruction == "wgmma" and not HAS_WARPGROUPS:
+        pytest.skip("SKIPPED, only an sm_90a device has wgmma")
+    x, w = _whole_numbers(m, k, first_turned, dtype), _whole_numbers(k, n, second_turned, dtype)
+    pins = {"mm_relu": {"multiply": instruction, "parts": "1"}}
+    with torch.no_grad():
+        got, kernels = kernels_of(lambda x, w: torch.relu(x @ w), [x, w], products="own", pins=pins)
+        assert kernels == 1
+        torch.testing.assert_close(got, torch.relu((x.float() @ w.float()).to(dtype)), rtol=0, atol=0)
