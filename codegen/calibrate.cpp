@@ -305,16 +305,21 @@ void Calibration::measure_functions() {
 }
 
 // Has a price, as all arithmetic.
-const std::map<std::string, std::string> kArithmetic = {
-    {"fma", "cycles per vector of f32"},
-    {"dot_bf16", "cycles per vector of f32 that two products each are added to"},
-    {"dot_i8", "cycles per vector of i32 that four products each are added to"}};
+struct Price {
+  const char *rate, *unit;
+};
+const std::map<std::string, Price> kArithmetic = {
+    {"fma", {"clk_per_vector.fma", "cycles per vector of f32"}},
+    {"dot_bf16", {"clk_per_vector.dot_bf16", "cycles per vector of f32 that two products each are added to"}},
+    {"dot_i8", {"clk_per_vector.dot_i8", "cycles per vector of i32 that four products each are added to"}},
+    {"tile_bf16", {"clk_per_tile.bf16", "cycles per 16 x 16 sums that 32 products each are added to"}},
+    {"tile_i8", {"clk_per_tile.i8", "cycles per 16 x 16 sums that 64 products each are added to"}}};
 
 void Calibration::measure_instructions() {
   const std::map<std::string, double> rates = instruction_rates(here_, base_.vector_bytes);
   for (const auto& [name, rate] : rates) {
     const auto unit = kArithmetic.find(name);
-    if (unit != kArithmetic.end()) put("clk_per_vector." + name, 1 / rate, unit->second);
+    if (unit != kArithmetic.end()) put(unit->second.rate, 1 / rate, unit->second.unit);
     if (unit == kArithmetic.end()) put("rate." + name, rate, "vectors per cycle");
   }
 }

@@ -43,6 +43,28 @@ TILEFUSE_LOOP(bytes_32, "vpdpbusd %%ymm1, %%ymm0, %%ymm\\r")
 TILEFUSE_LOOP(dot_64, "vdpbf16ps %%zmm1, %%zmm0, %%zmm\\r")
 TILEFUSE_LOOP(dot_32, "vdpbf16ps %%ymm1, %%ymm0, %%ymm\\r")
 
+// What ldtilecfg reads: eight matrix tiles of 16 rows of 64 bytes.
+struct TileShapes {
+  uint8_t palette = 1, unused[15] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// The same of four tiles of sums.
+#define TILEFUSE_TILE_LOOP(name, instruction)             \
+  void name(void*) {                                      \
+    const TileShapes shapes;                              \
+    asm volatile(                                         \
+        "ldtilecfg %0\nmov %1, %%rcx\n"                   \
+        "1:\n.rept 3\n.irp r,0,1,2,3\n" instruction       \
+        " %%tmm5, %%tmm4, %%tmm\\r\n.endr\n.endr\n"       \
+        "dec %%rcx\njnz 1b\ntilerelease\n" ::"m"(shapes), \
+        "i"(kTurns)                                       \
+        : "rcx", "cc");                                   \
+  }
+TILEFUSE_TILE_LOOP(tile_bf16, "tdpbf16ps")
+TILEFUSE_TILE_LOOP(tile_i8, "tdpbusd")
+
 struct Row {
   const char* name;
   int vector_bytes;
@@ -64,6 +86,8 @@ const std::vector<Row>& rows() {
       {"dot_bf16", 32, {"avx512bf16", "avx512vl"}, dot_32},
       {"dot_i8", 64, {"avx512vnni", "avx512f"}, bytes_64},
       {"dot_i8", 32, {"avx512vnni", "avx512vl"}, bytes_32},
+      {"tile_bf16", 64, {"amxtile", "amxbf16"}, tile_bf16},
+      {"tile_i8", 64, {"amxtile", "amxint8"}, tile_i8},
   };
   return table;
 }

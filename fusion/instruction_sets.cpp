@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tilefuse {
@@ -16,7 +18,7 @@ namespace {
 enum class Register : uint8_t { Eax, Ebx, Ecx, Edx };
 
 // What the system must save of a program besides general registers and SSE's, as xgetbv says it.
-constexpr unsigned kNothing = 0, kYmm = 0x6, kZmm = 0xe6;
+constexpr unsigned kNothing = 0, kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000;
 
 // "The Intel 64 manual, volume 2, CPUID": the bit of a leaf that says that a processor has the instructions.
 struct Row {
@@ -44,6 +46,9 @@ constexpr std::array kRows = {
     Row{"avx512vnni", "-mavx512vnni", 7, 0, Register::Ecx, 11, kZmm},
     Row{"avx512bf16", "-mavx512bf16", 7, 1, Register::Eax, 5, kZmm},
     Row{"avx512fp16", "-mavx512fp16", 7, 0, Register::Edx, 23, kZmm},
+    Row{"amxtile", "-mamx-tile", 7, 0, Register::Edx, 24, kTiles},
+    Row{"amxbf16", "-mamx-bf16", 7, 0, Register::Edx, 22, kTiles},
+    Row{"amxint8", "-mamx-int8", 7, 0, Register::Edx, 25, kTiles},
 };
 
 const Row* row(std::string_view name) {
@@ -62,13 +67,26 @@ unsigned saved_by_the_system() {
   return low;
 }
 
+// Linux saves matrix tiles only of processes that have asked ("Using XSTATE features in user space
+// applications", ARCH_REQ_XCOMP_PERM); asking again is no harm.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;
+  static const bool is_granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return is_granted;
+#else
+  return false;
+#endif
+}
+
 bool is_here(const Row& row) {
   std::array<unsigned, 4> values{};
   if (__get_cpuid_count(row.leaf, row.sub_leaf, values.data(), &values[1], &values[2], &values[3]) == 0) {
     return false;
   }
   const bool has_it = ((values[static_cast<size_t>(row.in)] >> row.bit) & 1) != 0;
-  return has_it && (saved_by_the_system() & row.saved) == row.saved;
+  const bool is_saved = (saved_by_the_system() & row.saved) == row.saved;
+  return has_it && is_saved && (row.saved != kTiles || may_use_tiles());
 }
 #else
 bool is_here(const Row&) { return false; }

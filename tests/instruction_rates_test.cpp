@@ -10,6 +10,7 @@ namespace {
 using testing::Contains;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
 
 std::vector<std::string> names(const std::map<std::string, double>& rates) {
   std::vector<std::string> found;
@@ -32,10 +33,11 @@ TEST(InstructionRates, AreOfWhatTheProcessorHas) {
   EXPECT_THAT(names(instruction_rates(older, 32)), UnorderedElementsAre("fma", "permute", "store"));
   EXPECT_THAT(names(instruction_rates(older, 64)), IsEmpty());
   if (!has(here, "avx512bf16") || !has(here, "avx512vnni")) return;
-  for (int vector_bytes : {32, 64}) {
-    EXPECT_THAT(names(instruction_rates(here, vector_bytes)),
-                UnorderedElementsAre("fma", "permute", "store", "narrow_bf16", "dot_bf16", "dot_i8"));
-  }
+  std::vector<std::string> vectors = {"fma", "permute", "store", "narrow_bf16", "dot_bf16", "dot_i8"};
+  EXPECT_THAT(names(instruction_rates(here, 32)), UnorderedElementsAreArray(vectors));
+  if (has(here, "amxbf16")) vectors.emplace_back("tile_bf16");
+  if (has(here, "amxint8")) vectors.emplace_back("tile_i8");
+  EXPECT_THAT(names(instruction_rates(here, 64)), UnorderedElementsAreArray(vectors));
 }
 
 TEST(InstructionRates, OfOtherVectorsThereAreNone) {
