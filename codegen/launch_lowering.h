@@ -17,6 +17,7 @@
 //   chains       lower_chain.cpp      nests one after the other inside a task
 //   staging      lower_stage.cpp      blocks turned in registers
 //   panels       lower_panel.cpp      operands that rows share, packed for the lanes
+//   tiles        lower_tiles.cpp      rows of matrix tiles
 //   dots         lower_dots.cpp       narrow factors, several neighbours at a time
 //   settled      lower_settled.cpp    blocks of results of which a condition on coordinates holds as a whole
 //   packs        lower_pack.cpp       panels of constants, packed by a kernel of their own
@@ -57,9 +58,11 @@ struct LoweringFacts {
   bool lanes_are_parallel = false;
   int first_pack = 0;                      // number of the first operand that is packed once
   std::vector<Dot> dots = {};              // by reduction, where all are summed several elements at a time
+  bool in_tiles = false;                   // and of rows of matrix tiles
   const ExpandedOnline* online = nullptr;  // an online walk; `graph` is the expanded one
   const Chain* chain = nullptr;            // the region's, or the one that `graph` is a nest of
   std::vector<Expr> nothing = {};          // of a nest: where its walk takes in nothing
+  const Axis* walked = nullptr;            // of a nest in a loop over blocks: the axis that is cut
 };
 
 enum class LaunchPart : uint8_t {
@@ -203,6 +206,8 @@ class LaunchLowering {
   using BlockConditions = std::map<TileValueId, BlockCondition>;
   BlockConditions unsettled(const std::set<TileValueId>& needed) const;
   BlockConditions emptying(const std::vector<Root>& roots) const;
+  Code any_holds(const BlockConditions& conditions);
+  Code all_hold(const BlockConditions& conditions);
   void compute_apart_from(const BlockConditions& conditions, const std::set<TileValueId>& needed);
   void emit_known(const BlockConditions& conditions, const Code& condition, const std::vector<Root>& roots);
   std::set<TileValueId> needed_by(const std::vector<Root>& roots) const;
@@ -271,6 +276,10 @@ class LaunchLowering {
   void run_nests(ChainNest::Phase phase);
   void run_nest();
   void block_loop();
+  void pack_before_blocks();
+  bool is_packed_before(const StagedLoad& staged) const;
+  bool is_walked_by_packs(AxisId axis) const;
+  ScratchRow row_before_blocks(const StagedLoad& staged);
   Code chain_tile_pointer(BufferId buffer);
 
   // ---- values
@@ -342,6 +351,34 @@ class LaunchLowering {
   bool stores_neighbours(AxisId walked) const;
   void emit_neighbour_store(const TileStore& store, const Computed& first, const Computed& second);
 
+  // ---- matrix tiles
+  struct TileBlock {
+    LoopRange range;  // that the rows of all blocks are of
+    Code first, last, count;
+    bool is_empty = false;  // nothing is summed: results are literals
+  };
+  struct TileFactor {
+    Code pointer, row_bytes;
+  };
+  struct SummedPart {
+    Code first_row, first_summed;  // of all parts
+  };
+  int64_t tile_width() const;
+  Code tile_sums(TileValueId sum);
+  Expr at_first_step(const Expr& offset) const;
+  TileFactor rows_of_tiles(const Dot& dot, const Code& count, const Code& length);
+  Code sums_of_row(TileValueId sum, const Code& first);
+  void multiply_tiles(const Code& count, const LoopRange& range, const std::optional<SummedPart>& part);
+  void pad_panel(const StagedLoad& staged);
+  void remember_sums(const Code& first);
+  void walk_rows_of_block(const TileBlock& block, const std::vector<Root>& roots);
+  void walk_rows_if(const Code& condition, const BlockConditions& known, const TileBlock& block,
+                    const std::vector<Root>& roots);
+  void emit_tile_block(TileBlock block);
+  Code rows_of_block(AxisId axis, const LoopRange& range);
+  void open_tile_parts(AxisId axis, const LoopRange& range);
+  void open_tile_rows(AxisId axis, const LoopRange& range);
+
   // ---- pairs
   bool in_pairs() const;
   Computed load_pair(TileValueId id, const TileLoad& load, int depth);
@@ -381,6 +418,7 @@ class LaunchLowering {
   // Elements of the summed axis in a row.
   int64_t panel_step() const { return facts_.dots.empty() ? 1 : info(schedule_.dots).count; }
   Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
+  static Expr panel_start(const std::string& row);  // in all panels of a row
   ScratchRow packed_row(const StagedLoad& staged);
   void find_panel(const StagedLoad& staged);
   Code pack_pointer(const StagedLoad& staged);
@@ -401,6 +439,10 @@ class LaunchLowering {
   std::map<TileValueId, Accumulator> accumulators_;  // of the pass being written
   std::map<TileValueId, Accumulator> blocks_;        // sums of a block, on their way into the accumulators
   std::map<TileValueId, Accumulator> scans_;
+  std::map<TileValueId, Code> tile_sums_, tile_rows_;                  // in scratch, of a block of rows
+  bool packs_only_ = false;                                            // before a loop over blocks
+  std::map<size_t, std::map<TileValueId, ScratchRow>> packed_before_;  // by nest
+  Expr first_step_;                                            // of the summed axis, that tiles begin at
   std::map<TileValueId, ScratchRow> total_rows_, block_rows_;  // accumulators in scratch
   std::map<TileValueId, ScratchRow> kept_rows_, staged_rows_;
   std::map<TileValueId, int> kept_in_pass_;
@@ -417,7 +459,7 @@ class LaunchLowering {
   std::optional<std::pair<AxisId, LoopRange>> block_range_;  // in a step of an online walk
   std::vector<Code> carried_variables_;                      // of an online walk, copies side by side
   Expr tiles_ = 1, scratch_bytes_ = 64;
-  bool checks_indices_ = false, streams_ = false, pairs_lanes_ = false;
+  bool checks_indices_ = false, streams_ = false, pairs_lanes_ = false, uses_tiles_ = false;
 };
 
 }  // namespace tilefuse

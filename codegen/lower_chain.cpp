@@ -66,15 +66,41 @@ void LaunchLowering::run_nests(ChainNest::Phase phase) {
     facts.symbols = facts_.symbols;
     facts.chain = facts_.chain;
     facts.nothing = nest.nothing;
+    if (phase == ChainNest::Phase::InLoop) facts.walked = &graph_[schedule_.block->axis];
     LaunchLowering lowering(facts, *this);
+    if (const auto rows = packed_before_.find(n); rows != packed_before_.end())
+      lowering.staged_rows_ = rows->second;
     lowering.run_nest();
     scratch_bytes_ = lowering.scratch_bytes_;
     checks_indices_ |= lowering.checks_indices_;
     streams_ |= lowering.streams_;
+    uses_tiles_ |= lowering.uses_tiles_;
+  }
+}
+
+// What nests in the loop pack of loads that are the same in every block.
+void LaunchLowering::pack_before_blocks() {
+  for (size_t n = 0; n < facts_.chain->nests.size(); ++n) {
+    const ChainNest& nest = facts_.chain->nests[n];
+    if (nest.phase != ChainNest::Phase::InLoop) continue;
+    LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[n]);
+    facts.symbols = facts_.symbols;
+    facts.chain = facts_.chain;
+    facts.walked = &graph_[schedule_.block->axis];
+    LaunchLowering lowering(facts, *this);
+    const std::vector<StagedLoad>& staged = facts.schedule.staged;
+    const bool packs = std::any_of(staged.begin(), staged.end(),
+                                   [&](const StagedLoad& load) { return lowering.is_packed_before(load); });
+    if (!packs) continue;
+    lowering.packs_only_ = true;
+    lowering.run_nest();
+    scratch_bytes_ = lowering.scratch_bytes_;
+    packed_before_[n] = std::move(lowering.staged_rows_);
   }
 }
 
 void LaunchLowering::block_loop() {
+  pack_before_blocks();
   const AxisTile& block = *schedule_.block;
   const Axis& axis = graph_[block.axis];
   const LoopRange range = whole_range(block.axis);

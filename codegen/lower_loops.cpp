@@ -220,8 +220,9 @@ void LaunchLowering::bind_grid() {
 
 void LaunchLowering::parallel_loops(size_t next) {
   const std::vector<AxisId> order = loop_order();
-  if (next == order.size()) return part_ == LaunchPart::Pack ? void() : inside_parallel();
+  if (next == order.size()) return part_ == LaunchPart::Pack || packs_only_ ? void() : inside_parallel();
   const AxisId axis = order[next];
+  if (packs_only_ && !is_walked_by_packs(axis)) return parallel_loops(next + 1);
   const bool opens_lanes = axis == schedule_.lane_axis;
   if (opens_lanes && schedule_.accumulate_in_scratch && part_ != LaunchPart::Combine) {
     return accumulate_in_scratch();
@@ -253,6 +254,8 @@ void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& 
   for (const LoopRange& piece : cut_at_breakpoints(axis, range)) {
     if (axis == schedule_.lane_axis) {
       open_lanes(axis, piece, body);
+    } else if (axis == facts_.row_axis && facts_.in_tiles && part_ == LaunchPart::Whole) {
+      open_tile_rows(axis, piece);
     } else if (axis == facts_.row_axis || axis == facts_.column_axis) {
       open_rows(axis, piece, body);
     } else if (piece.first_value && piece.last_value && *piece.last_value - *piece.first_value == 1) {

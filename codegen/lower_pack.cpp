@@ -14,6 +14,10 @@ std::string panel_symbol(const std::string& name) { return "panel of " + name; }
 
 }  // namespace
 
+Expr LaunchLowering::panel_start(const std::string& row) {
+  return Expr::symbol(panel_symbol(row), {.low = 0});
+}
+
 // Behind the workspaces.
 Code LaunchLowering::pack_pointer(const StagedLoad& staged) {
   size_t position = graph_.buffers.size() + facts_.workspaces.size() + size_t(facts_.first_pack);
@@ -41,7 +45,7 @@ LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) 
     row.offset = row.offset + Expr::index(static_cast<int>(axes[i].index)) * length;
     length = length * facts_.extents[axes[i].index];
   }
-  row.offset = simplify(row.offset + Expr::symbol(panel_symbol(row.name), {.low = 0}));
+  row.offset = simplify(row.offset + panel_start(row.name));
   row.pointer = pack_pointer(staged);
   return row;
 }
@@ -114,9 +118,10 @@ Pack pack_of(const LoweringFacts& packing) {
     const bool is_lane_axis = axis == pack.lane_axis;
     const bool is_summed = in_dots && packing.structure.is_reduced(axis);
     const int64_t step = is_summed ? info(pack.dots).count : 1;
-    const int64_t multiple = is_lane_axis                ? int64_t{pack.lanes} * pack.unroll
-                             : axis == staged.contiguous ? int64_t{pack.lanes}
-                                                         : 1;
+    const int64_t multiple = is_lane_axis ? int64_t{pack.lanes} * pack.unroll
+                             : axis == staged.contiguous || (packing.in_tiles && is_summed)
+                                 ? int64_t{pack.lanes}
+                                 : 1;
     result.elements *=
         (extent + multiple * step - 1) / (multiple * step) * multiple + (is_summed && has_starts ? 1 : 0);
     result.layout += ", " + std::to_string(extent) +

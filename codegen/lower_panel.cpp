@@ -32,7 +32,7 @@ Expr LaunchLowering::panel_rows(const StagedLoad& staged, Expr& offset) const {
     const AxisId axis = v.axes[i];
     if (!structure_.is_reduced(axis)) continue;
     offset = offset + Expr::index(static_cast<int>(axis.index)) * rows * (row / panel_step());
-    const int64_t multiple = axis == staged.contiguous ? schedule_.lanes : 1;
+    const int64_t multiple = axis == staged.contiguous || facts_.in_tiles ? schedule_.lanes : 1;
     rows = rows * simplify(ceildiv(scratch_length(axis), multiple * panel_step()) * multiple);
   }
   return rows;
@@ -52,16 +52,54 @@ LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
   return row;
 }
 
+// A panel for each iteration over lanes, one behind the other, as those of constants lie.
+LaunchLowering::ScratchRow LaunchLowering::row_before_blocks(const StagedLoad& staged) {
+  ScratchRow row;
+  row.dtype = panel_dtype(staged);
+  row.name = name_of(staged.load) + "_panels";
+  row.holds_vector = true;
+  const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
+  Expr length = panel_rows(staged, row.offset) + (has_starts(staged) ? 1 : 0);
+  length = length * width * ceildiv(scratch_length(*schedule_.lane_axis), width);
+  const std::vector<AxisId>& axes = graph_[staged.load].axes;
+  for (size_t i = axes.size(); i-- > 0;) {
+    if (structure_.is_reduced(axes[i]) || axes[i] == schedule_.lane_axis) continue;
+    row.offset = row.offset + Expr::index(static_cast<int>(axes[i].index)) * length;
+    length = length * scratch_length(axes[i]);
+  }
+  row.offset = simplify(row.offset + panel_start(row.name));
+  row.pointer = scratch_pointer(row.name, row.dtype, length);
+  return row;
+}
+
+bool LaunchLowering::is_packed_before(const StagedLoad& staged) const {
+  return facts_.walked != nullptr && packs_panels(structure_, schedule_) &&
+         is_same_in_all_blocks(graph_, staged.load, *facts_.walked);
+}
+
+bool LaunchLowering::is_walked_by_packs(AxisId axis) const {
+  return axis == schedule_.lane_axis ||
+         std::any_of(schedule_.staged.begin(), schedule_.staged.end(), [&](const StagedLoad& staged) {
+           const std::vector<AxisId>& axes = graph_[staged.load].axes;
+           return is_packed_before(staged) && std::binary_search(axes.begin(), axes.end(), axis);
+         });
+}
+
 // In each iteration of the loop over lanes.
 void LaunchLowering::fill_panels() {
   for (const StagedLoad& staged : schedule_.staged) {
-    const bool is_kept = is_packed_once(graph_, structure_, staged.load);
+    const bool is_kept = is_packed_once(graph_, structure_, staged.load),
+               is_before = is_packed_before(staged);
+    if (packs_only_ && !is_before) continue;
     if (!staged_rows_.contains(staged.load)) {
-      staged_rows_.emplace(staged.load, is_kept ? packed_row(staged) : panel_row(staged));
+      staged_rows_.emplace(staged.load, is_kept     ? packed_row(staged)
+                                        : is_before ? row_before_blocks(staged)
+                                                    : panel_row(staged));
     }
-    if (is_kept) find_panel(staged);
-    if (is_kept && part_ != LaunchPart::Pack) continue;
+    if (is_kept || is_before) find_panel(staged);
+    if ((is_kept && part_ != LaunchPart::Pack) || (is_before && !packs_only_)) continue;
     fill_panel(staged, staged_rows_.at(staged.load), 0);
+    pad_panel(staged);
     if (has_starts(staged)) fill_starts(staged);
     scopes_.blank();
   }

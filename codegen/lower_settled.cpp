@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "codegen/launch_lowering.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/usual_conditions.h"
 
 namespace tilefuse {
@@ -97,17 +98,21 @@ bool LaunchLowering::is_settled_by_block() const {
          !structure_.reductions.empty() && part_ == LaunchPart::Whole;
 }
 
+Code LaunchLowering::all_hold(const BlockConditions& conditions) {
+  std::vector<Expr> least;
+  for (const auto& [id, known] : conditions) {
+    least.insert(least.end(), known.least.begin(), known.least.end());
+  }
+  return condition(least);
+}
+
 void LaunchLowering::emit_settled(const std::vector<Root>& roots) {
   if (!is_settled_by_block()) return emit_roots(roots);
   const std::set<TileValueId> needed = needed_by(roots);
   const auto conditions = unsettled(needed);
   if (conditions.empty() || !settled_.empty()) return emit_roots(roots);
   compute_apart_from(conditions, needed);
-  std::vector<Expr> least;
-  for (const auto& [id, known] : conditions) {
-    least.insert(least.end(), known.least.begin(), known.least.end());
-  }
-  const Code is_settled = scopes_.let(scopes_.depth(), "is_settled", kCondition, condition(least));
+  const Code is_settled = scopes_.let(scopes_.depth(), "is_settled", kCondition, all_hold(conditions));
   emit_known(conditions, is_settled, roots);
   emit_inside(operate(CodeOperator::Not, {is_settled}), roots);
 }
@@ -137,11 +142,7 @@ LaunchLowering::BlockConditions LaunchLowering::emptying(const std::vector<Root>
   return found;
 }
 
-void LaunchLowering::emit_unless_literal(const Body& body) {
-  const std::vector<Root> roots = final_roots();
-  if (!is_settled_by_block() || roots.size() < graph_.stores.size() || !schedule_.keep.empty()) return body();
-  const auto conditions = emptying(roots);
-  if (conditions.empty()) return body();
+Code LaunchLowering::any_holds(const BlockConditions& conditions) {
   std::optional<Code> any;
   for (const auto& [id, known] : conditions) {
     for (const Expr& e : known.least) {
@@ -149,7 +150,15 @@ void LaunchLowering::emit_unless_literal(const Body& body) {
       any = any ? operate(CodeOperator::Or, {*any, holds}) : holds;
     }
   }
-  const Code is_empty = scopes_.let(scopes_.depth(), "is_empty", kCondition, *any);
+  return *any;
+}
+
+void LaunchLowering::emit_unless_literal(const Body& body) {
+  const std::vector<Root> roots = final_roots();
+  if (!is_settled_by_block() || roots.size() < graph_.stores.size() || !schedule_.keep.empty()) return body();
+  const auto conditions = emptying(roots);
+  if (conditions.empty()) return body();
+  const Code is_empty = scopes_.let(scopes_.depth(), "is_empty", kCondition, any_holds(conditions));
   emit_known(conditions, is_empty, roots);
   scopes_.open();
   body();
@@ -163,7 +172,7 @@ LoopRange LaunchLowering::live_part(AxisId axis, LoopRange range) {
       final_roots().size() == graph_.stores.size() &&
       std::none_of(facts_.dots.begin(), facts_.dots.end(), [](const Dot& dot) { return dot.turns_signs; });
   if (!walks_only) return range;
-  const int64_t step = panel_step();
+  const int64_t step = facts_.in_tiles ? tile_step(schedule_.dots) : panel_step();
   for (const Expr& e : facts_.nothing) {
     const auto affine = affine_in(e, static_cast<int>(axis.index));
     const auto slope = affine ? affine->coefficient.constant() : std::nullopt;

@@ -13,6 +13,7 @@
 #include "core/result.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/launches.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 
@@ -83,7 +84,8 @@ LoweringFacts collect_lowering_facts(const TileGraph& graph, const Schedule& sch
           .column_axis = schedule.columns > 1 ? column_axis(schedule) : std::nullopt,
           .columns = schedule.columns,
           .lanes_are_parallel = lanes_are_parallel,
-          .dots = find_dots(graph, *structure, schedule)};
+          .dots = find_dots(graph, *structure, schedule),
+          .in_tiles = walks_tiles(graph, *structure, schedule)};
 }
 
 namespace {
@@ -133,7 +135,9 @@ void LaunchLowering::run() {
   pairs_lanes_ = lanes_stand_in_pairs(graph_, structure_, schedule_);
   bind_grid();
   if (streams_) scopes_.add({Effect{call("stream_fence", {})}, ""});
+  if (uses_tiles_) scopes_.add({Effect{call("close_tiles", {})}, ""});
   kernel_.body = scopes_.close();
+  if (uses_tiles_) kernel_.body.insert(kernel_.body.begin(), {Effect{call("open_tiles", {})}, ""});
 }
 
 namespace {
@@ -208,6 +212,7 @@ void ProgramLowering::add_packs(const LoweringFacts& facts) {
     packing.workspaces = facts.workspaces;  // of a split sum: packs stand behind them
     packing.first_pack = static_cast<int>(program_.launches.packs.size());
     packing.dots = facts.dots;
+    packing.in_tiles = facts.in_tiles;
     Pack pack = pack_of(packing);
     pack.position = static_cast<int>(graph_.buffers.size() + facts.workspaces.size()) + packing.first_pack;
     pack.launch = lower(packing, LaunchPart::Pack, "_pack_" + graph_[staged.load].name);

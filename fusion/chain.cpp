@@ -280,6 +280,15 @@ std::vector<AxisTile> parts_of_tasks(std::vector<AxisTile> grid, AxisId rows) {
   return grid;
 }
 
+bool is_same_in_all_blocks(const TileGraph& nest, TileValueId load, const Axis& walked) {
+  const auto& op = std::get<TileLoad>(nest[load].op);
+  const std::vector<std::string> symbols = symbols_of(op.offset);
+  const bool moves = std::find(symbols.begin(), symbols.end(), first_symbol(walked)) != symbols.end();
+  return !moves && nest[op.buffer].role == Buffer::Role::Input &&
+         std::none_of(nest[load].axes.begin(), nest[load].axes.end(),
+                      [&](AxisId axis) { return nest[axis].name == walked.name; });
+}
+
 Result<Chain> make_chain(const TileGraph& graph, const ChainAxes& axes, const Schedule& schedule) {
   return ChainBuilder(graph, axes, schedule).build();
 }

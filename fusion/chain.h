@@ -63,6 +63,10 @@ Result<Chain> make_chain(const TileGraph& graph, const ChainAxes& axes, const Sc
 // The tasks of a grid cut to the rows that blocks of sums of products have at most.
 std::vector<AxisTile> parts_of_tasks(std::vector<AxisTile> grid, AxisId rows);
 
+// Whether a load of a nest is the same in all blocks of the walked axis: what is packed of it is packed
+// before the loop over them.
+bool is_same_in_all_blocks(const TileGraph& nest, TileValueId load, const Axis& walked);
+
 // Names of size symbols: the first coordinate of a task or block, and how many it has.
 std::string first_symbol(const Axis& axis);
 std::string count_symbol(const Axis& axis);

@@ -55,6 +55,7 @@ class ChainCost {
   using Terms = std::map<std::string, double>;
   const std::optional<SolvedNest>& solved_nest(const TileGraph& nest, const Schedule& task);
   void add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads, Terms& terms) const;
+  bool packs_before_blocks(const ChainNest& nest, const Schedule& schedule, const Schedule& task) const;
   SizeHints nest_hints(const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
   double least_share_us(const SolvedNest& nest, double times, double tasks) const;
@@ -140,6 +141,15 @@ void ChainCost::add_terms(const SolvedNest& nest, const Schedule& task, double t
   for (const auto& [name, microseconds] : own) terms[name] += times * microseconds;
 }
 
+// Of a nest in the loop over blocks, whether all that it packs is the same in each.
+bool ChainCost::packs_before_blocks(const ChainNest& nest, const Schedule& schedule,
+                                    const Schedule& task) const {
+  return nest.phase == ChainNest::Phase::InLoop && task.block &&
+         std::all_of(schedule.staged.begin(), schedule.staged.end(), [&](const StagedLoad& staged) {
+           return is_same_in_all_blocks(nest.graph, staged.load, graph_[task.block->axis]);
+         });
+}
+
 // How full tasks are: the last ones along an axis have fewer elements.
 double ChainCost::fill(const Schedule& schedule) const {
   double fill = 1;
@@ -222,7 +232,11 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
       least_us_ = std::min(least_us_, least_us);
       return false;
     }
-    add_terms(*solved, schedule, busiest * in_task, threads, terms);
+    Terms own;
+    add_terms(*solved, schedule, busiest * in_task, threads, own);
+    const bool packs_once = in_task > 0 && packs_before_blocks(nest, solved->schedule, schedule);
+    if (packs_once && own.contains("packing")) own["packing"] /= in_task;
+    for (const auto& [name, microseconds] : own) terms[name] += microseconds;
   }
   terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
   schedule.cost.clear();

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "fusion/check_chain.h"
-#include "fusion/dots.h"
 #include "fusion/launches.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
@@ -28,6 +28,7 @@ class Checker {
   void check_walk();
   void check_keep();
   void check_rows();
+  void check_tiles();
   void check_columns();
   void check_split();
   void check_accumulate();
@@ -113,7 +114,8 @@ void Checker::check_walk() {
   require((schedule_.walk == Walk::None) == !has_reductions(),
           has_reductions() ? "walk: a region with reductions needs one" : "walk: there is no reduction");
   if (schedule_.walk == Walk::Online) check_online();
-  require(schedule_.walk == Walk::Online || !schedule_.block, "walk: a block goes with an online walk");
+  require(schedule_.walk == Walk::Online || takes_tile_rows(schedule_.rows) || !schedule_.block,
+          "walk: a block goes with an online walk, or with rows of matrix tiles");
   require(schedule_.walk != Walk::Resident || structure_.passes > 1, "walk: resident needs a second pass");
   if (schedule_.walk == Walk::Resident) check_resident();
 }
@@ -154,8 +156,13 @@ void Checker::check_keep() {
 }
 
 void Checker::check_rows() {
-  require(one_of(schedule_.rows, {1, 2, 3, 4, 6, 8}),
-          "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 3, 4, 6 or 8");
+  if (takes_tile_rows(schedule_.rows)) {
+    check_tiles();
+  } else {
+    require(
+        one_of(schedule_.rows, {1, 2, 3, 4, 6, 8}),
+        "rows: " + std::to_string(schedule_.rows) + " is not 1, 2, 3, 4, 6 or 8, nor rows of matrix tiles");
+  }
   if (schedule_.columns > 1) check_columns();
   if (schedule_.rows <= 1) return;
   require(!schedule_.accumulate_in_scratch, "rows: accumulators in scratch are a row already");
@@ -167,6 +174,18 @@ void Checker::check_rows() {
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
                                           " is no multiple of " + std::to_string(schedule_.rows));
+}
+
+void Checker::check_tiles() {
+  require(walks_tiles(graph_, structure_, schedule_),
+          "rows: matrix tiles multiply a staged panel of narrow factors, in dots, along " +
+              std::to_string(kTileLanes) + " lanes with rows of others, and do nothing else in the walk");
+  const bool is_whole = !schedule_.block || (schedule_.block->axis == structure_.reduced.front() &&
+                                             schedule_.block->tile % tile_step(schedule_.dots) == 0);
+  require(is_whole, "walk: a block of matrix tiles is whole steps of the summed axis");
+  const int tiles = schedule_.rows / kTileRows * schedule_.unroll;
+  require(tiles <= kMostSumTiles, "rows: " + std::to_string(tiles) + " matrix tiles of sums are more than " +
+                                      std::to_string(kMostSumTiles));
 }
 
 void Checker::check_columns() {
@@ -377,7 +396,7 @@ void Checker::check_limits(const Target& target) {
             "stage: the " + std::string(has_reductions() ? "panel" : "turned tile") + " of %" +
                 graph_[staged.load].name + " takes more than half of L2");
   }
-  if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch) return;
+  if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch || takes_tile_rows(schedule_.rows)) return;
   // Without blocking, spilling is the compiler's business.
   const auto single = static_cast<int64_t>(structure_.reductions.size());
   const int64_t vectors = single * schedule_.rows * schedule_.columns * schedule_.unroll;

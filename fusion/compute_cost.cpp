@@ -7,8 +7,8 @@
 
 #include "core/expr_terms.h"
 #include "fusion/contraction.h"
-#include "fusion/dots.h"
 #include "fusion/lane_pairs.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/scan.h"
 #include "fusion/scatter.h"
@@ -104,11 +104,13 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
              target.rate("clk_per_element.strided_store"),
              target.rate_or("clk_per_vector.kept_beside", 0),
+             0,
              0},
-      dots_(multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
+      has_tiles_(multiplies_in_tiles(facts.dots, target)),
+      dots_(has_tiles_ || multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
-  if (dots_ != DotKind::None) rates_.dot = target.rate(std::string(info(dots_).rate));
+  if (dots_ != DotKind::None) set_dot_rates();
   for (const TileValue& value : graph.values) {
     cycles_.push_back(cycles_per_register(graph, value, target));
     paired_cycles_.push_back(cycles_in_pairs(graph, value, target));
@@ -234,19 +236,6 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   return cycles;
 }
 
-// Of one element of the summed axis, where several are done at once (dots.h): nothing is widened.
-PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes) const {
-  PortCycles cycles;
-  if (access_[value.index] != nullptr) {
-    const bool vector = sets_[axes_[value.index]][lanes.axis->index];
-    const double registers = vector ? registers_of_vector(DType::F32, lanes.count, target_) : 1;
-    cycles.load = registers / rates_.load / info(dots_).count;
-  } else if (reduces(graph_[value].op)) {
-    cycles.vector = rates_.dot * registers_of_vector(DType::F32, lanes.count, target_) / info(dots_).count;
-  }
-  return cycles;
-}
-
 // Whether lines that are walked side by side push each other out of L1 before their other elements are
 // wanted.
 bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
@@ -296,15 +285,15 @@ void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueI
 ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId>>& passes,
                                        const Schedule& schedule) const {
   const Lanes lanes = lanes_of(schedule);
-  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
+  const DotWalk dots = dot_walk(schedule);
   const std::vector<PortCycles> nothing(sets_.size());
   Work work{std::vector(passes.size(), nothing), std::vector<std::vector<TileValueId>>(passes.size()),
             nothing};
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     add_kept(pass, passes, schedule, work.passes[pass]);
     for (TileValueId value : passes[pass]) {
-      const PortCycles cycles =
-          in_dots ? dot_cycles(value, lanes) : value_cycles(value, lanes, is_staged(value, schedule));
+      const PortCycles cycles = dots.step > 1 ? dot_cycles(value, lanes, dots)
+                                              : value_cycles(value, lanes, is_staged(value, schedule));
       work.passes[pass][axes_[value.index]].add(cycles, 1);
       if (reduces(graph_[value].op)) work.reductions[pass].push_back(value);
     }
@@ -369,47 +358,6 @@ double ComputeCost::scratch_visits(TileValueId reduction, double times, const st
   return times / scratch_rows(facts_) + points;
 }
 
-// Of one vector of a panel on its way through registers.
-double ComputeCost::vector_packing_cycles(const StagedLoad& staged, bool in_dots,
-                                          const Schedule& schedule) const {
-  const bool turns = staged.contiguous != schedule.lane_axis;
-  const double turning = std::log2(schedule.lanes) / rates_.permute;
-  if (in_dots) {
-    // Nothing is widened, and a block is short: the next one begins meanwhile (Zen 5: attention in blocks of
-    // 64 keys packs four times as much as in blocks of 256, and takes 1 % longer).
-    const double load = (turns ? 1 : 2) / rates_.load;
-    return std::max({load, turns ? turning : 1 / rates_.permute, 1 / rates_.store});
-  }
-  // A block is loaded, turned and stored one after the other.
-  const PortCycles& each = cycles_[staged.load.index];
-  const double shuffle = each.shuffle + (turns ? turning : 0);
-  return each.load + shuffle + each.store + 1 / rates_.store + each.vector + each.whole;
-}
-
-// Panels that are not packed once are filled once in a task: blocks of vectors go through registers. In
-// dots, every lane holds several elements.
-double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
-  double cycles = 0;
-  if (!packs_panels(facts_.structure, schedule)) return cycles;
-  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
-  for (const StagedLoad& staged : schedule.staged) {
-    const Access& access = *access_[staged.load.index];
-    if (access.is_packed_once) continue;
-    double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, target_);
-    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
-      if (!access.varies_along(AxisId{a})) continue;
-      const double extent = facts_.extent[a];
-      vectors *= AxisId{a} == schedule.lane_axis ? std::ceil(extent / schedule.lanes) : extent;
-    }
-    for (const NestLoop& loop : nest) {
-      if (loop.over_tasks && !access.varies_along(loop.axis)) vectors *= loop.trips;
-    }
-    if (in_dots) vectors /= info(dots_).count;
-    cycles += vectors * vector_packing_cycles(staged, in_dots, schedule);
-  }
-  return cycles;
-}
-
 double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector<NestLoop>& nest,
                                 const Schedule& schedule) const {
   const std::vector<double> times = executions_of_sets(nest, schedule);
@@ -426,9 +374,9 @@ double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector
   const std::vector<bool> everything(graph_.axes.size(), true);
   const double rows =
       schedule.accumulate_in_scratch ? scratch_rows(facts_) : schedule.rows * schedule.columns;
-  const bool in_dots = dots_ != DotKind::None && walks_dots(graph_, facts_.structure, schedule);
-  const int steps = in_dots ? info(dots_).count : 1;  // of the walk in one iteration
-  const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows / steps;
+  const DotWalk dots = dot_walk(schedule);
+  if (dots.in_tiles) chain = 0;  // an instruction has as many sums as its successor waits for
+  const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows / dots.step;
   const double share = scalar_share(lanes_of(schedule)) / kScalarShare;  // of iterations that are left
   return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
 }
@@ -438,6 +386,8 @@ double ComputeCost::outside_cycles(const Work& work, const std::vector<NestLoop>
   const std::vector<double> times = executions_of_sets(parallel_loops(nest, facts_.structure), schedule);
   PortCycles cycles;
   for (size_t set = 0; set < sets_.size(); ++set) cycles.add(work.outside[set], times[set]);
+  if (!store_axes_.empty())
+    cycles.add(tile_sum_cycles(schedule, lanes_of(schedule)), times[store_axes_.front()]);
   return cycles.total();
 }
 
@@ -461,7 +411,9 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   const auto add = [&](TileValueId value) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
-    if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) each = dot_cycles(value, {lanes, lane_axis});
+    if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) {
+      each = dot_cycles(value, {lanes, lane_axis}, least_dot_walk());
+    }
     const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);

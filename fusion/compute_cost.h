@@ -44,7 +44,16 @@ class ComputeCost {
   };
   Lanes lanes_of(const Schedule& schedule) const;
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
-  PortCycles dot_cycles(TileValueId value, const Lanes& lanes) const;
+  struct DotWalk {
+    double step = 1;  // elements of the summed axis that are added up at a time
+    bool in_tiles = false;
+    std::optional<AxisId> rows = std::nullopt;  // of tiles; absent: not settled
+  };
+  DotWalk dot_walk(const Schedule& schedule) const;
+  DotWalk least_dot_walk() const;
+  void set_dot_rates();
+  PortCycles dot_cycles(TileValueId value, const Lanes& lanes, const DotWalk& walk) const;
+  PortCycles tile_sum_cycles(const Schedule& schedule, const Lanes& lanes) const;
   double vector_packing_cycles(const StagedLoad& staged, bool in_dots, const Schedule& schedule) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
   bool crowds_sets(const Access& access, const Lanes& lanes) const;
@@ -64,7 +73,7 @@ class ComputeCost {
 
   struct Rates {  // of the profile, looked up once
     double load, store, permute, chain, horizontal, gather, gather_near, strided_load, strided_load_half,
-        strided_store, kept_beside, dot;
+        strided_store, kept_beside, dot, tile;
   };
 
   const TileGraph& graph_;
@@ -74,6 +83,7 @@ class ComputeCost {
   std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
   bool is_written_out_ = false;
+  bool has_tiles_ = false;               // of dots_
   DotKind dots_ = DotKind::None;         // that the target is faster in
   std::vector<bool> pairs_along_;        // by axis
   std::vector<std::vector<bool>> sets_;  // of axes that work is done along

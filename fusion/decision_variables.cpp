@@ -5,7 +5,7 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
-#include "fusion/dots.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -36,6 +36,7 @@ class VariableMaker {
   void add_stage();
   void add_grid();
   std::vector<DecisionValue> tiles(AxisId axis) const;
+  std::vector<DecisionValue> rows() const;
   std::vector<DecisionValue> splits() const;
   std::vector<DecisionValue> with_pinned(const std::string& name, std::vector<DecisionValue> domain) const;
 
@@ -124,6 +125,15 @@ std::vector<DecisionValue> VariableMaker::splits() const {
   return domain;
 }
 
+// Vectors side by side, or rows of matrix tiles.
+std::vector<DecisionValue> VariableMaker::rows() const {
+  std::vector<DecisionValue> domain = {numbered(1), numbered(2), numbered(3),
+                                       numbered(4), numbered(6), numbered(8)};
+  if (system_.tile_dots == DotKind::None) return domain;
+  for (const int tiles : {2, 1, 4}) domain.push_back(numbered(int64_t{tiles} * kTileRows));
+  return domain;
+}
+
 void VariableMaker::add_grid() {
   for (AxisId axis : facts_.structure.parallel) {
     const std::string name = "grid." + graph_[axis].name;
@@ -135,10 +145,11 @@ ScheduleSystem VariableMaker::make() {
   system_.constraints.tile_graph = graph_.name;
   system_.constraints.target = target_.name;
   if (multiplies_in(facts_.dots, target_)) system_.dots = facts_.dots;
+  if (multiplies_in_tiles(facts_.dots, target_)) system_.tile_dots = facts_.dots;
   add_lanes();
   add_walk();
   system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});
-  system_.rows = add("rows", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});
+  system_.rows = add("rows", rows());
   system_.columns =
       add("columns", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});
   system_.split = add("split", with_pinned("split", splits()));

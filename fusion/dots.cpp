@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fusion/contraction.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/neighbour_tiles.h"
 
 namespace tilefuse {
@@ -31,12 +32,31 @@ bool only_converts(const TileGraph& graph, const TileValue& value) {
   return from == to || (info(to).is_signed && size_in_bytes(to) > size_in_bytes(from));
 }
 
-struct Factors {
-  DotKind kind = DotKind::None;
-  std::array<TileValueId, 2> loads = {};
-};
+bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
+  return std::binary_search(graph[value].axes.begin(), graph[value].axes.end(), axis);
+}
 
-Factors narrow_factors(const TileGraph& graph, TileValueId sum) {
+DType stored_type(const TileGraph& graph, TileValueId load) {
+  return graph[std::get<TileLoad>(graph[load].op).buffer].dtype;
+}
+
+// The panel, which is staged and varies along the lanes, and the row, which does neither.
+std::optional<Dot> dot_of(const TileGraph& graph, const NarrowFactors& factors, const Schedule& schedule) {
+  const auto [left, right] = factors.loads;
+  Dot dot = is_staged(left, schedule) ? Dot{right, left} : Dot{left, right};
+  const bool has_panel =
+      is_staged(dot.panel, schedule) && varies_along(graph, dot.panel, *schedule.lane_axis);
+  const bool has_row = !is_staged(dot.row, schedule) && !varies_along(graph, dot.row, *schedule.lane_axis);
+  if (!has_panel || !has_row) return std::nullopt;
+  const bool is_signed = info(stored_type(graph, dot.row)).is_signed;
+  dot.turns_signs = factors.kind == DotKind::Quads && !takes_tile_rows(schedule.rows) &&
+                    is_signed == info(stored_type(graph, dot.panel)).is_signed;
+  return dot;
+}
+
+}  // namespace
+
+NarrowFactors narrow_factors(const TileGraph& graph, TileValueId sum) {
   const auto contraction = contraction_of(graph, sum);
   if (!contraction) return {};
   const TileValue& product = graph[contraction->product];
@@ -49,30 +69,6 @@ Factors narrow_factors(const TileGraph& graph, TileValueId sum) {
   }
   return {};
 }
-
-bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
-  return std::binary_search(graph[value].axes.begin(), graph[value].axes.end(), axis);
-}
-
-DType stored_type(const TileGraph& graph, TileValueId load) {
-  return graph[std::get<TileLoad>(graph[load].op).buffer].dtype;
-}
-
-// The panel, which is staged and varies along the lanes, and the row, which does neither.
-std::optional<Dot> dot_of(const TileGraph& graph, const Factors& factors, const Schedule& schedule) {
-  const auto [left, right] = factors.loads;
-  Dot dot = is_staged(left, schedule) ? Dot{right, left} : Dot{left, right};
-  const bool has_panel =
-      is_staged(dot.panel, schedule) && varies_along(graph, dot.panel, *schedule.lane_axis);
-  const bool has_row = !is_staged(dot.row, schedule) && !varies_along(graph, dot.row, *schedule.lane_axis);
-  if (!has_panel || !has_row) return std::nullopt;
-  const bool is_signed = info(stored_type(graph, dot.row)).is_signed;
-  dot.turns_signs =
-      factors.kind == DotKind::Quads && is_signed == info(stored_type(graph, dot.panel)).is_signed;
-  return dot;
-}
-
-}  // namespace
 
 const DotInfo& info(DotKind kind) { return kDots.at(static_cast<size_t>(kind)); }
 
@@ -119,7 +115,7 @@ DotKind dots_of_products(const TileGraph& graph, TileValueId sum) {
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
   const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
   if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;
-  const Factors factors = narrow_factors(graph, sum);
+  const NarrowFactors factors = narrow_factors(graph, sum);
   const AxisId summed = reduce->axes.front();
   const bool lie_so = std::all_of(factors.loads.begin(), factors.loads.end(), [&](TileValueId load) {
     if (factors.kind == DotKind::None) return false;
@@ -140,7 +136,7 @@ DotKind dots_of_region(const TileGraph& graph, const Structure& structure) {
     return structure.stores_in_pass(store);
   });
   const auto sums_dots = [&](TileValueId sum) {
-    const Factors factors = narrow_factors(graph, sum);
+    const NarrowFactors factors = narrow_factors(graph, sum);
     return factors.kind == kind &&
            std::all_of(factors.loads.begin(), factors.loads.end(),
                        [&](TileValueId load) { return varies_along(graph, load, summed); });
@@ -151,7 +147,7 @@ DotKind dots_of_region(const TileGraph& graph, const Structure& structure) {
 
 DotKind dots_in(const TileGraph& graph, const Target& target) {
   for (const DotKind kind : kKinds) {
-    if (!multiplies_in(kind, target)) continue;
+    if (!multiplies_in(kind, target) && !multiplies_in_tiles(kind, target)) continue;
     for (uint32_t v = 0; v < graph.values.size(); ++v) {
       const auto contraction = contraction_of(graph, {v});
       if (!contraction) continue;

@@ -14,7 +14,9 @@
 // The instruction for quads takes one factor with a sign and one without. Where both have one, or neither,
 // the row is read as of the other sign, its sign bits turned over: 128 more, or less, of each. What that adds
 // to a sum is the same for all rows, 128 times a sum along the panel, so that sums start from its negative.
+// Those of matrix tiles (matrix_tiles.h) take every sign.
 #pragma once
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -55,6 +57,13 @@ bool sums_narrow_products(const TileGraph& graph, TileValueId sum);
 
 // What a factor is loaded by, of a type that dots of this kind take as it lies in memory.
 std::optional<TileValueId> narrow_load(const TileGraph& graph, TileValueId factor, DotKind kind);
+
+// The loads that `sum` adds up products of, where both are narrow; kind None: it does not.
+struct NarrowFactors {
+  DotKind kind = DotKind::None;
+  std::array<TileValueId, 2> loads = {};
+};
+NarrowFactors narrow_factors(const TileGraph& graph, TileValueId sum);
 
 // The kind of dots that some schedule may have for `sum`, if both factors lie in memory, in whatever order.
 DotKind dots_of_products(const TileGraph& graph, TileValueId sum);

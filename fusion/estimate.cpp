@@ -1,11 +1,12 @@
 // estimate_us: what a region costs as one kernel, before anybody has decided how to schedule it.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/match.h"
 #include "fusion/contraction.h"
-#include "fusion/dots.h"
 #include "fusion/launches.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
@@ -61,14 +62,39 @@ bool is_serial(const TileGraph& graph) {
                      [](const MeetingAxis& axis) { return axis.within == 0; });
 }
 
+// Of a vector of products in matrix tiles, which take rows by the sixteen: those of one factor are the
+// shorter axis of the results that the other one does not have.
+double tile_cycles(const TileGraph& graph, TileValueId sum, const std::vector<double>& extent,
+                   const Target& target) {
+  const auto [kind, loads] = narrow_factors(graph, sum);
+  double rows = std::numeric_limits<double>::max();
+  for (const size_t of : {0, 1}) {
+    double alone = 1;
+    for (const AxisId axis : graph[sum].axes) {
+      const auto has = [&](size_t load) {
+        const std::vector<AxisId>& axes = graph[loads.at(load)].axes;
+        return std::binary_search(axes.begin(), axes.end(), axis);
+      };
+      if (has(of) && !has(1 - of)) alone = std::max(alone, extent[axis.index]);
+    }
+    rows = std::min(rows, alone);
+  }
+  const double filled = rows / (kTileRows * std::ceil(rows / kTileRows));
+  return target.rate(tile_rate(kind)) / kTileRows / double(tile_step(kind)) / filled;
+}
+
 // Of each value: the vectors that are computed of it, as a share of its elements'; of products in dots none,
 // and of their sums one for all of a dot.
-std::vector<double> shares_computed(const TileGraph& graph, const Target& target) {
+std::vector<double> shares_computed(const TileGraph& graph, const std::vector<double>& extent,
+                                    const Target& target) {
   std::vector<double> shares(graph.values.size(), 1);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const DotKind kind = dots_of_products(graph, {v});
-    if (!multiplies_in(kind, target)) continue;
-    const double dot = target.rate(std::string(info(kind).rate)) / info(kind).count;
+    const bool in_tiles = multiplies_in_tiles(kind, target);
+    if (!in_tiles && !multiplies_in(kind, target)) continue;
+    const double fma = target.rate("clk_per_vector.fma");
+    double dot = target.rate_or(std::string(info(kind).rate), fma * info(kind).count) / info(kind).count;
+    if (in_tiles) dot = std::min(dot, tile_cycles(graph, {v}, extent, target));
     shares[v] = dot / target.rate("clk_per_vector.simple");
     shares[contraction_of(graph, {v})->product.index] = 0;
   }
@@ -80,7 +106,7 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
   PortCycles cycles;
   const int lanes = is_serial(graph) ? kScalarLanes : target.vector_bytes / 4;
   const bool contracts = has_contraction(graph);  // then lanes go along an axis of the results
-  const std::vector<double> shares = shares_computed(graph, target);
+  const std::vector<double> shares = shares_computed(graph, extent, target);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const TileValue& value = graph.values[v];
     double elements = elements_of(value.axes, extent);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -168,6 +169,12 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   const auto& second = lane_inside ? reduced : lane_loop;
   const auto& third = lane_inside ? lane_loop : reduced;
   nest.insert(nest.end(), second.begin(), second.end());
+  if (schedule.block && takes_tile_rows(schedule.rows)) {
+    const auto [axis, tile] = *schedule.block;
+    const double blocks = std::ceil(facts.extent[axis.index] / double(tile));
+    nest.push_back({axis, blocks, double(tile), false});
+    for (NestLoop& loop : reduced) loop.trips /= loop.axis == axis ? blocks : 1;
+  }
   nest.insert(nest.end(), inside.begin(), inside.end());
   nest.insert(nest.end(), third.begin(), third.end());
   if (schedule.columns > 1 && column) {

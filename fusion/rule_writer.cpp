@@ -1,5 +1,7 @@
 #include "fusion/rule_writer.h"
 
+#include "fusion/matrix_tiles.h"
+
 namespace tilefuse {
 
 Choice RuleWriter::is(VariableId variable, int64_t number) const {
@@ -22,6 +24,10 @@ Factor RuleWriter::number_of(VariableId variable) const {
 
 Factor RuleWriter::if_equal(VariableId variable, int64_t number) const {
   return factor(variable, [number](int64_t value) { return value == number ? 1.0 : 0.0; });
+}
+
+Factor RuleWriter::rows_written_out() const {
+  return factor(system_.rows, [](int64_t rows) { return takes_tile_rows(rows) ? 0.0 : double(rows); });
 }
 
 void RuleWriter::require(std::vector<Choice> choices, std::string origin) {

@@ -36,6 +36,8 @@ class RuleWriter {
   Factor number_of(VariableId variable) const;
   Factor if_equal(VariableId variable, int64_t number) const;  // 1 or 0
 
+  Factor rows_written_out() const;  // those of matrix tiles are walked by a loop: 0
+
   // A rule that always holds is left out.
   void require(std::vector<Choice> choices, std::string origin);
   void require(AtMost rule, std::string origin);

@@ -78,9 +78,12 @@ struct Schedule {
   int unroll = 1;                   // vectors of the lane axis in one iteration
   std::vector<AxisTile> grid;       // every parallel axis once, outermost first
   Walk walk = Walk::None;
-  std::optional<AxisTile> block;  // online: elements of a reduced axis between two corrections
+  // Online: elements of a reduced axis between two corrections. In matrix tiles: of the summed axis, that all
+  // rows of a task are multiplied with before the next ones.
+  std::optional<AxisTile> block;
   std::vector<TileValueId> keep;  // values kept in scratch between passes of one task
-  int rows = 1;       // register block: elements of the innermost non-lane parallel axis at a time
+  int rows = 1;       // register block: elements of the innermost non-lane parallel axis at a time; 16, 32
+                      // or 64: of matrix tiles (matrix_tiles.h)
   int columns = 1;    // and of the next axis out, where lanes run along a reduced axis
   int64_t split = 1;  // parts of the outermost reduced axis; > 1: partial results, then a combining launch
   bool accumulate_in_scratch = false;  // outer reductions only

@@ -9,6 +9,7 @@
 #include "fusion/rule_writer.h"
 #include "fusion/scan.h"
 #include "fusion/scatter.h"
+#include "fusion/tile_limits.h"
 
 namespace tilefuse {
 namespace {
@@ -110,7 +111,7 @@ void LimitWriter::add_registers() {
   if (single == 0) return;
   AtMost fits{{}, std::max(single, double(target_.vector_registers - 1)), "registers"};
   fits.sum.push_back({single,
-                      {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.columns),
+                      {if_equal(system_.accumulate, 0), rows_written_out(), number_of(system_.columns),
                        number_of(system_.unroll),
                        factor(system_.lanes, [](int64_t lanes) { return lanes > 1 ? 1.0 : 0.0; })}});
   if (has_contraction(graph_)) {  // of one operand a vector for each column, of the other one at a time
@@ -478,6 +479,7 @@ void add_limits(const TileGraph& graph, const Target& target, const RegionFacts&
   writer.add_stage();
   writer.add_stores();
   writer.add_scatter();
+  add_tile_limits(graph, facts, system);
 }
 
 }  // namespace tilefuse

@@ -127,6 +127,7 @@ void ScheduleParser::stage() {
   if (cursor_.accept("none")) return;
   const auto in_dots = [&] {
     if (!cursor_.accept("in")) return false;
+    if (cursor_.accept("tiles")) cursor_.expect("of");  // which the rows say
     schedule_.dots = cursor_.accept("quads") ? DotKind::Quads : DotKind::Pairs;
     if (schedule_.dots == DotKind::Pairs) cursor_.expect("pairs");
     return true;

@@ -6,35 +6,34 @@
 
 #include "fusion/contraction.h"
 #include "fusion/element_cost.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/rate_tables.h"
 #include "fusion/rule_writer.h"
 #include "fusion/scatter.h"
 #include "fusion/schedule_limits.h"
+#include "fusion/tile_limits.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr double kLeastTaskUs = 2;            // below, handing a task to a thread costs as much as the task
-constexpr double kMostTaskUs = 20;            // above, the last thread to finish keeps the others waiting
-constexpr double kFewestTasks = 64;           // enough for any number of threads, where there is the work
-constexpr double kFewestPanels = 8;           // of a contraction: more would be packed more than once
-constexpr double kLeastPartElements = 16384;  // of a split reduction
-constexpr double kLeastPanelRows = 1024;      // of a part of a product whose operands are packed
-constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
-// Rows of 3 KiB in pieces of 512 B take 1.3 times as long as in pieces of 1 KiB (Zen 4 profile, one thread).
-constexpr int64_t kLeastScatteredPiece = 256;
+constexpr double kLeastTaskUs = 2;             // below, handing a task to a thread costs as much as the task
+constexpr double kMostTaskUs = 20;             // above, the last thread to finish keeps the others waiting
+constexpr double kFewestTasks = 64;            // enough for any number of threads, where there is the work
+constexpr double kFewestPanels = 8;            // of a contraction: more would be packed more than once
+constexpr double kLeastPartElements = 16384;   // of a split reduction
+constexpr double kLeastPanelRows = 1024;       // of a part of a product whose operands are packed
+constexpr int64_t kLeastScratchRow = 256;      // elements of a row of accumulators
+constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1.3 times as long as of 1 KiB
 constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
-// Longer rows side by side defeat the prefetcher from memory.
-constexpr double kLongRowMemory = 256;  // bytes
+constexpr double kLongRowMemory = 256;  // bytes: longer ones side by side defeat the prefetcher
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
 // bodies were no faster, and took compilers ten times as long.
 constexpr double kLongBody = 128;
-// Values computed of a block of results: a compiler takes seconds for some thousands.
-constexpr double kLongEpilogue = 1024;
-constexpr int64_t kPageBytes = 4096;  // L1 tells lines apart by their place in a page
-constexpr double kFreeWays = 6;       // of the 8 that an L1 has at least
+constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
+constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
+constexpr double kFreeWays = 6;         // of the 8 that an L1 has at least
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -235,10 +234,10 @@ void PreferenceWriter::prefer_rows() {
   if (contracts_) {
     require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
     for (const Access& access : facts_.accesses) prefer_rows_in_sets(access);
+    add_tile_preferences(graph_, facts_, system_);
     const double each = double(graph_.values.size()) - walked_values();
-    AtMost epilogue{{}, std::max(each, kLongEpilogue), "values"};
-    epilogue.sum.push_back(
-        {each, {number_of(system_.rows), number_of(system_.columns), number_of(system_.unroll)}});
+    const Product computed{each, {rows_written_out(), number_of(system_.columns), number_of(system_.unroll)}};
+    AtMost epilogue{{computed}, std::max(each, kLongEpilogue), "values"};
     require(std::move(epilogue), "what is computed of a block of results stays short");
     return;
   }
@@ -293,8 +292,9 @@ void PreferenceWriter::prefer_rows_in_sets(const Access& access) {
     if (along.kind != AxisAccess::Kind::Strided) continue;
     const double share =
         double(std::gcd(along.stride * access.element_bytes, kPageBytes)) / double(kPageBytes);
-    std::vector<Choice> ways = {
-        where(system_.rows, [&](int64_t rows) { return double(rows) * share <= kFreeWays; })};
+    std::vector<Choice> ways = {where(system_.rows, [&](int64_t rows) {  // tiles take whole lines
+      return takes_tile_rows(rows) || double(rows) * share <= kFreeWays;
+    })};
     // With other lanes the rows are of another axis: the innermost parallel one that is not the lane axis.
     for (const DecisionValue& lane : system_.constraints.variables[system_.lane_axis.index].domain) {
       const bool is_last = lane.number == structure_.parallel.back().index && structure_.parallel.size() > 1;

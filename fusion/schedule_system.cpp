@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "fusion/matrix_tiles.h"
+
 namespace tilefuse {
 namespace {
 
@@ -17,12 +19,12 @@ Schedule schedule_of(const ScheduleSystem& system, const TileGraph& graph, const
   Schedule schedule;
   schedule.tile_graph = graph.name;
   schedule.target = system.constraints.target;
-  schedule.dots = system.dots;
   schedule.lanes = static_cast<int>(number(system.lanes));
   const int64_t lane_axis = number(system.lane_axis);
   if (lane_axis >= 0) schedule.lane_axis = AxisId{static_cast<uint32_t>(lane_axis)};
   schedule.unroll = static_cast<int>(number(system.unroll));
   schedule.rows = static_cast<int>(number(system.rows));
+  schedule.dots = takes_tile_rows(schedule.rows) ? system.tile_dots : system.dots;
   schedule.columns = static_cast<int>(number(system.columns));
   schedule.split = number(system.split);
   schedule.walk = static_cast<Walk>(number(system.walk));

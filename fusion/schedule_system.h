@@ -14,7 +14,10 @@ namespace tilefuse {
 
 struct ScheduleSystem {
   ConstraintSystem constraints;
-  DotKind dots = DotKind::None;  // of every schedule: what the target multiplies narrow factors in (dots.h)
+  // What the target multiplies narrow factors in: of rows of matrix tiles (matrix_tiles.h), and of all
+  // others.
+  DotKind tile_dots = DotKind::None;
+  DotKind dots = DotKind::None;
   VariableId lane_axis, lanes, accumulate, walk, unroll, rows, columns, split;
   std::vector<std::pair<TileValueId, VariableId>> keep;
   std::vector<std::pair<TileValueId, VariableId>> stage;

@@ -5,8 +5,8 @@
 #include "core/result.h"
 #include "fusion/chain.h"
 #include "fusion/cost_text.h"
-#include "fusion/dots.h"
 #include "fusion/launches.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/online_walk.h"
 #include "fusion/panels.h"
 #include "fusion/schedule.h"
@@ -58,15 +58,13 @@ std::string carries_text(const Schedule& schedule, const TileGraph& graph) {
   return structure ? carried_text(derive_online(graph, *structure), graph) : "nothing";
 }
 
-std::string dots_text(DotKind dots) { return "in " + std::string(info(dots).name); }
-
 // Of a chain, whose nests stage.
 std::string left_to_nests(const Schedule& schedule, const TileGraph& graph) {
   bool leaves = false;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     leaves |= dots_of_sum(graph, TileValueId{v}) == schedule.dots;
   }
-  return leaves && schedule.dots != DotKind::None ? dots_text(schedule.dots) : "none";
+  return leaves && schedule.dots != DotKind::None ? "in " + std::string(info(schedule.dots).name) : "none";
 }
 
 std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
@@ -77,7 +75,8 @@ std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
   for (const StagedLoad& staged : schedule.staged) {
     if (!text.empty()) text += ", ";
     text += "%" + graph[staged.load].name + " along " + graph[staged.contiguous].name;
-    if (in_dots) text += " " + dots_text(schedule.dots);
+    if (in_dots) text += takes_tile_rows(schedule.rows) ? " in tiles of " : " in ";
+    if (in_dots) text += info(schedule.dots).name;
     if (structure && is_packed_once(graph, *structure, staged.load)) text += " packed once";
   }
   return text.empty() ? "none" : text;

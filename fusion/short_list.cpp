@@ -5,6 +5,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "fusion/matrix_tiles.h"
+
 namespace tilefuse {
 namespace {
 
@@ -75,8 +77,9 @@ constexpr Doubt kDoubts[] = {
 }  // namespace
 
 double code_share(const Schedule& schedule) {
+  const int rows = takes_tile_rows(schedule.rows) ? 1 : schedule.rows;  // those of tiles are walked by a loop
   const int doublings = std::countr_zero(static_cast<unsigned>(schedule.unroll)) +
-                        std::countr_zero(static_cast<unsigned>(schedule.rows)) +
+                        std::countr_zero(static_cast<unsigned>(rows)) +
                         std::bit_width(static_cast<unsigned>(schedule.columns)) - 1;
   return 1 + kCodeShare * doublings + (schedule.streamed.empty() ? 0 : kStreamShare);
 }

@@ -10,6 +10,7 @@
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/launches.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/same_bits.h"
 #include "fusion/schedule_limits.h"
 #include "fusion/schedule_preferences.h"
@@ -27,19 +28,28 @@ class Solver {
  public:
   Solver(const TileGraph& graph, const Target& target, const RegionFacts& facts, const ScheduleSystem& system,
          const SolveOptions& options)
-      : graph_(graph), system_(system), options_(options), model_(graph, target, facts, kNominalThreads) {}
+      : graph_(graph),
+        facts_(facts),
+        l1_bytes_(target.l1_bytes),
+        system_(system),
+        options_(options),
+        model_(graph, target, facts, kNominalThreads) {}
 
   SearchResult run() {
     return search(
         system_.constraints,
         {size_t(std::max(1, options_.short_list)), options_.node_budget, variables_of_body()},
-        [this](const Domains& domains) { return rank_cost(schedule_of(system_, graph_, domains)); },
+        [this](const Domains& domains) { return rank_cost(cut(schedule_of(system_, graph_, domains))); },
         [this](const Domains& domains) { return lower_bound(domains); });
   }
   // Of what was left out because it costs more than it is worth, no less than this; infinite: nothing was.
   double least_us() const { return least_us_; }
 
  private:
+  Schedule cut(Schedule schedule) const {
+    schedule.block = tile_block(facts_.structure, facts_.extent, schedule, l1_bytes_);
+    return schedule;
+  }
   double rank_cost(const Schedule& schedule) {
     return model_.thread_free_us(schedule) * code_share(schedule);
   }
@@ -48,6 +58,8 @@ class Solver {
   bool body_is_settled(const Domains& domains) const;
 
   const TileGraph& graph_;
+  const RegionFacts& facts_;
+  int64_t l1_bytes_;
   const ScheduleSystem& system_;
   const SolveOptions& options_;
   CostModel model_;
@@ -117,6 +129,9 @@ Schedule complete_schedule(const Request& request, const Domains& assignment, Co
   if (schedule.walk == Walk::Online) {
     schedule.block = online_block(request.graph, request.facts.structure, request.facts.extent, schedule,
                                   request.target.l1_bytes);
+  } else {
+    schedule.block =
+        tile_block(request.facts.structure, request.facts.extent, schedule, request.target.l1_bytes);
   }
   model.price(schedule);
   return schedule;

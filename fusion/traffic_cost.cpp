@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fusion/contraction.h"
-#include "fusion/dots.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/stored_copy.h"
 
@@ -332,14 +332,24 @@ Access TrafficCost::panel_access(const Access& access, const Schedule& schedule)
   return panel;
 }
 
-// Points what is staged at its panel, which lives as long as what is returned.
+// What rows of matrix tiles load and store: whole lines, each once, so that none pushes out another that is
+// wanted.
+Access TrafficCost::row_access(const Access& access, const Schedule& schedule) const {
+  Access rows = access;
+  if (const auto row = row_axis(schedule)) rows.along[row->index].stride |= 1;  // shares no sets of a cache
+  return rows;
+}
+
+// Points what is staged at its panel, and rows of tiles at what they load, which lives as long as what is
+// returned.
 std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& accesses,
                                                   const Schedule& schedule) const {
   std::vector<Access> panels;
   panels.reserve(accesses.size());
   for (const Access*& access : accesses) {
-    if (!access->load || !is_staged(*access->load, schedule)) continue;
-    panels.push_back(panel_access(*access, schedule));
+    const bool is_panel = access->load && is_staged(*access->load, schedule);
+    if (!is_panel && !takes_tile_rows(schedule.rows)) continue;
+    panels.push_back(is_panel ? panel_access(*access, schedule) : row_access(*access, schedule));
     access = &panels.back();
   }
   return panels;

@@ -71,6 +71,7 @@ class TrafficCost {
                      const std::vector<double>& windows, double usable) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;
   double piece_factor(const Access& access, const MemoryWalk& walk) const;
+  Access row_access(const Access& access, const Schedule& schedule) const;
   Access panel_access(const Access& access, const Schedule& schedule) const;
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   const Home& home_of_access(const Access& access) const;

@@ -6,11 +6,16 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace {
 
 // Bits of cpuid: leaf 1 ecx, leaf 7 ebx, ecx, edx, leaf 7.1 eax, leaf 0x80000001 ecx; bits of xcr0.
 constexpr int kFeatureWords = 7;
+constexpr uint32_t kTileRegisters = 0x60000U;
 struct ProcessorNeeds {
   uint32_t words[kFeatureWords];
 };
@@ -94,6 +99,16 @@ constexpr ProcessorNeeds needs_of_this_source() {
 #ifdef __AVX512FP16__
   needs.words[3] |= 1U << 23;
 #endif
+#ifdef __AMX_BF16__
+  needs.words[3] |= 1U << 22;
+#endif
+#ifdef __AMX_TILE__
+  needs.words[3] |= 1U << 24;
+  needs.words[6] |= kTileRegisters;
+#endif
+#ifdef __AMX_INT8__
+  needs.words[3] |= 1U << 25;
+#endif
 #ifdef __AVXVNNI__
   needs.words[4] |= 1U << 4;
 #endif
@@ -124,6 +139,16 @@ inline ProcessorNeeds features_of_this_processor() {
   return has;
 }
 
+// Linux saves matrix tiles only of processes that have asked.
+inline bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // Asked once: cpuid is slow where a hypervisor answers it.
 inline bool processor_has(const uint32_t* needs) {
 #if defined(__x86_64__)
@@ -135,6 +160,7 @@ inline bool processor_has(const uint32_t* needs) {
     for (int i = 0; i < kFeatureWords; ++i) {
       if ((needs[i] & ~has.words[i]) != 0) answer = 2;
     }
+    if (answer == 1 && (needs[6] & kTileRegisters) != 0 && !may_use_tiles()) answer = 2;
     __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
   }
   return answer == 1;

@@ -38,6 +38,9 @@
 //            dot_pairs(sum, a, b): sum + both products of each lane;
 //            dot_quads(sum, a, b): sum + the four products of each lane, a without signs, b with; wraps;
 //            turn_signs(a): bytes with a sign, 128 added, as bytes without, and back
+// tiles      open_tiles() before, close_tiles() behind all of: multiply_tiles<Row, Panel, rows, vectors, width>(sums, row,
+//            row_bytes, row_count, panel, steps, adds): sums of 16 * rows by 16 * vectors lanes; turn_rows, copy_rows bring
+//            rows into 64 bytes at a time (cpu_tiles.h)
 // convert    convert<To>(v), torch's casts: to bool is != 0, float to integer truncates, integers wrap;
 //            to a narrow float: rounded to nearest even, kept as float. round_to<bf16>(float) the same, named;
 //            beyond its range f8e4m3fn gives its largest number, the others infinity
@@ -72,6 +75,7 @@
 #endif
 
 #include "cpu_near.h"  // includes the other parts, each after the one it needs, as the next one does
+#include "cpu_tiles.h"
 #include "cpu_trigonometry.h"
 
 using namespace tile;
