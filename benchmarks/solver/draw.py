@@ -4,9 +4,9 @@
     build/release/benchmarks/solver/solver_regret set.txt
 
 Half of the models are timm's, half transformers', built from configurations with random weights: small ones whose name no
-region of the known sets begins with, and one of a kind. Each is compiled for one thread: inference in f32 and in
-bf16, and a training step in f32. Of each, up to three regions are taken that move at least 32 KB, are no product, and
-differ from all known ones in more than names. A model that cannot be built, or run by PyTorch, is passed over.
+region of the known sets begins with, and one of a kind. Each is compiled for one thread: inference in f32 and in bf16,
+and a training step in f32. Of each, up to three regions are taken that move at least 32 KB, are no product, and differ
+from all known ones in more than names. A model that cannot be built, or run by PyTorch, is passed over.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ MOST_PARAMETERS = 25_000_000
 LEAST_BYTES = 32 * 1024
 PRODUCT_POINTS = 4  # a sum of products is one where it multiplies more often for each element that it moves
 MODES = ("inference", "bf16", "training")
+
 Model = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
 
@@ -82,12 +83,10 @@ def _new_models(names: list[str], kind_of: Callable[[str], str], draw: random.Ra
 
 
 def _run(function: Callable[..., object], model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], mode: str) -> None:
-    if mode != "training":
-        with torch.no_grad():
-            function(*inputs)
-        return
-    outputs = [x for x in pytree.tree_leaves(function(*inputs)) if isinstance(x, torch.Tensor)]
-    sum((x * x).mean() for x in outputs if x.is_floating_point()).backward()
+    with torch.set_grad_enabled(mode == "training"):
+        outputs = [x for x in pytree.tree_leaves(function(*inputs)) if isinstance(x, torch.Tensor)]
+        if mode == "training":
+            sum((x * x).mean() for x in outputs if x.is_floating_point()).backward()
     model.zero_grad()
 
 
@@ -151,8 +150,7 @@ def _take(graphs: list[str], title: str, most: int, draw: random.Random, shapes:
 
 
 def _draw_model(name: str, make: Callable[..., Model | None], each: int, draw: random.Random, shapes: set[str]) -> list[str]:
-    made = make(name, draw)
-    found: list[str] = []
+    made, found = make(name, draw), []
     for mode in MODES if made else ():
         found += _take(_regions(*made, mode), re.sub(r"\W", "_", f"{name}_{mode}"), each, draw, shapes)
     return found
@@ -161,7 +159,7 @@ def _draw_model(name: str, make: Callable[..., Model | None], each: int, draw: r
 def draw_set(seed: int, models: int, each: int, console: Console) -> list[str]:
     draw, drawn = random.Random(seed), []
     known = [graph for file in KNOWN for graph in split_graphs(file.read_text())]
-    titles, shapes = [graph.split()[1] for graph in known], {shape_of(graph) for graph in known}
+    titles, shapes = [graph.split()[1] for graph in known], {*map(shape_of, known)}
     for make, names, kind_of in (
         (_image, timm.list_models(), lambda name: timm.models.model_entrypoint(name).__module__),
         (_text, sorted(MODEL_MAPPING_NAMES), lambda name: name),
@@ -177,7 +175,7 @@ def draw_set(seed: int, models: int, each: int, console: Console) -> list[str]:
             console.print(f"{name}: {len(found)} regions")
             drawn += found
             left -= bool(found)
-            if left == 0:
+            if not left:
                 break
     return drawn
 
@@ -188,11 +186,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--models", type=int, default=16)
     parser.add_argument("--each", type=int, default=3, help="regions, at most, of a model and mode")
+    parser.add_argument("--most", type=int, default=80, help="regions of the set, at random of all that were taken")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     drawn = draw_set(arguments.seed, arguments.models, arguments.each, Console())
-    arguments.output.write_text("\n\n".join(drawn) + "\n")
+    taken = sorted(random.Random(arguments.seed).sample(range(len(drawn)), min(arguments.most, len(drawn))))
+    arguments.output.write_text("\n\n".join(drawn[i] for i in taken) + "\n")
 
 
 if __name__ == "__main__":
