@@ -23,14 +23,14 @@ constexpr double kLeastPanelRows = 1024;      // of a part of a product whose op
 constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulators
 // Rows of 3 KiB in pieces of 512 B take 1.3 times as long as in pieces of 1 KiB (Zen 4 profile, one thread).
 constexpr int64_t kLeastScatteredPiece = 256;
-constexpr double kDearCycles = 4;  // a vector of a value worth keeping costs at least this much again
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
 // Longer rows side by side defeat the prefetcher from memory.
 constexpr double kLongRowMemory = 256;  // bytes
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
-// bodies were no faster, and took compilers ten times as long.
-constexpr double kLongBody = 128;
+// bodies were no faster, and took compilers ten times as long. But six of 70 values that have a sine and a
+// cosine in common take 0.57 of the time of one (Granite Rapids).
+constexpr double kLongBody = 128, kLongBodyOfDear = 512;
 // Values computed of a block of results: a compiler takes seconds for some thousands.
 constexpr double kLongEpilogue = 1024;
 constexpr int64_t kPageBytes = 4096;  // L1 tells lines apart by their place in a page
@@ -135,9 +135,8 @@ bool PreferenceWriter::reads_better_by_halves() const {
 }
 
 bool PreferenceWriter::computes_dear_values() const {
-  return std::any_of(graph_.values.begin(), graph_.values.end(), [&](const TileValue& value) {
-    return cycles_per_register(graph_, value, target_).whole >= kDearCycles;
-  });
+  return std::any_of(graph_.values.begin(), graph_.values.end(),
+                     [&](const TileValue& value) { return is_dear(graph_, value, target_); });
 }
 
 // Unrolled accumulators hide the latency of a reduction, and so do the vectors of dear functions; small
@@ -246,8 +245,9 @@ void PreferenceWriter::prefer_rows() {
   const std::vector<AxisId>& axes = structure_.parallel;
   const bool shares = axes.size() > 1 && rows_share_work(graph_, axes.back(), axes[axes.size() - 2]);
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
-  const double body = walked_values();
-  require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) * body <= kLongBody; })},
+  const bool share_dear = rows_share_dear_values(graph_, structure_, target_);
+  const double most = (share_dear ? kLongBodyOfDear : kLongBody) / walked_values();
+  require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; })},
           "rows side by side keep the body short");
   if (structure_.reductions.empty()) return;
   const Choice parallel = lane_axis_is_parallel(structure_);

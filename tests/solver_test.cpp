@@ -82,6 +82,33 @@ TEST(Solver, puts_rows_side_by_side_where_the_body_is_short) {
   EXPECT_EQ(solved(filtered_rows(40), target).ranked.front().rows, 1);
 }
 
+// Sums along rows of what a filter with so many taps gives, times what a function makes of a row that eight
+// of them share.
+TileGraph filtered_rows_less(const std::string& function, int taps) {
+  std::string text =
+      "tile_graph filtered {\n  axes i: 64, k: 8, r: 128\n  buffers %x: f32[64, 8, 256] in, "
+      "%a: f32[64, 128] in, %y: f32[64, 8] out\n  %a = load %a[i*128 + r] : f32[i, r]\n"
+      "  %f = " +
+      function + "(%a) : f32[i, r]\n  %sum_0 = load %x[i*2048 + k*256 + r] : f32[i, k, r]\n";
+  for (int tap = 1; tap < taps; ++tap) {
+    const std::string now = std::to_string(tap), before = std::to_string(tap - 1);
+    text += "  %x_" + now + " = load %x[i*2048 + k*256 + r + " + now + "] : f32[i, k, r]\n";
+    text += "  %sum_" + now + " = add(%sum_" + before + ", %x_" + now + ") : f32[i, k, r]\n";
+  }
+  text += "  %p = sub(%sum_" + std::to_string(taps - 1) + ", %f) : f32[i, k, r]\n";
+  text += "  %t = reduce.sum(%p) over r : f32[i, k]\n  store %t -> %y[i*8 + k]\n}\n";
+  return parse_tile_graph(text);
+}
+
+// A body may be long where its copies have something dear in common.
+TEST(Solver, puts_rows_side_by_side_that_share_a_cosine) {
+  for (const char* name : {"x86-zen4", "x86-granite-rapids"}) {
+    const Target target = load_target(name);
+    EXPECT_GT(solved(filtered_rows_less("cos", 35), target).ranked.front().rows, 1);
+    EXPECT_EQ(solved(filtered_rows_less("neg", 35), target).ranked.front().rows, 1);
+  }
+}
+
 // Who asks for more gets the same choice first, then what decides something otherwise.
 TEST(Solver, lists_other_decisions_behind_the_choice) {
   const Target target = load_target("x86-zen4");
