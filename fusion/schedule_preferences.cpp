@@ -25,7 +25,7 @@ constexpr int64_t kLeastScratchRow = 256;     // elements of a row of accumulato
 constexpr int64_t kLeastScatteredPiece = 256;
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
-// Longer rows side by side defeat the prefetcher from memory.
+// Longer rows side by side defeat the prefetcher from afar.
 constexpr double kLongRowMemory = 256;  // bytes
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
 // bodies were no faster, and took compilers ten times as long. But six of 70 values that have a sine and a
@@ -63,6 +63,7 @@ class PreferenceWriter : private RuleWriter {
   double extent(AxisId axis) const { return facts_.extent[axis.index]; }
   bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
+  bool from_afar() const { return lies_afar(target_, facts_.footprint_bytes); }
   bool loads_better_by_halves(AxisId axis) const;
   bool reads_better_by_halves() const;
   bool moves_small_elements() const;
@@ -265,7 +266,7 @@ void PreferenceWriter::prefer_rows() {
   }
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
-  if (from_memory() && row_bytes > kLongRowMemory) {
+  if (from_afar() && row_bytes > kLongRowMemory) {
     require({is(system_.rows, 1)}, "rows this long defeat the prefetcher side by side");
     return;
   }

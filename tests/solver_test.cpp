@@ -109,6 +109,24 @@ TEST(Solver, puts_rows_side_by_side_that_share_a_cosine) {
   }
 }
 
+TileGraph row_sums(int64_t rows) {
+  const std::string count = std::to_string(rows);
+  return parse_tile_graph("tile_graph sums {\n  axes i: " + count + ", r: 256\n  buffers %x: f32[" + count +
+                          ", 256] in, %y: f32[" + count + "] out\n  %0 = load %x[i*256 + r] : f32[i, r]\n" +
+                          "  %s = reduce.sum(%0) over r : f32[i]\n  store %s -> %y[i]\n}\n");
+}
+
+// Rows that hide each other's latency keep a prefetcher from running ahead, where that is what counts: L3 is
+// as far as memory for one of these processors, and three times as near for the other.
+TEST(Solver, reads_one_row_after_the_other_from_afar) {
+  const auto rows_on = [](const char* name, int64_t rows) {
+    return solved(row_sums(rows), load_target(name)).ranked.front().rows;
+  };
+  EXPECT_GT(rows_on("x86-granite-rapids", 1024), 1);  // 1 MB
+  EXPECT_EQ(rows_on("x86-granite-rapids", 4096), 1);
+  EXPECT_GT(rows_on("x86-zen4", 4096), 1);
+}
+
 // Who asks for more gets the same choice first, then what decides something otherwise.
 TEST(Solver, lists_other_decisions_behind_the_choice) {
   const Target target = load_target("x86-zen4");
