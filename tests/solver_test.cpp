@@ -127,6 +127,19 @@ TEST(Solver, reads_one_row_after_the_other_from_afar) {
   EXPECT_GT(rows_on("x86-zen4", 4096), 1);
 }
 
+// Half of the lanes take twice as long where a vector is computed with as a whole: others are timed before.
+// Where it is computed with in halves, they come first.
+TEST(Solver, lists_first_what_hardly_costs_more_than_the_choice) {
+  const auto second_lanes = [](const char* name) {
+    const Solution solution = solved(filtered_rows_less("neg", 3), load_target(name), {}, {.candidates = 8});
+    EXPECT_EQ(solution.ranked[0].lanes, 16);
+    EXPECT_LE(solution.ranked[1].cost_us, 1.1 * solution.ranked[0].cost_us) << name;
+    return solution.ranked[1].lanes;
+  };
+  EXPECT_EQ(second_lanes("x86-granite-rapids"), 16);
+  EXPECT_EQ(second_lanes("x86-zen4"), 8);
+}
+
 // Who asks for more gets the same choice first, then what decides something otherwise.
 TEST(Solver, lists_other_decisions_behind_the_choice) {
   const Target target = load_target("x86-zen4");
