@@ -82,7 +82,7 @@ TEST(Solver, puts_rows_side_by_side_where_the_body_is_short) {
   EXPECT_EQ(solved(filtered_rows(40), target).ranked.front().rows, 1);
 }
 
-// Sums along rows of what a filter with so many taps gives, times what a function makes of a row that eight
+// Sums along rows of what a filter with so many taps gives, less what a function makes of a row that eight
 // of them share.
 TileGraph filtered_rows_less(const std::string& function, int taps) {
   std::string text =
