@@ -169,4 +169,23 @@ PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const
   return cycles;
 }
 
+bool is_dear(const TileGraph& graph, const TileValue& value, const Target& target) {
+  return cycles_per_register(graph, value, target).whole >= kDearCycles;
+}
+
+bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, const Target& target) {
+  const size_t lanes = structure.reductions.empty() ? 1 : 0;  // else they run along a reduced axis
+  if (structure.parallel.size() <= lanes) return false;
+  const AxisId row = structure.parallel[structure.parallel.size() - 1 - lanes];
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const TileValue& value = graph.values[v];
+    const bool is_walked = structure.reductions.empty()
+                               ? value.axes.size() > 1
+                               : structure.varies_along_reduced(graph, TileValueId{v});
+    const bool varies = std::binary_search(value.axes.begin(), value.axes.end(), row);
+    if (is_walked && !varies && is_dear(graph, value, target)) return true;
+  }
+  return false;
+}
+
 }  // namespace tilefuse

@@ -1,5 +1,6 @@
 // Cycles that a value costs by the cost class of its operation and its element type.
 #pragma once
+#include "fusion/structure.h"
 #include "fusion/target.h"
 #include "fusion/tile_graph.h"
 
@@ -23,5 +24,12 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, c
 // The same where lanes stand in pairs (lane_pairs.h): other elements than bf16 are sorted on their way.
 PortCycles cycles_in_pairs(const TileGraph& graph, const TileValue& value, const Target& target);
 PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const Target& target);
+
+// A vector of a value that costs at least this much is worth keeping, and computing once for several rows.
+constexpr double kDearCycles = 4;
+bool is_dear(const TileGraph& graph, const TileValue& value, const Target& target);
+// Whether rows have in common something dear that is computed for every vector, where lanes run along the
+// innermost axis.
+bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, const Target& target);
 
 }  // namespace tilefuse

@@ -20,6 +20,8 @@ constexpr double kLineBytes = 64;
 // page walk each.
 constexpr double kSideBySidePenalty = 1.6, kShortPiecePenalty = 2.5;
 
+constexpr double kNearL3 = 1.5;  // times as fast as memory
+
 // Position of `value` in an ascending grid, as the lower index and the share of the way to the next.
 std::pair<size_t, double> position(const std::vector<double>& grid, double value) {
   value = std::clamp(value, grid.front(), grid.back());
@@ -61,6 +63,12 @@ double bandwidth_gbs(const Target& target, MemoryLevel level, const std::string&
   const std::string key = level == MemoryLevel::L2 ? "bandwidth.L2.read." : "bandwidth.L3.read.";
   const int measured = measured_threads(target, key, threads);
   return target.rate(key + std::to_string(measured)) * threads / measured;
+}
+
+bool lies_afar(const Target& target, double bytes) {
+  const auto read_gbs = [&](MemoryLevel level) { return bandwidth_gbs(target, level, "read", 1); };
+  const bool is_near = read_gbs(MemoryLevel::L3) > kNearL3 * read_gbs(MemoryLevel::Dram);
+  return bytes > (is_near ? usable_bytes(target, MemoryLevel::L3, 1) : double(target.l2_bytes));
 }
 
 double overlap(double norm, std::initializer_list<double> times) {

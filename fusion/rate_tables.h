@@ -19,6 +19,9 @@ MemoryLevel level_holding(const Target& target, double bytes, int threads);
 // scale with the threads; DRAM stays at the largest measured count.
 double bandwidth_gbs(const Target& target, MemoryLevel level, const std::string& kind, int threads);
 
+// Whether so many bytes come from memory, or from an L3 that is not much nearer.
+bool lies_afar(const Target& target, double bytes);
+
 // Times that overlap in part: their p-norm, between the sum (norm 1) and the maximum (infinity).
 double overlap(double norm, std::initializer_list<double> times);
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "fusion/matrix_tiles.h"
 
@@ -15,6 +16,9 @@ constexpr double kCodeShare = 0.002;
 // Streaming a store that something else hides anyway loses a few per cent.
 constexpr double kStreamShare = 0.03;
 constexpr double kHopeless = 2;  // times the price of the choice: nothing to time while there is better
+// Times that price: what costs more waits for the other doubts. Half of a vector that is added up in halves
+// anyway costs as much as a whole one (Zen 4), others take twice as long by halves.
+constexpr double kHardlyDearer = 1.1;
 constexpr int kMostUnrolled = 4;
 
 auto but_for_the_grid(const Schedule& s) {
@@ -37,6 +41,15 @@ bool keeps_nothing(const Schedule& schedule) {
   return schedule.keep.empty() && schedule.walk != Walk::Online;
 }
 
+bool walks_as(const Schedule& choice, const Schedule& other) {
+  return other.walk == choice.walk && other.keep == choice.keep;
+}
+
+bool has_rows_of_two(const Schedule& choice, const Schedule& other, int rows) {
+  const bool differs = choice.rows != rows || choice.unroll != 2;
+  return other.rows == rows && other.unroll == 2 && differs && walks_as(choice, other);
+}
+
 bool keeps_other_values(const Schedule& choice, const Schedule& other) {
   return !other.keep.empty() && std::none_of(other.keep.begin(), other.keep.end(), [&](TileValueId kept) {
     return std::find(choice.keep.begin(), choice.keep.end(), kept) != choice.keep.end();
@@ -44,24 +57,26 @@ bool keeps_other_values(const Schedule& choice, const Schedule& other) {
 }
 
 // Where the choice was beaten most often, those first that gain most: chosen one after the other so that the
-// best of three, then the best of eight lose least, over 74 regions on one processor (Zen 4;
-// benchmarks/solver). Narrow lanes cross fewer lines, and add up fewer when a row ends; how many rows are too
-// many depends on what a prefetcher follows and on registers; one row at a time reads one stream after the
-// other; what is kept costs stores, and loads that wait for them; an online walk reads once.
+// best of three, then the best of eight lose least, over 74 regions of Zen 4 and 129 of Granite Rapids
+// (benchmarks/solver). Narrow lanes cross fewer lines, and add up fewer when a row ends; how many rows are
+// too many depends on what a prefetcher follows and on registers, whatever the walk is; one row at a time
+// reads one stream after the other; what is kept costs stores, and loads that wait for them; an online walk
+// reads once.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
     [](const Schedule& choice, const Schedule& other) {
       return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
     },
-    [](const Schedule& choice, const Schedule& other) { return other.rows > choice.rows; },
     [](const Schedule& choice, const Schedule& other) {
-      return other.rows == 4 && other.unroll == 2 && (choice.rows != 4 || choice.unroll != 2);
+      return other.rows > choice.rows && walks_as(choice, other);
     },
-    [](const Schedule& choice, const Schedule& other) { return choice.columns > 1 && other.columns == 1; },
-    [](const Schedule& choice, const Schedule& other) { return choice.unroll > 1 && other.unroll == 1; },
     [](const Schedule& choice, const Schedule& other) {
       return choice.rows > 1 && other.rows == 1 && other.unroll == kMostUnrolled;
     },
+    [](const Schedule& choice, const Schedule& other) { return has_rows_of_two(choice, other, 4); },
+    [](const Schedule& choice, const Schedule& other) { return choice.columns > 1 && other.columns == 1; },
+    [](const Schedule& choice, const Schedule& other) { return has_rows_of_two(choice, other, 6); },
+    [](const Schedule& choice, const Schedule& other) { return choice.unroll > 1 && other.unroll == 1; },
     [](const Schedule& choice, const Schedule& other) {
       return !choice.keep.empty() && keeps_nothing(other) && other.rows == choice.rows;
     },
@@ -111,11 +126,15 @@ std::vector<Schedule> short_list(const Candidates& candidates, size_t count) {
   }
   std::copy_if(two_otherwise.begin(), two_otherwise.end(), std::back_inserter(all), is_hopeful);
   std::stable_sort(all.begin(), all.end(), is_cheaper);
-  for (const Doubt doubt : kDoubts) {
+  std::vector<Doubt> waiting;
+  const auto take_for = [&](Doubt doubt, double most_us) {
     const auto found = std::find_if(
         all.begin(), all.end(), [&](const Schedule& other) { return doubt(choice, other) && is_new(other); });
-    if (found != all.end()) take(*found);
-  }
+    if (found == all.end()) return;
+    found->cost_us <= most_us ? take(*found) : waiting.push_back(doubt);
+  };
+  for (const Doubt doubt : kDoubts) take_for(doubt, kHardlyDearer * choice.cost_us);
+  for (const Doubt doubt : std::exchange(waiting, {})) take_for(doubt, kHopeless * choice.cost_us);
 
   size_t longest = 0;
   for (const auto& [concern, schedules] : others) longest = std::max(longest, schedules.size());

@@ -99,6 +99,14 @@ TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
 }
 )");
   EXPECT_THAT(missed_bytes(facts_of(graph), 16 << 10), testing::ElementsAre(64 * 1024 * 4, 64 * 512 * 4));
+  const TileGraph stored = parse_tile_graph(R"(tile_graph every_other {
+  axes row: 64, col: 512
+  buffers %x: f32[64, 512] in, %y: f32[64, 1024] out
+  %0 = load %x[row*512 + col] : f32[row, col]
+  store %0 -> %y[row*1024 + col*2]
+}
+)");
+  EXPECT_THAT(missed_bytes(facts_of(stored), 16 << 10), testing::ElementsAre(64 * 512 * 4, 64 * 1024 * 4));
 }
 
 TEST(LoopNest, finds_a_table_in_the_cache_that_holds_it) {

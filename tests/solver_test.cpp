@@ -82,6 +82,64 @@ TEST(Solver, puts_rows_side_by_side_where_the_body_is_short) {
   EXPECT_EQ(solved(filtered_rows(40), target).ranked.front().rows, 1);
 }
 
+// Sums along rows of what a filter with so many taps gives, less what a function makes of a row that eight
+// of them share.
+TileGraph filtered_rows_less(const std::string& function, int taps) {
+  std::string text =
+      "tile_graph filtered {\n  axes i: 64, k: 8, r: 128\n  buffers %x: f32[64, 8, 256] in, "
+      "%a: f32[64, 128] in, %y: f32[64, 8] out\n  %a = load %a[i*128 + r] : f32[i, r]\n"
+      "  %f = " +
+      function + "(%a) : f32[i, r]\n  %sum_0 = load %x[i*2048 + k*256 + r] : f32[i, k, r]\n";
+  for (int tap = 1; tap < taps; ++tap) {
+    const std::string now = std::to_string(tap), before = std::to_string(tap - 1);
+    text += "  %x_" + now + " = load %x[i*2048 + k*256 + r + " + now + "] : f32[i, k, r]\n";
+    text += "  %sum_" + now + " = add(%sum_" + before + ", %x_" + now + ") : f32[i, k, r]\n";
+  }
+  text += "  %p = sub(%sum_" + std::to_string(taps - 1) + ", %f) : f32[i, k, r]\n";
+  text += "  %t = reduce.sum(%p) over r : f32[i, k]\n  store %t -> %y[i*8 + k]\n}\n";
+  return parse_tile_graph(text);
+}
+
+// A body may be long where its copies have something dear in common.
+TEST(Solver, puts_rows_side_by_side_that_share_a_cosine) {
+  for (const char* name : {"x86-zen4", "x86-granite-rapids"}) {
+    const Target target = load_target(name);
+    EXPECT_GT(solved(filtered_rows_less("cos", 35), target).ranked.front().rows, 1);
+    EXPECT_EQ(solved(filtered_rows_less("neg", 35), target).ranked.front().rows, 1);
+  }
+}
+
+TileGraph row_sums(int64_t rows) {
+  const std::string count = std::to_string(rows);
+  return parse_tile_graph("tile_graph sums {\n  axes i: " + count + ", r: 256\n  buffers %x: f32[" + count +
+                          ", 256] in, %y: f32[" + count + "] out\n  %0 = load %x[i*256 + r] : f32[i, r]\n" +
+                          "  %s = reduce.sum(%0) over r : f32[i]\n  store %s -> %y[i]\n}\n");
+}
+
+// Rows that hide each other's latency keep a prefetcher from running ahead, where that is what counts: L3 is
+// as far as memory for one of these processors, and three times as near for the other.
+TEST(Solver, reads_one_row_after_the_other_from_afar) {
+  const auto rows_on = [](const char* name, int64_t rows) {
+    return solved(row_sums(rows), load_target(name)).ranked.front().rows;
+  };
+  EXPECT_GT(rows_on("x86-granite-rapids", 1024), 1);  // 1 MB
+  EXPECT_EQ(rows_on("x86-granite-rapids", 4096), 1);
+  EXPECT_GT(rows_on("x86-zen4", 4096), 1);
+}
+
+// Half of the lanes take twice as long where a vector is computed with as a whole: others are timed before.
+// Where it is computed with in halves, they come first.
+TEST(Solver, lists_first_what_hardly_costs_more_than_the_choice) {
+  const auto second_lanes = [](const char* name) {
+    const Solution solution = solved(filtered_rows_less("neg", 3), load_target(name), {}, {.candidates = 8});
+    EXPECT_EQ(solution.ranked[0].lanes, 16);
+    EXPECT_LE(solution.ranked[1].cost_us, 1.1 * solution.ranked[0].cost_us) << name;
+    return solution.ranked[1].lanes;
+  };
+  EXPECT_EQ(second_lanes("x86-granite-rapids"), 16);
+  EXPECT_EQ(second_lanes("x86-zen4"), 8);
+}
+
 // Who asks for more gets the same choice first, then what decides something otherwise.
 TEST(Solver, lists_other_decisions_behind_the_choice) {
   const Target target = load_target("x86-zen4");

@@ -1,8 +1,8 @@
 """Regret of the solver's choices: the chosen schedule against the fastest of a measured sweep.
 
 Two sets of regions: `tuned.txt` was looked at while the cost model was made, `held_out.txt` was drawn at random from
-the regions of whole models and was not. Prints a line per region and the means per family, and writes the rows to
-benchmarks/results/. Timings want a quiet machine.
+the regions of whole models and was not; `draw.py` draws another. Prints a line per region and the means per family, and
+writes the rows to benchmarks/results/. Timings want a quiet machine.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def build(folder: pathlib.Path) -> pathlib.Path:
     return folder / "benchmarks" / "solver" / "solver_regret"
 
 
-def measure(program: pathlib.Path, regions: str, threads: int, sweep: int) -> list[dict]:
-    command = [str(program), str(HERE / f"{regions}.txt"), f"--threads={threads}", f"--sweep={sweep}"]
+def measure(program: pathlib.Path, regions: pathlib.Path, threads: int, sweep: int) -> list[dict]:
+    command = [str(program), str(regions), f"--threads={threads}", f"--sweep={sweep}"]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [json.loads(line) for line in output.splitlines()]
 
@@ -67,14 +67,14 @@ def main() -> None:
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="a configured build folder")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sweep", type=int, default=24, help="schedules that the solver did not rank, per region")
-    parser.add_argument("--regions", choices=("held_out", "tuned"), nargs="*", default=("held_out", "tuned"))
+    parser.add_argument("--regions", type=pathlib.Path, nargs="*", default=(HERE / "held_out.txt", HERE / "tuned.txt"), help="files")
     arguments = parser.parse_args()
     console = Console(width=160)
     program = build(arguments.build)
     for regions in arguments.regions:
         rows = measure(program, regions, arguments.threads, arguments.sweep)
-        report(rows, regions, console)
-        name = f"solver_regret_{regions}_{arguments.threads}thread.jsonl"
+        report(rows, regions.stem, console)
+        name = f"solver_regret_{regions.stem}_{arguments.threads}thread.jsonl"
         (ROOT / "benchmarks" / "results" / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
