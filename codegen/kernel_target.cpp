@@ -6,6 +6,7 @@
 #include "codegen/lower_gpu_region.h"
 #include "core/match.h"
 #include "core/structural_hash.h"
+#include "fusion/matrix_tiles.h"
 
 namespace tilefuse {
 namespace {
@@ -39,9 +40,15 @@ std::optional<GpuRequest> gpu_request(const std::string& device, const CompileOp
   return request;
 }
 
+Target processor_for(const CompileOptions& options) {
+  Target target = load_target(options.target.empty() ? host_target_name() : options.target);
+  if (options.eager_numerics) target.rates.erase(tile_rate(DotKind::Pairs));
+  return target;
+}
+
 KernelTarget target_to_plan_for(const std::string& device, const CompileOptions& options) {
   if (const auto request = gpu_request(device, options)) return gpu_to_plan_for(*request, options);
-  return load_target(options.target.empty() ? host_target_name() : options.target);
+  return processor_for(options);
 }
 
 const std::string& name_of(const KernelTarget& target) {

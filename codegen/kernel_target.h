@@ -15,6 +15,9 @@ using KernelTarget = std::variant<Target, GpuTarget>;
 
 // The GPU that tensors on `device` ("cuda:1") are on; nullopt: they are on the host, and no GPU stands in.
 std::optional<GpuRequest> gpu_request(const std::string& device, const CompileOptions& options);
+// The profile that the options name, else that of this processor. With eager's numerics products of bf16
+// leave out matrix tiles, which take subnormals for zero.
+Target processor_for(const CompileOptions& options);
 // Where nothing will be built: the profile that the options name, else the one of what is there; of GPUs,
 // where there is none, the newest.
 KernelTarget target_to_plan_for(const std::string& device, const CompileOptions& options);

@@ -30,7 +30,7 @@ Code quotient(const Code& length, int64_t divisor) {
 
 }  // namespace
 
-// Rows of a factor in scratch: the pairs or quads of a whole number of steps.
+// Lanes of a panel, and of the sums in scratch.
 int64_t LaunchLowering::tile_width() const { return int64_t{schedule_.lanes} * schedule_.unroll; }
 
 Code LaunchLowering::tile_sums(TileValueId sum) {

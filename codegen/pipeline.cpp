@@ -335,7 +335,7 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
     choose = choose_by_timing(tune, toolchain, cache);
   }
   CompiledGraph compiled;
-  const KernelTarget target = load_target(options.target.empty() ? host_target_name() : options.target);
+  const KernelTarget target = processor_for(options);
   Planned planned = plan_and_build(graph, target, options, choose, std::move(times), [&](Planned& planned) {
     compiled.modules = build_regions(planned, options, toolchain, cache, progress);
   });

@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "codegen/kernel_target.h"
 #include "codegen/report.h"
 #include "core/import/size_hints.h"
 #include "core/reference.h"
+#include "fusion/matrix_tiles.h"
 #include "fusion/target.h"
 #include "tests/host_run.h"
 #include "tests/print_to.h"
@@ -229,6 +231,15 @@ TEST_F(Pipeline, a_second_compilation_of_a_capture_comes_from_the_cache) {
   EXPECT_NEAR(outputs[0].float_at(1), std::exp(1.0), 1e-6);
   options_.fuse_limit = 0;
   EXPECT_FALSE(compile_captured(json, options_, kNoFramework)->cached);
+}
+
+TEST(KernelTarget, of_eagers_numerics_multiplies_bf16_in_no_matrix_tiles) {
+  CompileOptions options;
+  options.target = "x86-granite-rapids";
+  EXPECT_TRUE(multiplies_in_tiles(DotKind::Pairs, processor_for(options)));
+  options.eager_numerics = true;
+  EXPECT_FALSE(multiplies_in_tiles(DotKind::Pairs, processor_for(options)));
+  EXPECT_TRUE(multiplies_in_tiles(DotKind::Quads, processor_for(options)));
 }
 
 TEST(PlanKey, changes_with_what_a_profile_says) {
