@@ -214,7 +214,7 @@ void LaunchLowering::emit_tile_block(TileBlock block) {
 
 // How many rows the block has whose first one is bound.
 Code LaunchLowering::rows_of_block(AxisId axis, const LoopRange& range) {
-  const Code rows = integer(facts_.rows);
+  Code rows = integer(facts_.rows);
   if (range.granule % facts_.rows == 0) return rows;
   const Code left = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
   return named(scopes_.depth(), graph_[axis].name + "_rows",

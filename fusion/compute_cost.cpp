@@ -110,7 +110,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
       dots_(has_tiles_ || multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
       access_(graph.values.size(), nullptr) {
   const size_t axes = graph.axes.size();
-  if (dots_ != DotKind::None) set_dot_rates();
+  set_dot_rates();
   for (const TileValue& value : graph.values) {
     cycles_.push_back(cycles_per_register(graph, value, target));
     paired_cycles_.push_back(cycles_in_pairs(graph, value, target));

@@ -8,6 +8,7 @@
 namespace tilefuse {
 
 void ComputeCost::set_dot_rates() {
+  if (dots_ == DotKind::None) return;
   const double apart = info(dots_).count * target_.rate("clk_per_vector.fma");
   rates_.dot = target_.rate_or(std::string(info(dots_).rate), apart);
   rates_.tile = target_.rate_or(tile_rate(dots_), 0);

@@ -135,6 +135,23 @@ RowLoops loops_over_rows(const RegionFacts& facts, const Schedule& schedule) {
   return loops;
 }
 
+// Parts of the summed axis, in matrix tiles: around the rows of a task.
+void cut_in_parts(const RegionFacts& facts, const Schedule& schedule, std::vector<NestLoop>& nest,
+                  std::vector<NestLoop>& reduced) {
+  if (!schedule.block || !takes_tile_rows(schedule.rows)) return;
+  const auto [axis, tile] = *schedule.block;
+  const double parts = std::ceil(facts.extent[axis.index] / double(tile));
+  nest.push_back({axis, parts, double(tile)});
+  for (NestLoop& loop : reduced) loop.trips /= loop.axis == axis ? parts : 1;
+}
+
+// Rows, and columns around them, that are written out.
+void add_registers(const Schedule& schedule, std::vector<NestLoop>& nest) {
+  const std::optional<AxisId> row = row_axis(schedule), column = column_axis(schedule);
+  if (schedule.columns > 1 && column) nest.push_back({*column, double(schedule.columns), 1, false, true});
+  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
+}
+
 }  // namespace
 
 double task_count(const RegionFacts& facts, const Schedule& schedule) {
@@ -147,8 +164,7 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
 
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
   std::vector<NestLoop> nest = loops_over_tasks(facts, schedule);
-  const std::optional<AxisId> lane = schedule.lane_axis, row = row_axis(schedule),
-                              column = column_axis(schedule);
+  const std::optional<AxisId> lane = schedule.lane_axis;
   const auto [outside, inside] = loops_over_rows(facts, schedule);
   nest.insert(nest.end(), outside.begin(), outside.end());
   std::vector<NestLoop> reduced, lane_loop;
@@ -169,18 +185,10 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   const auto& second = lane_inside ? reduced : lane_loop;
   const auto& third = lane_inside ? lane_loop : reduced;
   nest.insert(nest.end(), second.begin(), second.end());
-  if (schedule.block && takes_tile_rows(schedule.rows)) {
-    const auto [axis, tile] = *schedule.block;
-    const double blocks = std::ceil(facts.extent[axis.index] / double(tile));
-    nest.push_back({axis, blocks, double(tile), false});
-    for (NestLoop& loop : reduced) loop.trips /= loop.axis == axis ? blocks : 1;
-  }
+  cut_in_parts(facts, schedule, nest, reduced);
   nest.insert(nest.end(), inside.begin(), inside.end());
   nest.insert(nest.end(), third.begin(), third.end());
-  if (schedule.columns > 1 && column) {
-    nest.push_back({*column, double(schedule.columns), 1, false, true});
-  }
-  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
+  add_registers(schedule, nest);
   if (lane && in_blocks) nest.push_back({*lane, block, 1, false, true});
   return nest;
 }

@@ -89,6 +89,19 @@ constexpr Doubt kDoubts[] = {
     [](const Schedule& choice, const Schedule& other) { return has_larger_tasks(other, choice); },
 };
 
+template <class Hopeful>
+std::vector<Schedule> by_price(const Candidates& candidates, const Hopeful& is_hopeful) {
+  std::vector<Schedule> all;
+  const auto add = [&](const std::vector<Schedule>& schedules) {
+    std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(all), is_hopeful);
+  };
+  add(candidates.ranked);
+  for (const auto& [concern, schedules] : candidates.otherwise) add(schedules);
+  add(candidates.two_otherwise);
+  std::stable_sort(all.begin(), all.end(), is_cheaper);
+  return all;
+}
+
 }  // namespace
 
 double code_share(const Schedule& schedule) {
@@ -119,13 +132,7 @@ std::vector<Schedule> short_list(const Candidates& candidates, size_t count) {
     return schedule.cost_us <= kHopeless * choice.cost_us && schedule.lanes <= choice.lanes;
   };
 
-  std::vector<Schedule> all;
-  std::copy_if(ranked.begin(), ranked.end(), std::back_inserter(all), is_hopeful);
-  for (const auto& [concern, schedules] : others) {
-    std::copy_if(schedules.begin(), schedules.end(), std::back_inserter(all), is_hopeful);
-  }
-  std::copy_if(two_otherwise.begin(), two_otherwise.end(), std::back_inserter(all), is_hopeful);
-  std::stable_sort(all.begin(), all.end(), is_cheaper);
+  const std::vector<Schedule> all = by_price(candidates, is_hopeful);
   std::vector<Doubt> waiting;
   const auto take_for = [&](Doubt doubt, double most_us) {
     const auto found = std::find_if(

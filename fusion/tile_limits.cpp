@@ -38,7 +38,7 @@ void TileLimitWriter::add_block() {
   require({other, is(system_.columns, 1)}, "matrix tiles have rows and lanes, no columns");
   require({other, is(system_.split, 1)}, "matrix tiles sum all parts");
   AtMost fits{{}, kMostSumTiles, "tiles of sums"};
-  const auto tiles = [](int64_t rows) { return takes_tile_rows(rows) ? double(rows / kTileRows) : 0.0; };
+  const auto tiles = [](int64_t rows) { return takes_tile_rows(rows) ? double(rows) / kTileRows : 0.0; };
   fits.sum.push_back({1, {factor(system_.rows, tiles), number_of(system_.unroll)}});
   require(std::move(fits), "tiles of sums leave some for both factors");
 }
@@ -98,7 +98,7 @@ void TileLimitWriter::prefer_square_blocks() {
     });
     if (!lie_so) continue;
     const std::string why = "two by two matrix tiles load least for each product";
-    require({other, lane_axis_is_not(lanes), is(system_.rows, kSide * kTileRows)}, why);
+    require({other, lane_axis_is_not(lanes), is(system_.rows, int64_t{kSide} * kTileRows)}, why);
     require({other, lane_axis_is_not(lanes), is(system_.unroll, kSide)}, why);
   }
 }
