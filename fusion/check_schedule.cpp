@@ -180,10 +180,10 @@ void Checker::check_tiles() {
   require(walks_tiles(graph_, structure_, schedule_),
           "rows: matrix tiles multiply a staged panel of narrow factors, in dots, along " +
               std::to_string(kTileLanes) + " lanes with rows of others, and do nothing else in the walk");
-  const bool is_whole = !schedule_.block || (schedule_.block->axis == structure_.reduced.front() &&
-                                             schedule_.block->tile % tile_step(schedule_.dots) == 0);
-  require(is_whole, "walk: a block of matrix tiles is whole steps of the summed axis");
-  const int tiles = schedule_.rows / kTileRows * schedule_.unroll;
+  const bool sums_along = schedule_.block && structure_.reduced == std::vector{schedule_.block->axis};
+  const bool is_whole = sums_along && schedule_.block->tile % tile_step(schedule_.dots) == 0;
+  require(!schedule_.block || is_whole, "walk: a block of matrix tiles is whole steps of the summed axis");
+  const int64_t tiles = int64_t{schedule_.rows} / kTileRows * schedule_.unroll;
   require(tiles <= kMostSumTiles, "rows: " + std::to_string(tiles) + " matrix tiles of sums are more than " +
                                       std::to_string(kMostSumTiles));
 }

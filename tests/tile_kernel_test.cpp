@@ -282,6 +282,17 @@ TEST(TileSchedule, refuses_what_tiles_cannot_do) {
       has("no multiple of 32"));
 }
 
+TEST(TileSchedule, of_a_graph_without_sums_is_refused) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph scale {\n  axes i: 64, j: 64\n  buffers %x: f32[64, 64] in, %y: f32[64, 64] out\n"
+      "  %0 = load %x[i*64 + j] : f32[i, j]\n  store %0 -> %y[i*64 + j]\n}\n");
+  const Schedule schedule = parse_schedule(
+      "schedule scale for x86-granite-rapids {\nlanes j = 16, unroll 2147483647\n grid i = all, j = all\n"
+      " walk none; block i = 32\n rows 2147483632\n split 1\n stage none\n stores cached\n}",
+      graph);
+  EXPECT_THAT(check_schedule(graph, schedule), testing::Contains(testing::HasSubstr("matrix tiles")));
+}
+
 TEST(TileSchedule, multiplies_in_tiles_where_that_is_faster) {
   const auto chosen = [](int64_t rows, const Target& target) {
     const TileGraph graph = parse_tile_graph(sized(laid(kPacked, true), kTypes[0], rows, 512, 512));
