@@ -276,10 +276,10 @@ class LaunchLowering {
   void run_nests(ChainNest::Phase phase);
   void run_nest();
   void block_loop();
+  LoweringFacts facts_of_nest(size_t number) const;
   void pack_before_blocks();
   bool is_packed_before(const StagedLoad& staged) const;
   bool is_walked_by_packs(AxisId axis) const;
-  ScratchRow row_before_blocks(const StagedLoad& staged);
   Code chain_tile_pointer(BufferId buffer);
 
   // ---- values
@@ -418,7 +418,6 @@ class LaunchLowering {
   // Elements of the summed axis in a row.
   int64_t panel_step() const { return facts_.dots.empty() ? 1 : info(schedule_.dots).count; }
   Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
-  static Expr panel_start(const std::string& row);  // in all panels of a row
   ScratchRow packed_row(const StagedLoad& staged);
   void find_panel(const StagedLoad& staged);
   Code pack_pointer(const StagedLoad& staged);

@@ -58,15 +58,20 @@ void LaunchLowering::run_nest() {
   for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
 }
 
+LoweringFacts LaunchLowering::facts_of_nest(size_t number) const {
+  const ChainNest& nest = facts_.chain->nests[number];
+  LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[number]);
+  facts.symbols = facts_.symbols;
+  facts.chain = facts_.chain;
+  facts.nothing = nest.nothing;
+  if (nest.phase == ChainNest::Phase::InLoop) facts.walked = &graph_[schedule_.block->axis];
+  return facts;
+}
+
 void LaunchLowering::run_nests(ChainNest::Phase phase) {
   for (size_t n = 0; n < facts_.chain->nests.size(); ++n) {
-    const ChainNest& nest = facts_.chain->nests[n];
-    if (nest.phase != phase) continue;
-    LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[n]);
-    facts.symbols = facts_.symbols;
-    facts.chain = facts_.chain;
-    facts.nothing = nest.nothing;
-    if (phase == ChainNest::Phase::InLoop) facts.walked = &graph_[schedule_.block->axis];
+    if (facts_.chain->nests[n].phase != phase) continue;
+    const LoweringFacts facts = facts_of_nest(n);
     LaunchLowering lowering(facts, *this);
     if (const auto rows = packed_before_.find(n); rows != packed_before_.end())
       lowering.staged_rows_ = rows->second;
@@ -81,12 +86,7 @@ void LaunchLowering::run_nests(ChainNest::Phase phase) {
 // What nests in the loop pack of loads that are the same in every block.
 void LaunchLowering::pack_before_blocks() {
   for (size_t n = 0; n < facts_.chain->nests.size(); ++n) {
-    const ChainNest& nest = facts_.chain->nests[n];
-    if (nest.phase != ChainNest::Phase::InLoop) continue;
-    LoweringFacts facts = collect_lowering_facts(nest.graph, schedule_.nests[n]);
-    facts.symbols = facts_.symbols;
-    facts.chain = facts_.chain;
-    facts.walked = &graph_[schedule_.block->axis];
+    const LoweringFacts facts = facts_of_nest(n);
     LaunchLowering lowering(facts, *this);
     const std::vector<StagedLoad>& staged = facts.schedule.staged;
     const bool packs = std::any_of(staged.begin(), staged.end(),

@@ -14,10 +14,6 @@ std::string panel_symbol(const std::string& name) { return "panel of " + name; }
 
 }  // namespace
 
-Expr LaunchLowering::panel_start(const std::string& row) {
-  return Expr::symbol(panel_symbol(row), {.low = 0});
-}
-
 // Behind the workspaces.
 Code LaunchLowering::pack_pointer(const StagedLoad& staged) {
   size_t position = graph_.buffers.size() + facts_.workspaces.size() + size_t(facts_.first_pack);
@@ -31,6 +27,8 @@ Code LaunchLowering::pack_pointer(const StagedLoad& staged) {
   return scopes_.let(0, name_of(staged.load) + "_panels", type, {PointerCast{type, {slot, integer(0)}}});
 }
 
+// A panel for each iteration over lanes, one behind the other: of a constant in its pack, of what is packed
+// before a loop over blocks in scratch.
 LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) {
   ScratchRow row;
   row.dtype = panel_dtype(staged);
@@ -38,15 +36,17 @@ LaunchLowering::ScratchRow LaunchLowering::packed_row(const StagedLoad& staged) 
   row.holds_vector = true;
   const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
   Expr length = panel_rows(staged, row.offset) + (has_starts(staged) ? 1 : 0);
-  length = length * width * ceildiv(facts_.extents[schedule_.lane_axis->index], width);
+  length = length * width * ceildiv(scratch_length(*schedule_.lane_axis), width);
   const std::vector<AxisId>& axes = graph_[staged.load].axes;
   for (size_t i = axes.size(); i-- > 0;) {
     if (structure_.is_reduced(axes[i]) || axes[i] == schedule_.lane_axis) continue;
     row.offset = row.offset + Expr::index(static_cast<int>(axes[i].index)) * length;
-    length = length * facts_.extents[axes[i].index];
+    length = length * scratch_length(axes[i]);
   }
-  row.offset = simplify(row.offset + panel_start(row.name));
-  row.pointer = pack_pointer(staged);
+  row.offset = simplify(row.offset + Expr::symbol(panel_symbol(row.name), {.low = 0}));
+  row.pointer = is_packed_once(graph_, structure_, staged.load)
+                    ? pack_pointer(staged)
+                    : scratch_pointer(row.name, row.dtype, length);
   return row;
 }
 

@@ -52,26 +52,6 @@ LaunchLowering::ScratchRow LaunchLowering::panel_row(const StagedLoad& staged) {
   return row;
 }
 
-// A panel for each iteration over lanes, one behind the other, as those of constants lie.
-LaunchLowering::ScratchRow LaunchLowering::row_before_blocks(const StagedLoad& staged) {
-  ScratchRow row;
-  row.dtype = panel_dtype(staged);
-  row.name = name_of(staged.load) + "_panels";
-  row.holds_vector = true;
-  const int64_t width = int64_t{schedule_.lanes} * schedule_.unroll;
-  Expr length = panel_rows(staged, row.offset) + (has_starts(staged) ? 1 : 0);
-  length = length * width * ceildiv(scratch_length(*schedule_.lane_axis), width);
-  const std::vector<AxisId>& axes = graph_[staged.load].axes;
-  for (size_t i = axes.size(); i-- > 0;) {
-    if (structure_.is_reduced(axes[i]) || axes[i] == schedule_.lane_axis) continue;
-    row.offset = row.offset + Expr::index(static_cast<int>(axes[i].index)) * length;
-    length = length * scratch_length(axes[i]);
-  }
-  row.offset = simplify(row.offset + panel_start(row.name));
-  row.pointer = scratch_pointer(row.name, row.dtype, length);
-  return row;
-}
-
 bool LaunchLowering::is_packed_before(const StagedLoad& staged) const {
   return facts_.walked != nullptr && packs_panels(structure_, schedule_) &&
          is_same_in_all_blocks(graph_, staged.load, *facts_.walked);
@@ -92,9 +72,7 @@ void LaunchLowering::fill_panels() {
                is_before = is_packed_before(staged);
     if (packs_only_ && !is_before) continue;
     if (!staged_rows_.contains(staged.load)) {
-      staged_rows_.emplace(staged.load, is_kept     ? packed_row(staged)
-                                        : is_before ? row_before_blocks(staged)
-                                                    : panel_row(staged));
+      staged_rows_.emplace(staged.load, is_kept || is_before ? packed_row(staged) : panel_row(staged));
     }
     if (is_kept || is_before) find_panel(staged);
     if ((is_kept && part_ != LaunchPart::Pack) || (is_before && !packs_only_)) continue;

@@ -23,6 +23,10 @@ DType stored_type(const TileGraph& graph, TileValueId load) {
   return graph[std::get<TileLoad>(graph[load].op).buffer].dtype;
 }
 
+Code smaller(const Code& a, const Code& b) {
+  return operate(CodeOperator::Choose, {operate(CodeOperator::Less, {a, b}), a, b});
+}
+
 Code quotient(const Code& length, int64_t divisor) {
   if (const auto number = constant_of(length)) return integer((*number + divisor - 1) / divisor);
   return operate(CodeOperator::Div, {add(length, integer(divisor - 1)), integer(divisor)});
@@ -217,8 +221,7 @@ Code LaunchLowering::rows_of_block(AxisId axis, const LoopRange& range) {
   Code rows = integer(facts_.rows);
   if (range.granule % facts_.rows == 0) return rows;
   const Code left = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
-  return named(scopes_.depth(), graph_[axis].name + "_rows",
-               operate(CodeOperator::Choose, {operate(CodeOperator::Less, {left, rows}), left, rows}));
+  return named(scopes_.depth(), graph_[axis].name + "_rows", smaller(left, rows));
 }
 
 // Parts of the summed axis one after the other, with all rows of the task; then the results of all of them.
@@ -230,13 +233,12 @@ void LaunchLowering::open_tile_parts(AxisId axis, const LoopRange& range) {
   const LoopRange whole = part;
   scopes_.open();
   const Code left = operate(CodeOperator::Sub, {whole.last, reference(start)});
-  const Code shorter =
-      operate(CodeOperator::Choose, {operate(CodeOperator::Less, {left, length}), left, length});
   part.first = reference(start);
   part.first_value.reset();
   part.last_value.reset();
-  part.last = add(part.first, named(scopes_.depth(), graph_[summed].name + "_count",
-                                    whole.granule % schedule_.block->tile == 0 ? length : shorter));
+  part.last =
+      add(part.first, named(scopes_.depth(), graph_[summed].name + "_count",
+                            whole.granule % schedule_.block->tile == 0 ? length : smaller(left, length)));
   open_plain(axis, range, facts_.rows, graph_[axis].name + ", tiles",
              [&] { multiply_tiles(rows_of_block(axis, range), part, SummedPart{range.first, whole.first}); });
   scopes_.add({For{start, whole.first, whole.last, schedule_.block->tile, graph_[summed].name + ", in blocks",
