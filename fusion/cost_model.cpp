@@ -118,12 +118,30 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
   return starts * rates_.loop_start + tail_cycles(nest, schedule);
 }
 
+// Whether what a walk reads along the lanes lies in panels, which hold whole vectors.
+bool CostModel::reads_panels_only(const Schedule& schedule) const {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const TileValue& value = graph_.values[v];
+    const bool is_along_lanes =
+        std::binary_search(value.axes.begin(), value.axes.end(), *schedule.lane_axis) &&
+        std::any_of(value.axes.begin(), value.axes.end(),
+                    [&](AxisId axis) { return facts_.structure.is_reduced(axis); });
+    if (is_along_lanes && std::holds_alternative<TileLoad>(value.op) && !is_staged(TileValueId{v}, schedule))
+      return false;
+  }
+  return !schedule.staged.empty();
+}
+
 // A last vector that is not full is masked, in every run of the loop over lanes.
 double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   if (!schedule.lane_axis) return 0;
   if (std::fmod(facts_.extent[schedule.lane_axis->index], schedule.lanes) == 0) return 0;
+  const bool sums_are_whole = reads_panels_only(schedule);
   double runs = 1;
-  for (const NestLoop& loop : nest) runs *= loop.axis == schedule.lane_axis ? 1 : loop.trips;
+  for (const NestLoop& loop : nest) {
+    const bool is_whole = sums_are_whole && facts_.structure.is_reduced(loop.axis);
+    runs *= loop.axis == schedule.lane_axis || is_whole ? 1 : loop.trips;
+  }
   const bool is_constant = graph_[*schedule.lane_axis].extent.constant().has_value();
   return runs * (is_constant ? kConstantTailCycles : kMaskedTailCycles);
 }

@@ -83,6 +83,7 @@ class CostModel {
   Parts parts_on(const Walked& walked, const Schedule& schedule, int threads) const;
   bool can_share(const Schedule& schedule) const;  // among threads
   double loop_starts(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
+  bool reads_panels_only(const Schedule& schedule) const;
   double tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const;
   double combine_us(const Schedule& schedule, int threads) const;
 

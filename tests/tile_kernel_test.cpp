@@ -311,5 +311,15 @@ TEST(TileSchedule, multiplies_in_tiles_where_that_is_faster) {
   EXPECT_LT(us, 0.2 * vectors_us);
 }
 
+// Panels hold whole vectors: one that is not full is multiplied as one that is, and masked only where it is
+// packed and where its results are stored.
+TEST(TileSchedule, prices_panels_that_end_in_a_vector_as_those_that_fill_it) {
+  const auto cost_us = [](int64_t columns) {
+    const TileGraph graph = parse_tile_graph(sized(laid(kPacked, false), kTypes[0], 576, columns, 96));
+    return solve(graph, load_target("x86-granite-rapids"), {}, {.threads = 1})->ranked.front().cost_us;
+  };
+  EXPECT_LT(cost_us(49), 1.3 * cost_us(64));
+}
+
 }  // namespace
 }  // namespace tilefuse
