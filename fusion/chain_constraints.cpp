@@ -107,8 +107,9 @@ void ChainSystemMaker::add_walk() {
   const auto online = static_cast<int64_t>(Walk::Online);
   require(AnyOf{{having(system_.walk, online, true), having(system_.block, 0, true)}},
           "only an online walk has blocks");
-  require(AnyOf{{having(system_.walk, online, false), having(system_.block, 0, false)}},
-          axes_.walked ? "an online walk has blocks" : "no online walk: " + axes_.why_not_online);
+  const Choice is_not_online = having(system_.walk, online, false);
+  if (!axes_.walked) return require(AnyOf{{is_not_online}}, "no online walk: " + axes_.why_not_online);
+  require(AnyOf{{is_not_online, having(system_.block, 0, false)}}, "an online walk has blocks");
 }
 
 double ChainSystemMaker::largest(AxisId axis) const {
