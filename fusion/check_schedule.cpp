@@ -12,6 +12,7 @@
 #include "fusion/region_facts.h"
 #include "fusion/scan.h"
 #include "fusion/scatter.h"
+#include "fusion/shared_reads.h"
 
 namespace tilefuse {
 namespace {
@@ -169,7 +170,8 @@ void Checker::check_rows() {
   const std::optional<AxisId> axis = row_axis(schedule_);
   require(axis.has_value(), "rows: there is no parallel axis to block");
   if (!axis) return;
-  const bool shares = schedule_.lane_axis && rows_share_work(graph_, *schedule_.lane_axis, *axis);
+  const bool shares = schedule_.lane_axis && (rows_share_work(graph_, *schedule_.lane_axis, *axis) ||
+                                              SharedReads(graph_).any_along(*axis, *schedule_.lane_axis));
   require(has_reductions() || shares, "rows: there is no reduction, and nothing that rows would share");
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +

@@ -32,6 +32,7 @@ constexpr double kCrowdedLoadCycles = 1.7, kCrowdedStoreCycles = 5;
 // Of a coordinate in each lane: 64 bits wide they are divided one by one (Zen 4: 13.8 cycles an element for a
 // quotient, a remainder and the gather behind them).
 constexpr double kDivisionCycles = 5;
+constexpr int64_t kMostRows = 8;                       // side by side
 constexpr int64_t kLineBytes = 64, kPageBytes = 4096;  // L1 tells lines apart by their place in a page
 
 std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
@@ -145,6 +146,11 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
   is_written_out_ = is_written_out();
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    double& least = least_share_.emplace_back(1);
+    for (const AxisId axis : graph.values[v].axes)
+      least = std::min(least, facts.shared_reads.share({v}, axis, kMostRows));
+  }
 }
 
 size_t ComputeCost::set_of(std::vector<bool> axes) {
@@ -298,12 +304,13 @@ ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId
       if (reduces(graph_[value].op)) work.reductions[pass].push_back(value);
     }
   }
+  const std::optional<AxisId> row = schedule.rows > 1 ? row_axis(schedule) : std::nullopt;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValueId value{v};
     if (in_a_pass(value)) continue;
-    work.outside[axes_[v]].add(value_cycles(value, lanes, is_staged(value, schedule)), 1);
+    const double share = row ? facts_.shared_reads.share(value, *row, schedule.rows) : 1;
+    work.outside[axes_[v]].add(value_cycles(value, lanes, is_staged(value, schedule)), share);
   }
-  const std::optional<AxisId> row = schedule.rows > 1 ? row_axis(schedule) : std::nullopt;
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     const TileStore& store = graph_.stores[s];
     const auto pass = static_cast<size_t>(facts_.structure.pass_of(graph_, store));
@@ -421,7 +428,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
       each.vector = std::min(each.vector, turned.vector);
       each.shuffle = std::min(each.shuffle, turned.shuffle);
     }
-    cycles.add(each, times);
+    cycles.add(each, times * least_share_[value.index]);
   };
   for (const auto& pass : passes) std::for_each(pass.begin(), pass.end(), add);
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {

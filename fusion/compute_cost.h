@@ -92,7 +92,8 @@ class ComputeCost {
   std::vector<std::vector<int64_t>> sharing_a_place_;  // by store and axis: of scatter.h, 1 for other stores
   std::vector<const Access*> access_;                  // by value: of a load
   std::vector<bool> shared_;                           // by value: a load that may be packed
-  std::vector<const Access*> store_access_;            // by store
+  std::vector<double> least_share_;          // by value: shared_reads.h, of the longest block of rows
+  std::vector<const Access*> store_access_;  // by store
 };
 
 }  // namespace tilefuse

@@ -93,7 +93,8 @@ const ComputeCost::Work& CostModel::work_of(const WalkedPasses& passes, const Sc
             schedule.keep,
             {}};
   for (const StagedLoad& load : schedule.staged) body.staged.emplace_back(load.load, load.contiguous);
-  if (body.keep.empty() && facts_.dots == DotKind::None && body.rows * body.columns > 1) {
+  const bool shares_reads = facts_.shared_reads.any();
+  if (body.keep.empty() && facts_.dots == DotKind::None && !shares_reads && body.rows * body.columns > 1) {
     body.rows = 2;
     body.columns = 1;
   }

@@ -172,6 +172,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   facts.footprint_bytes = footprint(graph, facts.accesses, facts.extent, hints);
   facts.home_bytes = facts.footprint_bytes;
   facts.dots = dots_of_region(graph, facts.structure);
+  if (facts.structure.reductions.empty()) facts.shared_reads = SharedReads(graph);
   for (TileValueId reduction : facts.structure.reductions) {
     const TileOp& op = graph[reduction].op;
     facts.has_scan |= std::holds_alternative<TileScan>(op);

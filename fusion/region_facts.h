@@ -9,6 +9,7 @@
 #include "core/result.h"
 #include "fusion/online_walk.h"
 #include "fusion/schedule.h"
+#include "fusion/shared_reads.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
 
@@ -43,6 +44,7 @@ struct RegionFacts {
   double home_bytes = 0;         // and of what is touched around the region: decides where operands lie
   bool has_scan = false;
   bool has_index_reduction = false;
+  SharedReads shared_reads;      // of a region without reductions
   DotKind dots = DotKind::None;  // that some schedule may walk it in (dots.h)
   std::optional<OnlineWalk> online;
   std::string why_not_online;

@@ -216,7 +216,8 @@ void LimitWriter::add_rows() {
   const auto shares = [&](const DecisionValue& lane) {
     const std::optional<AxisId> row = row_axis_beside(lane.number);
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
-    return has_reductions() || (lane.number >= 0 && row && rows_share_work(graph_, axis, *row));
+    if (has_reductions() || lane.number < 0 || !row) return has_reductions();
+    return rows_share_work(graph_, axis, *row) || facts_.shared_reads.any_along(*row, axis);
   };
   const std::vector<DecisionValue>& lanes = domain(system_.lane_axis);
   if (std::none_of(lanes.begin(), lanes.end(), shares)) return require({is(system_.rows, 1)}, alone);

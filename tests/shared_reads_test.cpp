@@ -1,0 +1,99 @@
+// What rows of a window read together: found, priced, and the same results.
+#include "fusion/shared_reads.h"
+
+#include <gmock/gmock.h>
+
+#include "fusion/region_facts.h"
+#include "fusion/solve.h"
+#include "fusion/target.h"
+#include "tests/kernel_fixture.h"
+
+namespace tilefuse {
+namespace {
+
+// A window of 3 x 3 over images with zeros around them, the sum of its taps by weights of each image:
+//
+//   %p = load %x[i*s0*23 + j*23 + k - 24] if [j - 1, k - 1] else 0
+std::string window(const std::string& dtype, int64_t rows) {
+  const std::string extent = std::to_string(rows);
+  std::string text = "tile_graph window {\n  axes i: 5, j: " + extent + ", k: 23\n  buffers %x: " + dtype +
+                     "[5, " + extent + ", 23] in, %w: f32[5, 9] in, %y: " + dtype + "[5, " + extent +
+                     ", 23] out\n";
+  std::string sum;
+  for (int tap = 0; tap < 9; ++tap) {
+    const int up = tap / 3 - 1, right = tap % 3 - 1;
+    std::string guard = up < 0 ? "j - 1" : up > 0 ? std::to_string(rows - 2) + " - j" : "";
+    if (right != 0) guard += std::string(guard.empty() ? "" : ", ") + (right < 0 ? "k - 1" : "21 - k");
+    const int64_t at = up * 23 + right;
+    const std::string n = std::to_string(tap),
+                      offset = (at < 0 ? " - " : " + ") + std::to_string(std::abs(at));
+    text += "  %x" + n + " = load %x[i*" + std::to_string(rows * 23) + " + j*23 + k" + offset + "]" +
+            (guard.empty() ? "" : " if [" + guard + "] else 0") + " : " + dtype + "[i, j, k]\n";
+    text += "  %c" + n + " = cast(%x" + n + ") : f32[i, j, k]\n";
+    text += "  %w" + n + " = load %w[i*9 + " + n + "] : f32[i]\n";
+    text += "  %m" + n + " = mul(%c" + n + ", %w" + n + ") : f32[i, j, k]\n";
+    if (tap > 0) text += "  %s" + n + " = add(" + sum + ", %m" + n + ") : f32[i, j, k]\n";
+    sum = tap > 0 ? "%s" + n : "%m" + n;
+  }
+  text += "  %r = cast(" + sum + ") : " + dtype + "[i, j, k]\n";
+  return text + "  store %r -> %y[i*" + std::to_string(rows * 23) + " + j*23 + k]\n}\n";
+}
+
+TileValueId value_named(const TileGraph& graph, const std::string& name) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].name == name) return {v};
+  }
+  throw std::runtime_error("no value " + name);
+}
+
+TEST(SharedReads, are_those_of_taps_that_are_whole_rows_apart) {
+  const TileGraph graph = parse_tile_graph(window("f32", 24));
+  const SharedReads reads(graph);
+  const AxisId image{0}, row{1}, lane{2};
+  EXPECT_TRUE(reads.any_along(row, lane));
+  EXPECT_FALSE(reads.any_along(image, lane));
+  for (const char* tap : {"x0", "x4", "x8"}) {
+    EXPECT_DOUBLE_EQ(reads.share(value_named(graph, tap), row, 1), 1);
+    EXPECT_DOUBLE_EQ(reads.share(value_named(graph, tap), row, 4), 6.0 / 12);
+    EXPECT_DOUBLE_EQ(reads.share(value_named(graph, tap), image, 4), 1);
+  }
+  EXPECT_DOUBLE_EQ(reads.share(value_named(graph, "w0"), row, 4), 1);
+}
+
+TEST(SharedReads, need_two_loads_of_a_buffer) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph plain {\n  axes j: 24, k: 32\n"
+      "  buffers %a: f32[24, 32] in, %b: f32[24, 32] in, %y: f32[24, 32] out\n"
+      "  %0 = load %a[j*32 + k] : f32[j, k]\n  %1 = load %b[j*32 + k] : f32[j, k]\n"
+      "  %s = add(%0, %1) : f32[j, k]\n  store %s -> %y[j*32 + k]\n}\n");
+  EXPECT_FALSE(SharedReads(graph).any());
+}
+
+class SharedReadsKernel : public KernelTest {};
+
+TEST_F(SharedReadsKernel, computes_rows_of_windows_side_by_side) {
+  for (const auto& [dtype, lanes] : {std::pair("f32", "k = 16"), std::pair("bf16", "k = 8, unroll 2")}) {
+    for (const int rows : {1, 2, 3, 4, 6, 8}) {
+      for (const int64_t extent : {1, 2, 25}) {
+        SCOPED_TRACE(std::string(dtype) + " " + std::to_string(rows) + " of " + std::to_string(extent));
+        expect_same(window(dtype, extent),
+                    std::string("lanes ") + lanes + "\n grid i = 1, j = all, k = all\n walk none\n rows " +
+                        std::to_string(rows) + "\n split 1\n stage none\n stores cached",
+                    {});
+      }
+    }
+  }
+}
+
+// Widening takes as long as multiplying: what is widened once for several rows is worth it.
+TEST(SharedReadsSchedule, takes_rows_where_reads_are_dear) {
+  for (const char* target : {"x86-granite-rapids", "x86-zen4", "x86-zen5"}) {
+    const TileGraph graph = parse_tile_graph(window("bf16", 24));
+    const Result<Solution> solution = solve(graph, load_target(target), {}, {.threads = 1});
+    ASSERT_TRUE(solution);
+    EXPECT_GT(solution->ranked.front().rows, 1) << to_text(solution->ranked.front(), graph);
+  }
+}
+
+}  // namespace
+}  // namespace tilefuse
