@@ -365,8 +365,8 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
     for (size_t i = 0; i < look.accesses.size(); ++i) {
       const Access& access = *look.accesses[i];
       if (!misses(access, level, schedule)) continue;
-      const double bytes =
-          missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
+      const double bytes = missed[i] * access.share_read *
+                           (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       const Home& home = home_of_access(access);
       if (level == 0)

@@ -190,6 +190,22 @@ TEST(CostModel, counts_elements_that_lie_apart) {
   EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
 }
 
+// Parts of a concatenation along an axis are each read along their share of it.
+TEST(RegionFacts, know_how_much_a_guard_lets_through) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph joined {\n  axes i: 64, s: 50\n"
+      "  buffers %a: f32[16, 50] in, %b: f32[32, 50] in, %c: f32[16, 50] in, %y: f32[64, 50] out\n"
+      "  %a = load %a[i*50 + s] if [15 - i] else 0 : f32[i, s]\n"
+      "  %b = load %b[i*50 + s - 800] if [i - 16, 47 - i] else 0 : f32[i, s]\n"
+      "  %c = load %c[i*50 + s - 2400] if [i - 48, 39 - s] else 0 : f32[i, s]\n"
+      "  %0 = add(%a, %b) : f32[i, s]\n  %1 = add(%0, %c) : f32[i, s]\n  store %1 -> %y[i*50 + s]\n}\n");
+  const std::vector<Access> accesses = facts_of(graph).accesses;
+  EXPECT_DOUBLE_EQ(accesses[0].share_read, 0.25);
+  EXPECT_DOUBLE_EQ(accesses[1].share_read, 0.5);
+  EXPECT_DOUBLE_EQ(accesses[2].share_read, 0.25 * 0.8);
+  EXPECT_EQ(accesses[3].share_read, 1);  // the store
+}
+
 // A last axis of three: compilers write it out and find vectors along the other.
 TEST(CostModel, prices_short_rows_without_lanes_as_written_out) {
   const auto choice = [](const std::string& dtype) {
