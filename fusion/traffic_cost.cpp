@@ -308,7 +308,7 @@ double TrafficCost::read_in_l2(const Access& access, const Schedule& schedule) c
 // A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that
 // are written side by side wait for each other.
 double TrafficCost::written_in_l2(const Home& home, const Schedule& schedule) const {
-  const double beside = 1 + written_beside_ * (schedule.rows - 1);
+  const double beside = 1 + written_beside_ * (schedule.rows * schedule.columns - 1);
   return (1 + (l2_write_share_ - 1) * (1 - home.beyond_l2)) * beside;
 }
 
