@@ -218,6 +218,20 @@ TEST(CostModel, takes_less_than_whole_vectors_for_halves) {
   EXPECT_EQ(registers("x86-zen4", 8), 0.5);  // half of a vector at a time, anyway
 }
 
+// The mask of a row that fits one vector costs nothing beside it; one behind full vectors is a vector more.
+TEST(CostModel, takes_no_longer_for_a_part_of_one_vector) {
+  const Target target = load_target("x86-granite-rapids");
+  const auto cost_of = [&](const std::string& cols) {
+    const TileGraph graph = row_sum("4096", cols);
+    const RegionFacts facts = facts_of(graph);
+    Schedule schedule = rows_of_vectors(0);
+    CostModel(graph, target, facts, 1).price(schedule);
+    return schedule.cost_us;
+  };
+  EXPECT_LE(cost_of("11"), cost_of("16"));
+  EXPECT_GT(cost_of("27"), cost_of("32"));
+}
+
 // A division of single results, as a mean has it, is over long before one of a vector.
 TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
   const Target target = load_target("x86-zen4");
