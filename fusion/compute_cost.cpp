@@ -22,6 +22,9 @@ constexpr double kExposedLatency = 0.5;
 constexpr double kWrittenOutShare = 0.1;
 constexpr int64_t kFewElements = 8;
 constexpr double kScalarShare = 0.5;  // of a vector's cycles: more of the narrow instructions go side by side
+constexpr double kDividedShare = 0.3;  // the same of divisions and roots, which are worked on piece by piece
+// Of half a vector: times what a lane of f32 takes, where the element goes into one that is wider.
+constexpr double kNarrowLaneLoads = 2;
 // Of counting and branching, once an iteration: what unrolling saves beside the chains.
 constexpr double kIterationCycles = 0.5;
 // What a polynomial or a division waits for itself where an iteration has no other.
@@ -47,6 +50,12 @@ bool contains(const std::vector<TileValueId>& values, TileValueId value) {
 
 bool reduces(const TileOp& op) {
   return std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op);
+}
+
+bool divides(const TileValue& value) {
+  const auto* map = std::get_if<TileMap>(&value.op);
+  if (map == nullptr) return false;
+  return info(map->fn).cost == CostClass::Divide || info(map->fn).cost == CostClass::SquareRoot;
 }
 
 // Divisions of a coordinate in an offset, but for those that are shifts.
@@ -203,6 +212,19 @@ bool ComputeCost::in_a_pass(TileValueId value) const {
   return reduces(graph_[value].op) || facts_.structure.varies_along_reduced(graph_, value);
 }
 
+// Of an element that is loaded by itself into its lane.
+double ComputeCost::cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const {
+  const AxisAccess& along = access.along[lanes.axis->index];
+  const double divided = kDivisionCycles * divisions_along(load.offset, *lanes.axis);
+  if (along.kind != AxisAccess::Kind::Strided)
+    return divided + (along.is_uneven ? rates_.gather_near : rates_.gather);
+  const double crowded = crowds_sets(access, lanes) ? kCrowdedLoadCycles : 0;
+  const bool is_half = lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
+  const double narrow = access.element_bytes < 4 ? kNarrowLaneLoads : 1;
+  return divided + crowded +
+         (is_half ? std::min(narrow * rates_.strided_load_half, rates_.strided_load) : rates_.strided_load);
+}
+
 PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool staged) const {
   const bool vector = lanes.axis && sets_[axes_[value.index]][lanes.axis->index];
   const Access* access = access_[value.index];
@@ -214,6 +236,7 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   const double registers =
       vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : scalar_share(lanes);
   if (vector) each.whole *= std::max(1.0, registers) / registers * (lanes.is_alone ? kAloneFactor : 1);
+  if (!vector && divides(graph_[value])) each.whole *= kDividedShare / kScalarShare;
   cycles.add(each, registers);
   if (staged && shared_[value.index]) {  // from the panel, as it is computed with
     return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
@@ -229,15 +252,12 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
     cycles.load *= 2;
     cycles.shuffle += 1 / rates_.permute;
   } else {
+    const double each_lane = cycles_apart(*access, std::get<TileLoad>(graph_[value].op), lanes);
+    // Where guards leave part of an axis, the other part computes beside nothing.
+    const bool is_everywhere = access->share_read == 1;
     const bool has_stride = access->along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
-    const double crowded = crowds_sets(*access, lanes) ? kCrowdedLoadCycles : 0;
-    const bool is_half =
-        lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
-    const double strided = is_half ? rates_.strided_load_half : rates_.strided_load;
-    const auto& load = std::get<TileLoad>(graph_[value].op);
-    cycles.whole += lanes.count * kDivisionCycles * divisions_along(load.offset, *lanes.axis);
-    const double gather = access->along[lanes.axis->index].is_uneven ? rates_.gather_near : rates_.gather;
-    cycles.whole += lanes.count * ((has_stride ? strided : gather) + crowded);
+    (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) +=
+        lanes.count * access->share_read * each_lane;
   }
   return cycles;
 }
@@ -264,7 +284,7 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   const Access& access = *store_access_[store];
   if (!scattered(access, lanes.axis)) return cycles;
   const double crowded = crowds_sets(access, lanes) ? kCrowdedStoreCycles : 0;
-  cycles.whole += lanes.count * (rates_.strided_store + crowded);
+  cycles.store += lanes.count * (rates_.strided_store + crowded);
   return cycles;
 }
 

@@ -43,6 +43,7 @@ class ComputeCost {
     bool is_alone = false;  // one vector an iteration
   };
   Lanes lanes_of(const Schedule& schedule) const;
+  double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
   PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
   struct DotWalk {
     double step = 1;  // elements of the summed axis that are added up at a time

@@ -144,6 +144,8 @@ double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule&
     runs *= loop.axis == schedule.lane_axis || is_whole ? 1 : loop.trips;
   }
   const bool is_constant = graph_[*schedule.lane_axis].extent.constant().has_value();
+  const bool is_one_vector = facts_.extent[schedule.lane_axis->index] < schedule.lanes;
+  if (is_constant && is_one_vector) return 0;  // there is no other, and it is counted as if it were full
   return runs * (is_constant ? kConstantTailCycles : kMaskedTailCycles);
 }
 

@@ -78,7 +78,9 @@ constexpr double kWidenQuarter = 6, kNarrowQuarter = 16;
 
 double registers_of_vector(DType dtype, int lanes, const Target& target) {
   const int held = std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute));
-  return std::max(double(target.datapath_bytes), double(lanes) * held) / target.vector_bytes;
+  const double least = double(target.datapath_bytes) / target.vector_bytes;
+  return std::max(least * target.rate_or("share.short_vector", 1),
+                  double(lanes) * held / target.vector_bytes);
 }
 
 void PortCycles::add(const PortCycles& other, double times) {

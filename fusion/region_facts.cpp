@@ -1,6 +1,7 @@
 #include "fusion/region_facts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/match.h"
@@ -47,6 +48,29 @@ double table_bytes(const TileGraph& graph, const Access& access, const SizeHints
   return is_irregular ? hinted_elements(graph[access.buffer].shape, hints) * access.element_bytes : 0;
 }
 
+// Of the coordinates along all axes, how many the guards let through: a loop is cut where one that asks for a
+// single axis changes its answer, and reads nothing in the other pieces (the parts of a concatenation, say).
+double share_read(const TileGraph& graph, const TileLoad& load) {
+  double share = 1;
+  for (uint32_t a = 0; a < graph.axes.size(); ++a) {
+    const auto extent = graph.axes[a].extent.constant();
+    if (!extent || *extent < 1) continue;
+    double first = 0, last = double(*extent) - 1;
+    for (const Expr& guard : load.guard) {  // slope * coordinate + at_zero >= 0
+      if (indices_of(guard) != std::vector<int>{int(a)}) continue;
+      const auto affine = affine_in(guard, int(a));
+      const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+      const auto at_zero = affine ? affine->rest.constant() : std::nullopt;
+      if (!slope || !at_zero || *slope == 0) continue;
+      const double edge = -double(*at_zero) / double(*slope);
+      if (*slope > 0) first = std::max(first, std::ceil(edge));
+      if (*slope < 0) last = std::min(last, std::floor(edge));
+    }
+    share *= std::max(0.0, last - first + 1) / double(*extent);
+  }
+  return share;
+}
+
 // A tile of neighbours takes as many bytes as if its rows lay one after the other, and is stored so, two rows
 // at a time.
 void place_neighbours(const TileGraph& graph, const Expr& offset, const SizeHints& hints, Access& access) {
@@ -84,6 +108,7 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
       access.along.push_back(along);
     }
     access.table_bytes = table_bytes(graph, access, hints);
+    access.share_read = share_read(graph, *load);
     place_neighbours(graph, load->offset, hints, access);
     accesses.push_back(std::move(access));
   }

@@ -30,6 +30,7 @@ struct Access {  // one load or one store
   std::vector<AxisAccess> along;  // by AxisId
   bool is_shared = false;         // by rows of a contraction (panels.h)
   bool is_packed_once = false;    // where it is staged
+  double share_read = 1;          // of a load under guards: of the coordinates that it varies along
   double table_bytes = 0;         // of its buffer, where an axis is Irregular: looks fall anywhere in there
   bool in_neighbours =
       false;  // of a tile of neighbours (neighbour_tiles.h): loaded as vectors of every other

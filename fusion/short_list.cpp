@@ -19,7 +19,6 @@ constexpr double kHopeless = 2;  // times the price of the choice: nothing to ti
 // Times that price: what costs more waits for the other doubts. Half of a vector that is added up in halves
 // anyway costs as much as a whole one (Zen 4), others take twice as long by halves.
 constexpr double kHardlyDearer = 1.1;
-constexpr int kMostUnrolled = 4;
 
 auto but_for_the_grid(const Schedule& s) {
   return std::tie(s.lanes, s.lane_axis, s.unroll, s.rows, s.columns, s.walk, s.keep, s.split, s.streamed,
@@ -57,13 +56,16 @@ bool keeps_other_values(const Schedule& choice, const Schedule& other) {
 }
 
 // Where the choice was beaten most often, those first that gain most: chosen one after the other so that the
-// best of three, then the best of eight lose least, over 74 regions of Zen 4 and 129 of Granite Rapids
-// (benchmarks/solver). Narrow lanes cross fewer lines, and add up fewer when a row ends; how many rows are
-// too many depends on what a prefetcher follows and on registers, whatever the walk is; one row at a time
-// reads one stream after the other; what is kept costs stores, and loads that wait for them; an online walk
-// reads once.
+// best of three, then the best of eight lose least, over 74 regions of Zen 4 and 186 of Granite Rapids
+// (benchmarks/solver). How many rows are too many depends on what a prefetcher follows and on registers,
+// whatever the walk is; narrow lanes cross fewer lines, and add up fewer when a row ends; one row at a time
+// reads one stream after the other; along another axis other accesses are in one piece; what is kept costs
+// stores, and loads that wait for them; an online walk reads once.
 using Doubt = bool (*)(const Schedule& choice, const Schedule& other);
 constexpr Doubt kDoubts[] = {
+    [](const Schedule& choice, const Schedule& other) {
+      return other.rows < choice.rows && walks_as(choice, other);
+    },
     [](const Schedule& choice, const Schedule& other) {
       return other.lane_axis == choice.lane_axis && other.lanes * 2 == choice.lanes;
     },
@@ -71,7 +73,10 @@ constexpr Doubt kDoubts[] = {
       return other.rows > choice.rows && walks_as(choice, other);
     },
     [](const Schedule& choice, const Schedule& other) {
-      return choice.rows > 1 && other.rows == 1 && other.unroll == kMostUnrolled;
+      return choice.rows > 1 && other.rows == 1 && other.columns == 1 && walks_as(choice, other);
+    },
+    [](const Schedule& choice, const Schedule& other) {
+      return other.lane_axis && other.lane_axis != choice.lane_axis;
     },
     [](const Schedule& choice, const Schedule& other) { return has_rows_of_two(choice, other, 4); },
     [](const Schedule& choice, const Schedule& other) { return choice.columns > 1 && other.columns == 1; },

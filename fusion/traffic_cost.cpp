@@ -308,7 +308,7 @@ double TrafficCost::read_in_l2(const Access& access, const Schedule& schedule) c
 // A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that
 // are written side by side wait for each other.
 double TrafficCost::written_in_l2(const Home& home, const Schedule& schedule) const {
-  const double beside = 1 + written_beside_ * (schedule.rows - 1);
+  const double beside = 1 + written_beside_ * (schedule.rows * schedule.columns - 1);
   return (1 + (l2_write_share_ - 1) * (1 - home.beyond_l2)) * beside;
 }
 
@@ -365,8 +365,8 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
     for (size_t i = 0; i < look.accesses.size(); ++i) {
       const Access& access = *look.accesses[i];
       if (!misses(access, level, schedule)) continue;
-      const double bytes =
-          missed[i] * (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
+      const double bytes = missed[i] * access.share_read *
+                           (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       const Home& home = home_of_access(access);
       if (level == 0)

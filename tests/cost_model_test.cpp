@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/result.h"
+#include "fusion/element_cost.h"
 #include "fusion/instruction_sets.h"
 #include "tests/random_tile_graph.h"
 
@@ -166,28 +167,102 @@ TEST(CostModel, counts_the_instructions_of_a_sum) {
   EXPECT_NEAR(compute.horizontal_cycles(schedule), horizontal(2), 1e-6);
 }
 
-// Of a column of 16 lanes: as elements, and dearer where more lines fall into a set of L1 than it has ways.
+// Lanes along j, which the load is strided along, of one vector after the other or several side by side.
+double column_cycles(const std::string& target_name, const std::string& dtype, const std::string& stride,
+                     int lanes, int unroll) {
+  const Target target = load_target(target_name);
+  const TileGraph graph =
+      parse_tile_graph("tile_graph turned {\n  axes i: 64, j: 64\n  buffers %x: " + dtype + "[64, " + stride +
+                       "] in, %y: " + dtype + "[64, 64] out\n  %0 = load %x[j*" + stride +
+                       " + i] : " + dtype + "[i, j]\n  store %0 -> %y[i*64 + j]\n}\n");
+  const RegionFacts facts = facts_of(graph);
+  Schedule schedule = all_rows_in_vectors();
+  schedule.lanes = lanes;
+  schedule.unroll = unroll;
+  const ComputeCost compute(graph, target, facts);
+  return compute.outside_cycles(compute.work_of({{}}, schedule), loop_nest(facts, schedule), schedule);
+}
+
+// Of a column of 16 lanes: as elements, beside which stores pass, and dearer where more lines fall into a set
+// of L1 than it has ways.
 TEST(CostModel, counts_elements_that_lie_apart) {
-  const Target target = load_target("x86-zen4");
-  const auto cycles_of = [&](const std::string& stride, int unroll) {
-    const TileGraph graph =
-        parse_tile_graph("tile_graph turned {\n  axes i: 64, j: 64\n  buffers %x: f32[64, " + stride +
-                         "] in, %y: f32[64, 64] out\n  %0 = load %x[j*" + stride +
-                         " + i] : f32[i, j]\n  store %0 -> %y[i*64 + j]\n}\n");
-    const RegionFacts facts = facts_of(graph);
-    Schedule schedule;
-    schedule.lanes = 16;
-    schedule.unroll = unroll;
-    schedule.lane_axis = AxisId{1};
-    schedule.grid = {{AxisId{0}, 0}, {AxisId{1}, 0}};
-    const ComputeCost compute(graph, target, facts);
-    return compute.outside_cycles(compute.work_of({{}}, schedule), loop_nest(facts, schedule), schedule);
+  const auto cycles_of = [](const std::string& stride, int unroll) {
+    return column_cycles("x86-zen4", "f32", stride, 16, unroll);
   };
-  const double elements = 64 * 64, stores = elements / 16 / target.rate("rate.store");
-  EXPECT_NEAR(cycles_of("100", 1), elements * target.rate("clk_per_element.strided_load") + stores, 1e-6);
+  const double elements = 64 * 64;
+  const double each = load_target("x86-zen4").rate("clk_per_element.strided_load");
+  EXPECT_NEAR(cycles_of("100", 1), elements * each, 1e-6);
   EXPECT_EQ(cycles_of("512", 1), cycles_of("100", 1));              // 2 sets of 8 ways
   EXPECT_GT(cycles_of("512", 2), cycles_of("512", 1) + elements);   // 32 lines
   EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
+}
+
+// Half a vector is put together on more ports, but narrow elements have to be placed and widened one by one.
+TEST(CostModel, puts_narrow_elements_into_half_a_vector_more_slowly) {
+  const auto cycles_of = [](const std::string& dtype, int lanes) {
+    return column_cycles("x86-granite-rapids", dtype, "100", lanes, 1);
+  };
+  EXPECT_LT(3 * cycles_of("f32", 8), cycles_of("f32", 16));
+  EXPECT_GT(cycles_of("bf16", 8), 1.5 * cycles_of("f32", 8));
+  EXPECT_LT(cycles_of("bf16", 8), cycles_of("bf16", 16));
+}
+
+// In halves, a core that computes with whole vectors has more ports, but not twice as many.
+TEST(CostModel, takes_less_than_whole_vectors_for_halves) {
+  const auto registers = [](const char* target, int lanes) {
+    return registers_of_vector(DType::F32, lanes, load_target(target));
+  };
+  EXPECT_EQ(registers("x86-granite-rapids", 16), 1);
+  EXPECT_GT(registers("x86-granite-rapids", 8), 0.5);
+  EXPECT_LT(registers("x86-granite-rapids", 8), 1);
+  EXPECT_EQ(registers("x86-zen4", 8), 0.5);  // half of a vector at a time, anyway
+}
+
+// The mask of a row that fits one vector costs nothing beside it; one behind full vectors is a vector more.
+TEST(CostModel, takes_no_longer_for_a_part_of_one_vector) {
+  const Target target = load_target("x86-granite-rapids");
+  const auto cost_of = [&](const std::string& cols) {
+    const TileGraph graph = row_sum("4096", cols);
+    const RegionFacts facts = facts_of(graph);
+    Schedule schedule = rows_of_vectors(0);
+    CostModel(graph, target, facts, 1).price(schedule);
+    return schedule.cost_us;
+  };
+  EXPECT_LE(cost_of("11"), cost_of("16"));
+  EXPECT_GT(cost_of("27"), cost_of("32"));
+}
+
+// A division of single results, as a mean has it, is over long before one of a vector.
+TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
+  const Target target = load_target("x86-zen4");
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph mean {\n  axes row: 64, col: 256\n  buffers %x: f32[64, 256] in, %y: f32[64] out\n"
+      "  %0 = load %x[row*256 + col] : f32[row, col]\n  %s = reduce.sum(%0) over col : f32[row]\n"
+      "  %n = constant 256 : f32[]\n  %m = div(%s, %n) : f32[row]\n  store %m -> %y[row]\n}\n");
+  const RegionFacts facts = facts_of(graph);
+  const Schedule schedule = rows_of_vectors(0);
+  const ComputeCost compute(graph, target, facts);
+  const auto passes = values_of_passes(graph, facts.structure, {});
+  const double cycles =
+      compute.outside_cycles(compute.work_of(passes, schedule), loop_nest(facts, schedule), schedule);
+  EXPECT_GT(cycles, 64 * 0.2 * target.rate("clk_per_vector.divide"));
+  EXPECT_LT(cycles, 64 * (0.4 * target.rate("clk_per_vector.divide") + 1 / target.rate("rate.store")));
+}
+
+// Parts of a concatenation along an axis are each read along their share of it.
+TEST(RegionFacts, know_how_much_a_guard_lets_through) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph joined {\n  axes i: 64, s: 50\n"
+      "  buffers %a: f32[16, 50] in, %b: f32[32, 50] in, %c: f32[16, 50] in, %y: f32[64, 50] out\n"
+      "  %a = load %a[i*50 + s] if [15 - i] else 0 : f32[i, s]\n"
+      "  %b = load %b[i*50 + s - 800] if [i - 16, 47 - i] else 0 : f32[i, s]\n"
+      "  %c = load %c[i*50 + s - 2400] if [i - 48, 39 - s] else 0 : f32[i, s]\n"
+      "  %0 = add(%a, %b) : f32[i, s]\n  %1 = add(%0, %c) : f32[i, s]\n  store %1 -> %y[i*50 + s]\n}\n");
+  const std::vector<Access> accesses = facts_of(graph).accesses;
+  EXPECT_DOUBLE_EQ(accesses[0].share_read, 0.25);
+  EXPECT_DOUBLE_EQ(accesses[1].share_read, 0.5);
+  EXPECT_DOUBLE_EQ(accesses[2].share_read, 0.25 * 0.8);
+  EXPECT_EQ(accesses[3].share_read, 1);  // the store
 }
 
 // A last axis of three: compilers write it out and find vectors along the other.
