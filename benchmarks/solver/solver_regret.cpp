@@ -173,7 +173,7 @@ nlohmann::ordered_json recorded(const TileGraph& graph, const std::vector<Schedu
   return {{"region", graph.name}, {"schedules", std::move(rows)}};
 }
 
-// Predicted and measured times of all schedules with both, their numbers side by side.
+// Predicted and measured times of all schedules with both, and how alike they order them.
 void compare_prices(const std::vector<Schedule>& schedules, const Times& times,
                     nlohmann::ordered_json& line) {
   std::vector<double> predicted, measured;
@@ -182,7 +182,9 @@ void compare_prices(const std::vector<Schedule>& schedules, const Times& times,
     predicted.push_back(schedules[i].cost_us);
     measured.push_back(*times[i]);
   }
-  line["priced"] = predicted.size();
+  nlohmann::ordered_json pairs = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < predicted.size(); ++i) pairs.push_back({predicted[i], measured[i]});
+  line["priced"] = std::move(pairs);
   if (const auto correlation = rank_correlation(predicted, measured)) line["rank_correlation"] = *correlation;
 }
 
