@@ -74,11 +74,12 @@ def _regrets(rows: Sequence[Row], left: float) -> Iterator[str]:
         yield _line(left, BOTTOM - SIDE * step / 5, left + SIDE, BOTTOM - SIDE * step / 5)
         yield _text(left - 6, BOTTOM - SIDE * step / 5 + 4, f"{20 * step}", "end")
     for name, key in kinds.items():
-        ordered = sorted(row[key] for row in rows)
-        path = [(left + SIDE * regret / MOST_REGRET, (i + 1) / len(ordered)) for i, regret in enumerate(ordered)]
-        path = [(left, path[0][1] if ordered[0] == 0 else 0.0)] + [(x, share) for x, share in path if x <= left + SIDE]
-        path.append((left + SIDE, path[-1][1]))
-        places = " ".join(f"{x:.1f},{BOTTOM - SIDE * share:.1f}" for x, share in path)
+        steps, share = [(left, 0.0)], 0.0
+        for place, regret in enumerate(sorted(row[key] for row in rows if row[key] <= MOST_REGRET)):
+            x = left + SIDE * regret / MOST_REGRET
+            steps += [(x, share), (x, share := (place + 1) / len(rows))]
+        steps.append((left + SIDE, share))
+        places = " ".join(f"{x:.1f},{BOTTOM - SIDE * share:.1f}" for x, share in steps)
         yield f'<polyline points="{places}" fill="none" stroke="{colours[name]}" stroke-width="2"/>'
     yield from _legend(left + SIDE - 100, list(kinds), colours, BOTTOM - 48)
 

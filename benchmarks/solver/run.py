@@ -5,9 +5,9 @@
     python benchmarks/solver/run.py --table FILE                 the table of an earlier run
 
 Sets of regions: `tuned.txt` was looked at while the cost model was made, `held_out.txt` was drawn at random from the
-regions of whole models and was not; `contractions.txt` has the cases of the benchmarks of products and convolutions,
-`contractions_held_out.txt` products of whole models, drawn at random. `draw.py` draws another. Prints a line per region
-and the means per family, and writes the rows to benchmarks/results/. Timings want a quiet machine.
+regions of whole models and was not; `contractions.txt` has the cases of the benchmarks of products and convolutions.
+`draw.py` draws another. Prints a line per region and the means per family, and writes the rows to benchmarks/results/.
+Timings want a quiet machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rich.table import Table
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SETS = ("held_out", "tuned", "contractions", "contractions_held_out")
+SETS = ("held_out", "tuned", "contractions")
 REGRETS = ("regret_first", "regret_best_of_3", "regret_best_of_8")
 Row = Mapping[str, Any]
 
@@ -117,6 +117,7 @@ def report(rows: Sequence[Row], regions: str, console: Console, plots: pathlib.P
     console.print(region_table(timed, regions))
     console.print(family_table(timed))
     if plots:
+        plots.mkdir(parents=True, exist_ok=True)
         (plots / f"regret_{regions}.svg").write_text(plot.picture(timed))
 
 
