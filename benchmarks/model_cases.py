@@ -81,7 +81,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "gpt_neox": _text("GPTNeoXConfig", "GPTNeoXModel", **_ENCODER),
     "gemma": _text("GemmaConfig", "GemmaModel", **dict(_DECODER, num_key_value_heads=1), head_dim=64, pad_token_id=0),
     "whisper_encoder": _speech(512, d_model=384, encoder_layers=4, encoder_attention_heads=6, encoder_ffn_dim=1536),
-    "swin": _image("swin_tiny_patch4_window7_224", embed_dim=48, depths=(2, 2, 2, 2), num_heads=(2, 4, 8, 16)),
+    "swin": _image("swin_tiny_patch4_window7_224", embed_dim=48, depths=(2, 2, 2), num_heads=(2, 4, 8)),
     "cait": _image("cait_xxs24_224", depth=6),
     "mixer": _image("mixer_s32_224", num_classes=0),  # its classifier begins with zeros
     "regnetx_002": _image("regnetx_002"),
