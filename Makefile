@@ -28,9 +28,14 @@ test: check cpp-test asan-test python-test
 test-full: test tidy asan-test-full
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_opinfo.py test_capture_import.py
 
-## make bench         eager, Inductor and TileFuse side by side on all benchmark cases; the ready operators in docs/ops.md
-bench: $(STAMPS)/installed
+## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
+##                    operators in docs/ops.md
+bench: $(STAMPS)/installed $(STAMPS)/benchmarks
 	$(PYTHON) benchmarks/run.py
+	$(PYTHON) benchmarks/run.py --products
+	$(PYTHON) benchmarks/run.py --convolutions
+	$(PYTHON) benchmarks/run.py --models
+	$(PYTHON) benchmarks/run.py --models --dtype bf16
 	$(PYTHON) benchmarks/run.py --ops
 
 ## make bench-offline fused files beside AOTInductor's packages: time to make, size, time to load, speed, from C++
@@ -64,6 +69,10 @@ $(STAMPS)/python: $(STAMPS)/system tools/python_packages.txt
 	$(PYTHON) -m pip install --quiet --upgrade pip
 	$(PYTHON) -m pip install --quiet -r tools/python_packages.txt
 	@touch $@
+
+# What only benchmarks want. Without it they say so, and leave that contestant out.
+$(STAMPS)/benchmarks: $(STAMPS)/python tools/benchmark_packages.txt
+	$(PYTHON) -m pip install --quiet -r tools/benchmark_packages.txt && touch $@ || echo "not installed: $$(cat tools/benchmark_packages.txt)"
 
 $(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
 	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON)) > build/configure.log || (cat build/configure.log; false)

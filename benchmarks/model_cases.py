@@ -1,4 +1,7 @@
-"""Twelve architectures, small configurations with random weights: name -> (model, inputs), in evaluation mode."""
+"""Twenty architectures, small configurations with random weights: name -> (model, inputs), in evaluation mode.
+
+``DEMO`` has the sizes of the demo's model (MiniLM), with a batch of sentences and with one short one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ Model = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 
 
 class _Logits(torch.nn.Module):
-    """A transformers model as a function of ids alone that returns its first tensor."""
+    """A transformers model as a function of one tensor, ids or features, that returns its first tensor."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -20,7 +23,7 @@ class _Logits(torch.nn.Module):
         return self.model(ids, return_dict=False)[0]
 
 
-def _text(config_name: str, class_name: str, **sizes: object) -> Callable[[], Model]:
+def _text(config_name: str, class_name: str, batch: int = 2, length: int = 128, **sizes: object) -> Callable[[], Model]:
     def make() -> Model:
         import transformers
 
@@ -29,17 +32,31 @@ def _text(config_name: str, class_name: str, **sizes: object) -> Callable[[], Mo
         if hasattr(config, "use_cache"):
             config.use_cache = False
         model = getattr(transformers, class_name)(config).eval()
-        return _Logits(model).eval(), (torch.randint(0, 1000, (2, 128)),)
+        return _Logits(model).eval(), (torch.randint(0, 1000, (batch, length)),)
 
     return make
 
 
-def _image(name: str, size: int = 224) -> Callable[[], Model]:
+def _speech(frames: int, **sizes: object) -> Callable[[], Model]:
+    """Whisper's encoder, which halves the frames of a spectrogram by a convolution."""
+
+    def make() -> Model:
+        import transformers
+        from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+        torch.manual_seed(0)
+        config = transformers.WhisperConfig(max_source_positions=frames // 2, **sizes)
+        return _Logits(WhisperEncoder(config)).eval(), (torch.randn(1, config.num_mel_bins, frames),)
+
+    return make
+
+
+def _image(name: str, size: int = 224, **sizes: object) -> Callable[[], Model]:
     def make() -> Model:
         import timm
 
         torch.manual_seed(0)
-        return timm.create_model(name, pretrained=False).eval(), (torch.randn(1, 3, size, size),)
+        return timm.create_model(name, pretrained=False, **sizes).eval(), (torch.randn(1, 3, size, size),)
 
     return make
 
@@ -60,4 +77,19 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "convnext_atto": _image("convnext_atto"),
     "mobilenetv3_small": _image("mobilenetv3_small_100"),
     "poolformer_s12": _image("poolformer_s12"),
+    "albert": _text("AlbertConfig", "AlbertModel", **dict(_ENCODER, embedding_size=128)),
+    "gpt_neox": _text("GPTNeoXConfig", "GPTNeoXModel", **_ENCODER),
+    "gemma": _text("GemmaConfig", "GemmaModel", **dict(_DECODER, num_key_value_heads=1), head_dim=64, pad_token_id=0),
+    "whisper_encoder": _speech(512, d_model=384, encoder_layers=4, encoder_attention_heads=6, encoder_ffn_dim=1536),
+    "swin": _image("swin_tiny_patch4_window7_224", embed_dim=48, depths=(2, 2, 2), num_heads=(2, 4, 8)),
+    "cait": _image("cait_xxs24_224", depth=6),
+    "mixer": _image("mixer_s32_224", num_classes=0),  # its classifier begins with zeros
+    "regnetx_002": _image("regnetx_002"),
 }  # fmt: skip
+
+_MINILM = dict(vocab_size=1000, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+
+DEMO: Mapping[str, Callable[[], Model]] = {
+    "minilm_8x128": _text("BertConfig", "BertModel", 8, 128, **_MINILM),
+    "minilm_1x16": _text("BertConfig", "BertModel", 1, 16, **_MINILM),
+}

@@ -1,4 +1,4 @@
-"""Draws memory-bound regions of models at random, for sets that the solver's choices are measured on.
+"""Draws memory-bound regions of models at random, or such with products, for sets that the solver's choices are measured on.
 
     python benchmarks/solver/draw.py --seed 20261201 set.txt
     build/release/benchmarks/solver/solver_regret set.txt
@@ -7,6 +7,9 @@ Half of the models are timm's, half transformers', built from configurations wit
 region of the known sets begins with, and one of a kind. Each is compiled for one thread: inference in f32 and in bf16,
 and a training step in f32. Of each, up to three regions are taken that move at least 32 KB, are no product and look
 through no window, and differ from all known ones in more than names. A model that fails is passed over.
+
+With --products, regions with products instead: what the machine does in some milliseconds. They are those of kernels,
+whether or not PyTorch's library is expected to be faster.
 """
 
 from __future__ import annotations
@@ -27,12 +30,13 @@ from torch.utils import _pytree as pytree
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 HERE = pathlib.Path(__file__).resolve().parent
-KNOWN = (HERE / "tuned.txt", HERE / "held_out.txt")
+KNOWN = (HERE / "tuned.txt", HERE / "held_out.txt", HERE / "contractions.txt")
 
 MOST_PARAMETERS = 25_000_000
 LEAST_BYTES = 32 * 1024
 MOST_LINES = 200  # of a tile graph: a compiler takes half a minute for each schedule of longer ones
 MOST_LOOKS = 4  # at each element that is moved: windows and products take more
+MOST_PRODUCTS = 2**29  # multiplications of a region: a sweep times bad schedules, too
 MODES = ("inference", "bf16", "training")
 
 Model = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
@@ -91,17 +95,28 @@ def _run(function: Callable[..., object], model: torch.nn.Module, inputs: tuple[
     model.zero_grad()
 
 
-def _regions(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], mode: str) -> list[str]:
+def regions_of(
+    function: Callable[..., object],
+    inputs: tuple[torch.Tensor, ...],
+    products: bool,
+    run: Callable[[Callable[..., object]], object] | None = None,
+) -> list[str]:
+    """The tile graphs of all regions that the backend makes of a function when it runs, by default in inference."""
+    torch._dynamo.reset()
+    with tempfile.TemporaryDirectory() as folder, torch.set_grad_enabled(run is not None):
+        options = {"dump": "tiles", "dump_dir": folder, "products": "own" if products else "auto"}
+        compiled = torch.compile(function, backend="tilefuse", dynamic=False, options=options)
+        run(compiled) if run else compiled(*inputs)
+        return [file.read_text() for file in sorted(pathlib.Path(folder).rglob("*tiles*.txt"))]
+
+
+def _regions(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], mode: str, products: bool) -> list[str]:
     """The tile graphs of all regions that the backend makes of a model."""
     dtype = torch.bfloat16 if mode == "bf16" else torch.float32
     model = model.to(dtype).train(mode == "training")
     inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
     _run(model, model, inputs, mode)  # what PyTorch cannot run is no fault of the backend
-    torch._dynamo.reset()
-    with tempfile.TemporaryDirectory() as folder:
-        options = {"dump": "tiles", "dump_dir": folder}
-        _run(torch.compile(model, backend="tilefuse", dynamic=False, options=options), model, inputs, mode)
-        return [file.read_text() for file in sorted(pathlib.Path(folder).rglob("*tiles*.txt"))]
+    return regions_of(model, inputs, products, lambda compiled: _run(compiled, model, inputs, mode))
 
 
 def split_graphs(text: str) -> list[str]:
@@ -116,6 +131,27 @@ def shape_of(graph: str) -> str:
     return re.sub(r" +", " ", renamed)
 
 
+def _axis_sizes(graph: str) -> dict[str, str]:
+    axes = re.search(r"^  axes (.*)$", graph, re.MULTILINE)
+    return dict(re.findall(r"(\w+): (\w+)", axes[1] if axes else ""))
+
+
+def count_products(graph: str) -> int:
+    """Multiplications in sums of products of which a factor stays the same along an axis of the result; 0: there are none."""
+    sizes = _axis_sizes(graph)
+    if graph.count("\n") > MOST_LINES or not all(size.isdigit() for size in sizes.values()):
+        return 0
+    values = re.findall(r"^  (%\w+) += (\w[\w.]*)\(?([^)\n]*?)\)?(?: over [\w, ]+)? +: \w+\[([^\]]*)\]$", graph, re.MULTILINE)
+    axes = {name: {axis for axis in text.split(", ") if axis} for name, _, _, text in values}
+    factors = {name: operands.split(", ") for name, op, operands, _ in values if op == "mul"}
+    count = 0
+    for _, op, operand, text in values:
+        result = {axis for axis in text.split(", ") if axis}
+        if op == "reduce.sum" and any(result - axes.get(factor, result) for factor in factors.get(operand, ())):
+            count += math.prod(int(sizes[axis]) for axis in axes[operand])
+    return count
+
+
 def _elements_and_bytes(graph: str) -> tuple[int, int]:
     elements = moved = 0
     for dtype, bits, shape in re.findall(r"%\w+: ([a-z]+)(\d*)\w*\[([^\]]*)\] (?:in|out)\b", graph):
@@ -127,8 +163,7 @@ def _elements_and_bytes(graph: str) -> tuple[int, int]:
 
 def is_memory_bound(graph: str) -> bool:
     """Whether a tile graph of constant sizes moves enough, and loads, or multiplies and sums up, little for it."""
-    axes = re.search(r"^  axes (.*)$", graph, re.MULTILINE)
-    sizes = dict(re.findall(r"(\w+): (\w+)", axes[1] if axes else ""))
+    sizes = _axis_sizes(graph)
     if graph.count("\n") > MOST_LINES or not all(size.isdigit() for size in sizes.values()):
         return False
     elements, moved = _elements_and_bytes(graph)
@@ -140,26 +175,35 @@ def is_memory_bound(graph: str) -> bool:
     return moved >= LEAST_BYTES and max(looks, *(points.get(name, 0) for name in summed), 0) <= MOST_LOOKS * elements
 
 
-def _take(graphs: list[str], title: str, most: int, draw: random.Random, shapes: set[str]) -> list[str]:
+def is_product(graph: str) -> bool:
+    """Whether a tile graph has products, enough of them to be timed and not too many, and moves enough."""
+    return LEAST_BYTES <= count_products(graph) <= MOST_PRODUCTS and _elements_and_bytes(graph)[1] >= LEAST_BYTES
+
+
+def _take(graphs: list[str], title: str, most: int, draw: random.Random, shapes: set[str], products: bool) -> list[str]:
     """Up to `most` of them at random, named by the model; their shapes join those that are known."""
     taken: list[str] = []
+    wanted = is_product if products else is_memory_bound
     for graph in draw.sample(graphs, len(graphs)):
-        if len(taken) < most and is_memory_bound(graph) and shape_of(graph) not in shapes:
+        if len(taken) < most and wanted(graph) and shape_of(graph) not in shapes:
             shapes.add(shape_of(graph))
             taken.append(re.sub(r"^tile_graph (\S+)", rf"tile_graph {title}_\1_{len(taken) + 1}", graph))
     return taken
 
 
-def _draw_model(name: str, make: Callable[..., Model | None], each: int, draw: random.Random, shapes: set[str]) -> list[str]:
+def _draw_model(
+    name: str, make: Callable[..., Model | None], each: int, draw: random.Random, shapes: set[str], products: bool
+) -> list[str]:
     made, found = make(name, draw), []
     for mode in MODES if made else ():
-        found += _take(_regions(*made, mode), re.sub(r"\W", "_", f"{name}_{mode}"), each, draw, shapes)
+        title = re.sub(r"\W", "_", f"{name}_{mode}")
+        found += _take(_regions(*made, mode, products), title, each, draw, shapes, products)
     return found
 
 
-def draw_set(seed: int, models: int, each: int, console: Console) -> list[str]:
+def draw_set(seed: int, models: int, each: int, products: bool, console: Console) -> list[str]:
     draw, drawn = random.Random(seed), []
-    known = [graph for file in KNOWN for graph in split_graphs(file.read_text())]
+    known = [graph for file in KNOWN if file.exists() for graph in split_graphs(file.read_text())]
     titles, shapes = [graph.split()[1] for graph in known], {*map(shape_of, known)}
     for make, names, kind_of in (
         (_image, timm.list_models(), lambda name: timm.models.model_entrypoint(name).__module__),
@@ -169,7 +213,7 @@ def draw_set(seed: int, models: int, each: int, console: Console) -> list[str]:
         for name in _new_models(names, kind_of, draw, titles):
             torch.manual_seed(seed)
             try:
-                found = _draw_model(name, make, each, draw, shapes)
+                found = _draw_model(name, make, each, draw, shapes, products)
             except Exception as error:  # a model may fail in any way: the next one takes its place
                 console.print(f"{name}: passed over, {type(error).__name__}: {str(error)[:100]!r}", markup=False)
                 continue
@@ -187,11 +231,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--models", type=int, default=16)
     parser.add_argument("--each", type=int, default=3, help="regions, at most, of a model and mode")
+    parser.add_argument("--products", action="store_true", help="regions with products instead of memory-bound ones")
     parser.add_argument("--most", type=int, default=80, help="regions of the set, at random of all that were taken")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    drawn = draw_set(arguments.seed, arguments.models, arguments.each, Console())
+    drawn = draw_set(arguments.seed, arguments.models, arguments.each, arguments.products, Console())
     taken = sorted(random.Random(arguments.seed).sample(range(len(drawn)), min(arguments.most, len(drawn))))
     arguments.output.write_text("\n\n".join(drawn[i] for i in taken) + "\n")
 

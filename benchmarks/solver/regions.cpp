@@ -5,6 +5,8 @@
 #include <iterator>
 
 #include "core/result.h"
+#include "fusion/chain.h"
+#include "fusion/contraction.h"
 #include "fusion/launches.h"
 #include "fusion/region_facts.h"
 
@@ -37,7 +39,8 @@ std::string family_of(const TileGraph& graph) {
     return launches ? family_of((*launches)[kMainLaunch]) : "refused";
   }
   const Result<RegionFacts> facts = collect_region_facts(graph, {});
-  if (!facts) return "refused";
+  if (!facts) return find_chain_axes(graph) ? "chain" : "refused";
+  if (has_contraction(graph)) return "product";
   if (!facts->structure.reductions.empty()) return "reduction";
   return moves_data(*facts) ? "transpose" : "map";
 }

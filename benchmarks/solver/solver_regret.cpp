@@ -20,18 +20,17 @@
 #include <set>
 #include <sstream>
 
+#include "benchmarks/solver/rank_correlation.h"
 #include "benchmarks/solver/regions.h"
+#include "benchmarks/solver/sweep.h"
 #include "codegen/time_schedules.h"
 #include "core/options.h"
 #include "core/result.h"
-#include "fusion/schedule_preferences.h"
-#include "fusion/schedule_system.h"
-#include "fusion/search.h"
+#include "fusion/solve.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr size_t kListed = 96;      // the choice and what differs from it in one decision or two
 constexpr size_t kFirst = 8;        // of the list: in the second round whatever they took in the first
 constexpr size_t kFinalists = 8;    // of the others, the fastest
 constexpr int kPlacements = 3;      // of the buffers, in the first round
@@ -41,6 +40,7 @@ constexpr size_t kPlacementBytes = size_t{1} << 22;
 struct Arguments {
   std::string regions;
   int threads = 1;
+  size_t listed = 96;  // the choice and what differs from it in one decision or two
   size_t sweep = 24;
   std::string filter;
   std::string record;
@@ -57,40 +57,6 @@ std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
     if (!is_price) text += line + "\n";
   }
   return text;
-}
-
-// Legal schedules spread over the whole space: found with costs drawn at random, not by the cost model.
-std::vector<Schedule> sweep(const TileGraph& graph, const Target& target, size_t count) {
-  const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
-  if (!facts) return {};
-  ScheduleSystem system = collect_constraints(graph, target, *facts, {});
-  keep_stores_in_caches(graph, target, *facts, system);
-  std::vector<Schedule> schedules;
-  for (uint64_t seed = 1; seed <= count; ++seed) {
-    const auto drawn = [seed](size_t variable, ValueSet value) {
-      uint64_t bits = (seed * 0x9E3779B97F4A7C15ULL) ^ (variable * 0xBF58476D1CE4E5B9ULL) ^
-                      (value * 0x94D049BB133111EBULL);
-      bits = (bits ^ (bits >> 29)) * 0xD6E8FEB86659FD93ULL;
-      return double(bits >> 40);
-    };
-    const auto cost = [&](const Domains& domains) {  // of each domain's cheapest value
-      double sum = 0;
-      for (size_t v = 0; v < domains.size(); ++v) {
-        double least = 1e300;
-        for (ValueSet left = domains[v]; left != 0; left &= left - 1) {
-          least = std::min(least, drawn(v, left & (~left + 1)));
-        }
-        sum += least;
-      }
-      return sum;
-    };
-    const SearchResult found = search(system.constraints, {1, 3000}, cost, cost);
-    if (found.ranked.empty()) continue;
-    Schedule& schedule = schedules.emplace_back(schedule_of(system, graph, found.ranked.front().assignment));
-    if (schedule.walk != Walk::Online) continue;
-    schedule.block = online_block(graph, facts->structure, facts->extent, schedule, target.l1_bytes);
-  }
-  return schedules;
 }
 
 using Times = std::vector<Result<double>>;
@@ -207,6 +173,21 @@ nlohmann::ordered_json recorded(const TileGraph& graph, const std::vector<Schedu
   return {{"region", graph.name}, {"schedules", std::move(rows)}};
 }
 
+// Predicted and measured times of all schedules with both, and how alike they order them.
+void compare_prices(const std::vector<Schedule>& schedules, const Times& times,
+                    nlohmann::ordered_json& line) {
+  std::vector<double> predicted, measured;
+  for (size_t i = 0; i < schedules.size(); ++i) {
+    if (!times[i] || schedules[i].cost_us == 0) continue;
+    predicted.push_back(schedules[i].cost_us);
+    measured.push_back(*times[i]);
+  }
+  nlohmann::ordered_json pairs = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < predicted.size(); ++i) pairs.push_back({predicted[i], measured[i]});
+  line["priced"] = std::move(pairs);
+  if (const auto correlation = rank_correlation(predicted, measured)) line["rank_correlation"] = *correlation;
+}
+
 nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& target,
                                const Toolchain& toolchain, KernelCache& cache, const Arguments& arguments,
                                std::ostream& record) {
@@ -222,10 +203,10 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
     return line;
   }
   std::vector<Schedule> schedules =
-      solve(region.graph, target, {}, {.threads = threads, .candidates = int(kListed)})->ranked;
+      solve(region.graph, target, {}, {.threads = threads, .candidates = int(arguments.listed)})->ranked;
   std::set<std::string> known;
   for (const Schedule& schedule : schedules) known.insert(decisions_text(schedule, region.graph));
-  for (Schedule& schedule : sweep(region.graph, target, arguments.sweep)) {
+  for (Schedule& schedule : sweep(region.graph, target, threads, arguments.sweep)) {
     if (known.insert(decisions_text(schedule, region.graph)).second) schedules.push_back(std::move(schedule));
   }
   const TimingOptions options{.threads = threads, .rounds = 25, .most_ms = 60};
@@ -254,6 +235,7 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
   const double best = *third_times[winner];
   const auto time_of = [&](size_t choice) { return *third_times[chosen.index[choice]]; };
   line["timed"] = schedules.size();
+  compare_prices(schedules, times, line);
   line["predicted_us"] = schedules.front().cost_us;
   line["first_us"] = time_of(0);
   line["best_us"] = best;
@@ -292,6 +274,8 @@ int main(int argc, char** argv) {
   tilefuse::Arguments arguments;
   app.add_option("regions", arguments.regions, "a file of tile graphs")->required()->check(CLI::ExistingFile);
   app.add_option("--threads", arguments.threads)->check(CLI::PositiveNumber);
+  app.add_option("--listed", arguments.listed, "schedules that the solver ranks, per region")
+      ->check(CLI::Range(8, 1000));
   app.add_option("--sweep", arguments.sweep, "schedules that the solver did not rank, per region");
   app.add_option("--filter", arguments.filter, "only regions with this in their names");
   app.add_option("--record", arguments.record, "a file for the times of all schedules");

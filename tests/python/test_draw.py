@@ -1,4 +1,4 @@
-"""Sets of regions for the solver's benchmark: what counts as memory-bound, and when two regions are the same."""
+"""Sets of regions for the solver's benchmark: what counts as memory-bound or as a product, and when two regions are the same."""
 
 import pathlib
 import sys
@@ -52,3 +52,23 @@ def test_a_file_of_graphs_is_split_at_their_ends():
     graphs = draw.split_graphs((SOLVER / "held_out.txt").read_text())
     assert len(graphs) == 63
     assert all(graph.endswith("\n}") for graph in graphs)
+
+
+def test_products_are_counted_by_their_multiplications():
+    assert draw.count_products(PRODUCT) == 64**3
+    assert draw.count_products(PRODUCT.replace("k: 64", "k: S")) == 0
+    assert draw.count_products(row_sum()) == 0
+    squares = row_sum().replace("reduce.sum(%0)", "reduce.sum(%2)").replace("%1 =", "%2 = mul(%0, %0) : f32[i, r]\n  %1 =")
+    assert draw.count_products(squares) == 0  # no factor is shared by results
+    assert draw.is_product(PRODUCT) and not draw.is_product(row_sum())
+    assert not draw.is_product(PRODUCT.replace("k: 64", "k: 640000"))  # would be timed for minutes
+
+
+def test_contractions_are_sixty_regions_and_more_of_all_kinds():
+    graphs = draw.split_graphs((SOLVER / "contractions.txt").read_text())
+    assert len(graphs) >= 60
+    assert len({draw.shape_of(graph) for graph in graphs}) == len(graphs) == len({graph.split()[1] for graph in graphs})
+    assert all(draw.is_product(graph) for graph in graphs)
+    names = " ".join(graph.split()[1] for graph in graphs)
+    kinds = "_f32 _bf16 int8 linear_gelu_1_ gated batched lora small_mlp attention_ dense_3x3 pointwise"
+    assert all(kind in names for kind in kinds.split())
