@@ -29,8 +29,7 @@ constexpr double kRowsInL1 = 4;                              // times its size: 
 constexpr double kLongRowMemory = 256;  // bytes: longer ones side by side defeat the prefetcher from afar
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
 // bodies were no faster, and took compilers ten times as long. But six of 70 values that have a sine and a
-// cosine in common take 0.57 of the time of one (Granite Rapids).
-// Of windows, which rows read together: two rows of 150 values take 0.85 of the time of one, four of 50 0.7.
+// cosine in common take 0.57 of the time of one, two of 150 that are a window 0.85 (Granite Rapids).
 constexpr double kLongBody = 128, kLongBodyOfDear = 512, kLongBodyOfWindows = 384;
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
@@ -246,11 +245,9 @@ void PreferenceWriter::prefer_rows() {
   const std::vector<AxisId>& axes = structure_.parallel;
   const bool shares = axes.size() > 1 && rows_share_work(graph_, axes.back(), axes[axes.size() - 2]);
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
-  const bool share_dear = rows_share_dear_values(graph_, structure_, target_);
-  const double most = (share_dear                  ? kLongBodyOfDear
-                       : facts_.shared_reads.any() ? kLongBodyOfWindows
-                                                   : kLongBody) /
-                      walked_values();
+  const double dear = rows_share_dear_values(graph_, structure_, target_) ? kLongBodyOfDear : kLongBody;
+  const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
+  const double most = std::max(dear, window) / walked_values();
   require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; })},
           "rows side by side keep the body short");
   if (structure_.reductions.empty()) return;
