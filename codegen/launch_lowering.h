@@ -311,6 +311,7 @@ class LaunchLowering {
   Expr split_lanes(const Expr& offset, Address& address);
   std::vector<Computed> add_indices(const Place& place, const std::vector<Expr>& guards, Address& address);
   Code pointer_at(const Place& place, const Expr& offset, const std::vector<Computed>& indices);
+  int depth_of_all(const std::vector<Expr>& guards) const;
   Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
   Code buffer_pointer(BufferId buffer);
   bool is_checked(const IndexTerm& term) const;

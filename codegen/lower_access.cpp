@@ -79,6 +79,12 @@ bool LaunchLowering::is_checked(const IndexTerm& term) const {
   return !is_index_into(ranges_[term.value.index], term.extent);
 }
 
+int LaunchLowering::depth_of_all(const std::vector<Expr>& guards) const {
+  int depth = base_depth_;
+  for (const Expr& e : guards) depth = std::max(depth, depth_of(e));
+  return depth;
+}
+
 Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards) {
   const std::string key = "wrapped " + value_key(term.value) + " " + to_text(term.extent);
   if (guards.empty()) {
@@ -88,7 +94,8 @@ Computed LaunchLowering::wrapped_index(const IndexTerm& term, const std::vector<
   index.depth = std::max(index.depth, base_depth_);
   std::vector<Expr> even, uneven;
   for (const Expr& e : guards) (uses_lanes(e) ? uneven : even).push_back(e);
-  if (!guards.empty()) index.depth = scopes_.depth();
+  const bool in_lanes = index.is_vector || !uneven.empty();
+  if (!guards.empty()) index.depth = in_lanes ? scopes_.depth() : std::max(index.depth, depth_of_all(even));
   if (graph_[term.value].dtype != DType::I64) index.code = call("convert", {index.code}, {DType::I64});
   if (!even.empty()) {
     const Code zero =

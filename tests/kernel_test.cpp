@@ -306,6 +306,33 @@ TEST_F(KernelTest, reads_rows_by_index_and_reports_what_is_out_of_range) {
   }
 }
 
+// A row of a table that is the same for all lanes is loaded outside of their loop, and so is its number.
+TEST_F(KernelTest, reads_a_row_outside_of_lanes_along_another_axis) {
+  const char* const graph = R"(tile_graph rows_0 {
+  axes i: 64, j: 24
+  buffers %x: f32[64, 16] in, %t: f32[5, 8] in, %n: i64[1] in, %y: f32[64, 24] out
+  %0 = load %x[i*16 + j] if [15 - j] else 0                        : f32[i, j]
+  %k = constant 2                                                  : i64[]
+  %1 = load %t[j - 16] + at(%k, extent 5, stride 8) if [j - 16] else 0 : f32[j]
+  %m = load %n[0]                                                  : i64[]
+  %2 = load %t[j - 16] + at(%m, extent 5, stride 8) if [j - 16] else 0 : f32[j]
+  %i = inside [15 - j]                                             : bool[j]
+  %s = add(%1, %2)                                                 : f32[j]
+  %c = where(%i, %0, %s)                                           : f32[i, j]
+  store %c -> %y[i*24 + j]
+}
+)";
+  for (const char* lanes : {"i = 16, unroll 2", "i = 4"}) {
+    for (const char* grid : {"i = all, j = 1", "i = all, j = all", "i = 32, j = 24"}) {
+      SCOPED_TRACE(std::string(lanes) + "; " + grid);
+      expect_same(graph,
+                  std::string("lanes ") + lanes + "\n grid " + grid +
+                      "\n walk none\n rows 1\n split 1\n stage none\n stores cached",
+                  {});
+    }
+  }
+}
+
 TEST_F(KernelTest, carries_scans_from_step_to_step) {
   const char* const graph = R"(tile_graph scan_0 {
   axes i: 6, j: s1, k: 19
