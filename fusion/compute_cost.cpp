@@ -155,11 +155,18 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   }
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
   is_written_out_ = is_written_out();
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    double& least = least_share_.emplace_back(1);
-    for (const AxisId axis : graph.values[v].axes)
-      least = std::min(least, facts.shared_reads.share({v}, axis, kMostRows));
+  least_share_ = least_shares();
+}
+
+// Of what loads read, in the longest block of rows along any axis.
+std::vector<double> ComputeCost::least_shares() const {
+  std::vector<double> shares;
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    double& least = shares.emplace_back(1);
+    for (const AxisId axis : graph_.values[v].axes)
+      least = std::min(least, facts_.shared_reads.share({v}, axis, kMostRows));
   }
+  return shares;
 }
 
 size_t ComputeCost::set_of(std::vector<bool> axes) {

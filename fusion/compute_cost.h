@@ -68,6 +68,7 @@ class ComputeCost {
   double scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
                         const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
+  std::vector<double> least_shares() const;
   bool in_a_pass(TileValueId value) const;
   bool is_written_out() const;
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
@@ -93,8 +94,8 @@ class ComputeCost {
   std::vector<std::vector<int64_t>> sharing_a_place_;  // by store and axis: of scatter.h, 1 for other stores
   std::vector<const Access*> access_;                  // by value: of a load
   std::vector<bool> shared_;                           // by value: a load that may be packed
-  std::vector<double> least_share_;          // by value: shared_reads.h, of the longest block of rows
-  std::vector<const Access*> store_access_;  // by store
+  std::vector<double> least_share_;                    // by value: shared_reads.h
+  std::vector<const Access*> store_access_;            // by store
 };
 
 }  // namespace tilefuse
