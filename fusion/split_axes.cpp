@@ -92,6 +92,8 @@ TileGraph split_axes(TileGraph graph) {
     graph = replace_axes(std::move(graph), split);
     const std::vector<Expr> extents = axis_extents(graph);
     for_each_axis_expr(graph, [&](Expr& e) { e = simplify(e, extents); });
+    // A load at `i // 80` varies along the outer part only.
+    for (TileValue& value : graph.values) value.axes = domain_of(graph, value.op, value.operands);
     ++axis;  // the inner part is divided by nothing
   }
   return graph;

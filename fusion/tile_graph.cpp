@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/match.h"
+
 namespace tilefuse {
 
 std::vector<Expr> axis_extents(const TileGraph& graph) {
@@ -32,6 +34,44 @@ std::vector<TileValueId> operands_of(const TileStore& store) {
   if (!store.scatter) return operands;
   for (const IndexTerm& term : store.scatter->at) operands.push_back(term.value);
   return operands;
+}
+
+namespace {
+
+void add_indices(const Expr& e, std::vector<AxisId>& axes) {
+  for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
+}
+
+}  // namespace
+
+std::vector<AxisId> domain_of(const TileGraph& graph, const TileOp& op,
+                              const std::vector<TileValueId>& operands) {
+  std::vector<AxisId> axes;
+  auto add_domain = [&](TileValueId value) {
+    axes.insert(axes.end(), graph[value].axes.begin(), graph[value].axes.end());
+  };
+  for (const TileValueId operand : operands) add_domain(operand);
+  match(
+      op,
+      [&](const TileLoad& load) {
+        add_indices(load.offset, axes);
+        for (const Expr& guard : load.guard) add_indices(guard, axes);
+        for (const IndexTerm& term : load.gathered) add_domain(term.value);
+      },
+      [&](const TileIndex& index) { add_indices(index.expr, axes); },
+      [&](const TilePredicate& predicate) {
+        for (const Expr& guard : predicate.guard) add_indices(guard, axes);
+      },
+      [&](const TileReduce& reduce) {
+        std::erase_if(axes, [&](AxisId axis) {
+          return std::find(reduce.axes.begin(), reduce.axes.end(), axis) != reduce.axes.end();
+        });
+      },
+      [&](const TileScan& scan) { axes.push_back(scan.axis); }, [](const TileConstant&) {},
+      [](const TileMap&) {}, [](const TileCarry&) {});
+  std::sort(axes.begin(), axes.end());
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  return axes;
 }
 
 bool is_walked(const TileStore& store, AxisId axis) {

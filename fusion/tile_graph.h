@@ -138,6 +138,10 @@ std::vector<Expr> axis_extents(const TileGraph& graph);  // extents[i] of Expr::
 std::vector<std::string> axis_names(const TileGraph& graph);
 std::vector<std::string> symbols_in(const TileGraph& graph);   // size symbols of all expressions, sorted
 std::vector<TileValueId> operands_of(const TileValue& value);  // with the index values of a load
+// The axes that a value of this operation varies along: of its expressions and operands, but those it
+// reduces.
+std::vector<AxisId> domain_of(const TileGraph& graph, const TileOp& op,
+                              const std::vector<TileValueId>& operands);
 
 std::vector<TileValueId> operands_of(
     const TileStore& store);                          // its value; of a scatter, the index values, too

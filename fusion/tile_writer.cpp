@@ -8,10 +8,6 @@
 namespace tilefuse {
 namespace {
 
-void add_indices(const Expr& e, std::vector<AxisId>& axes) {
-  for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
-}
-
 bool same_load(const TileLoad& a, const TileLoad& b) {
   const bool same_terms = std::equal(a.gathered.begin(), a.gathered.end(), b.gathered.begin(),
                                      b.gathered.end(), [](const IndexTerm& x, const IndexTerm& y) {
@@ -35,35 +31,6 @@ BufferId TileWriter::add_buffer(Buffer buffer) {
   return {static_cast<uint32_t>(graph_.buffers.size() - 1)};
 }
 
-std::vector<AxisId> TileWriter::domain_of(const TileOp& op, const std::vector<TileValueId>& operands) const {
-  std::vector<AxisId> axes;
-  auto add_domain = [&](TileValueId value) {
-    axes.insert(axes.end(), graph_[value].axes.begin(), graph_[value].axes.end());
-  };
-  for (const TileValueId operand : operands) add_domain(operand);
-  match(
-      op,
-      [&](const TileLoad& load) {
-        add_indices(load.offset, axes);
-        for (const Expr& guard : load.guard) add_indices(guard, axes);
-        for (const IndexTerm& term : load.gathered) add_domain(term.value);
-      },
-      [&](const TileIndex& index) { add_indices(index.expr, axes); },
-      [&](const TilePredicate& predicate) {
-        for (const Expr& guard : predicate.guard) add_indices(guard, axes);
-      },
-      [&](const TileReduce& reduce) {
-        std::erase_if(axes, [&](AxisId axis) {
-          return std::find(reduce.axes.begin(), reduce.axes.end(), axis) != reduce.axes.end();
-        });
-      },
-      [&](const TileScan& scan) { axes.push_back(scan.axis); }, [](const TileConstant&) {},
-      [](const TileMap&) {}, [](const TileCarry&) {});
-  std::sort(axes.begin(), axes.end());
-  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
-  return axes;
-}
-
 std::string TileWriter::unique_name(const std::string& wanted) {
   if (names_.insert(wanted).second) return wanted;
   for (int& number = last_number_.try_emplace(wanted, 1).first->second;;) {
@@ -75,7 +42,7 @@ std::string TileWriter::unique_name(const std::string& wanted) {
 
 TileValueId TileWriter::add(TileOp op, std::vector<TileValueId> operands, DType dtype, NodeId node,
                             const std::string& wanted_name) {
-  std::vector<AxisId> axes = domain_of(op, operands);
+  std::vector<AxisId> axes = domain_of(graph_, op, operands);
   graph_.values.push_back({.name = unique_name(wanted_name),
                            .op = std::move(op),
                            .operands = std::move(operands),

@@ -26,7 +26,6 @@ class TileWriter {
   TileGraph take() && { return std::move(graph_); }
 
  private:
-  std::vector<AxisId> domain_of(const TileOp& op, const std::vector<TileValueId>& operands) const;
   std::string unique_name(const std::string& wanted);
 
   TileGraph graph_;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/result.h"
+#include "fusion/split_axes.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
 #include "tests/random_graph.h"
@@ -211,6 +212,23 @@ std::string verify_message(const TileGraph& graph) {
     return error.what();
   }
   return "";
+}
+
+// A load at i // 8 does not vary along the inner part of i, nor does what is made of it alone.
+TEST(SplitAxes, leaves_values_that_only_the_outer_part_tells_apart) {
+  const TileGraph graph = split_axes(parse_tile_graph(R"(tile_graph groups {
+  axes i: 152, j: 14
+  buffers %x: f32[19, 14] in, %w: f32[152] in, %y: f32[152, 14] out
+  %0 = load %x[(i // 8)*14 + j] : f32[i, j]
+  %1 = exp(%0)                  : f32[i, j]
+  %2 = load %w[i]               : f32[i]
+  %3 = mul(%1, %2)              : f32[i, j]
+  store %3 -> %y[i*14 + j]
+}
+)"));
+  ASSERT_EQ(graph.axes.size(), 3U);
+  EXPECT_EQ(graph.values[1].axes, (std::vector{AxisId{0}, AxisId{2}})) << to_text(graph);
+  EXPECT_EQ(graph.values[3].axes.size(), 3U);
 }
 
 TEST(TileGraph, verify_puts_every_finding_under_its_line) {

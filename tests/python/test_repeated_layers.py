@@ -42,7 +42,8 @@ def test_twelve_equal_layers_compile_each_kernel_once(tmp_path):
         report = tilefuse.explain(layers(12, 32), torch.randn(2, 6, 32), options=options)
     (graph,) = report.json()["graphs"]
     uses = [region["uses"] for region in graph["regions"]]
-    assert max(uses) >= 10 and len(uses) <= 6  # a region may reach from one layer into the next
+    # A region may reach from one layer into the next: five kinds a layer, one at each end.
+    assert max(uses) >= 10 and len([count for count in uses if count >= 10]) <= 5 and len(uses) <= 7
     assert log.read_text().count("-shared") <= len(uses)
     assert len({region["source"] for region in graph["regions"]}) == len(uses)
 
