@@ -250,8 +250,8 @@ Code LaunchLowering::guarded_lanes(const TileLoad& load, DType dtype, const Addr
     }
   }
   const CodeType mask_type{DType::Bool, CodeShape::Vector};
-  int depth = 0;  // not that of the loop which is open: the value may be wanted further out
-  for (const Expr& e : lane_guards) depth = std::max(depth, depth_of(e));
+  // Not that of the loop which is open: the value may be wanted further out.
+  const int depth = depth_of_all(lane_guards);
   const Code mask = scopes_.let(depth, "inside", mask_type, mask_of(lane_guards, true));
   if (address.stride && address.stride->is_constant(1)) {
     Code loaded = call("load_where", {address.pointer, mask});

@@ -56,7 +56,6 @@ class ChainCost {
   const std::optional<SolvedNest>& solved_nest(const TileGraph& nest, const Schedule& task);
   void add_terms(const SolvedNest& nest, const Schedule& task, double times, int threads, Terms& terms) const;
   bool packs_before_blocks(const ChainNest& nest, const Schedule& schedule, const Schedule& task) const;
-  SizeHints nest_hints(const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
   double least_share_us(const SolvedNest& nest, double times, double tasks) const;
   double fill(const Schedule& schedule) const;
@@ -78,21 +77,10 @@ class ChainCost {
   std::map<std::string, std::optional<SolvedNest>> solved_;  // by the text of the nest and its tiles
 };
 
-SizeHints ChainCost::nest_hints(const Schedule& task) const {
-  SizeHints hints = hints_;
-  const auto add = [&](const AxisTile& tile) {
-    hints[first_symbol(graph_[tile.axis])] = 0;
-    hints[count_symbol(graph_[tile.axis])] = std::max<int64_t>(tile.tile, 1);
-  };
-  for (const AxisTile& tile : task.grid) add(tile);
-  if (task.block) add(*task.block);
-  return hints;
-}
-
 // All of a nest is one task, on one thread.
 const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGraph& nest,
                                                                    const Schedule& task) {
-  const SizeHints hints = nest_hints(task);
+  const SizeHints hints = nest_hints(graph_, task, hints_);
   std::string key = to_text(nest);
   for (const auto& [symbol, size] : hints) key += symbol + " " + std::to_string(size) + "\n";
   const NestTraffic traffic = nest_traffic(nest, hints);
@@ -101,21 +89,17 @@ const std::optional<ChainCost::SolvedNest>& ChainCost::solved_nest(const TileGra
       std::exp2(std::round(std::log2(std::max(1.0, traffic_.around_bytes(traffic, task)))));
   key += std::to_string(around_bytes);
   if (const auto found = solved_.find(key); found != solved_.end()) return found->second;
-  Pins pins;
   const Result<Structure> structure = analyze_structure(nest);
   std::optional<SolvedNest> best;
   if (structure) {
-    for (const AxisId axis : structure->parallel) pins.decisions["grid." + nest[axis].name] = "all";
-    pins.decisions["split"] = "1";
-    pins.decisions["walk"] = structure->reductions.empty() ? "none" : "multi_pass";
     SolveOptions options;
     options.candidates = 1;
     options.short_list = 1;  // ranked for one thread as they are searched for: a task shares nothing
     options.node_budget = kNestBudget;
     options.around_bytes = around_bytes;
     for (const int lanes : {target_.vector_bytes / 4, 1}) {  // of one length in all nests
-      pins.decisions["lanes"] = std::to_string(lanes);
-      const Result<Solution> solution = solve(nest, target_, pins, options, hints);
+      const Result<Solution> solution =
+          solve(nest, target_, nest_pins(nest, *structure, lanes), options, hints);
       if (!solution) continue;
       best = SolvedNest{solution->ranked.front(), traffic, around_bytes, has_contraction(nest)};
       break;
@@ -184,7 +168,7 @@ double ChainCost::walked_by(const std::vector<AxisTile>& grid, const LiveRange& 
   const int64_t extent = std::max<int64_t>(1, hinted_size(graph_[schedule.block->axis].extent, hints_));
   double elements = 0;
   for (int sample = 0; sample < kSampledTasks; ++sample) {
-    SizeHints task = nest_hints(schedule);
+    SizeHints task = nest_hints(graph_, schedule, hints_);
     for (const AxisTile& tile : grid) {
       const int64_t size = std::max<int64_t>(tile.tile, 1);
       const int64_t count = (hinted_size(graph_[tile.axis].extent, hints_) + size - 1) / size;
@@ -305,6 +289,25 @@ bool chains_alike(const TileGraph& graph, const ChainAxes& axes, const Schedule&
 }
 
 }  // namespace
+
+SizeHints nest_hints(const TileGraph& graph, const Schedule& task, SizeHints hints) {
+  const auto add = [&](const AxisTile& tile) {
+    hints[first_symbol(graph[tile.axis])] = 0;
+    hints[count_symbol(graph[tile.axis])] = std::max<int64_t>(tile.tile, 1);
+  };
+  for (const AxisTile& tile : task.grid) add(tile);
+  if (task.block) add(*task.block);
+  return hints;
+}
+
+Pins nest_pins(const TileGraph& nest, const Structure& structure, int lanes) {
+  Pins pins;
+  for (const AxisId axis : structure.parallel) pins.decisions["grid." + nest[axis].name] = "all";
+  pins.decisions["split"] = "1";
+  pins.decisions["walk"] = structure.reductions.empty() ? "none" : "multi_pass";
+  pins.decisions["lanes"] = std::to_string(lanes);
+  return pins;
+}
 
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints) {

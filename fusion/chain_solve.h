@@ -27,6 +27,11 @@ struct ChainSystem {
 ChainSystem collect_chain_constraints(const TileGraph& graph, const Target& target, const ChainAxes& axes,
                                       const Pins& pins, const SizeHints& hints, bool rough = false);
 
+// The sizes that nests of tasks cut so are solved at: each task begins at 0.
+SizeHints nest_hints(const TileGraph& graph, const Schedule& task, SizeHints hints);
+// A nest is all of one task; `lanes` are the same in all nests of a chain.
+Pins nest_pins(const TileGraph& nest, const Structure& structure, int lanes);
+
 Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, const Target& target,
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints);
 

@@ -170,9 +170,11 @@ void Checker::check_rows() {
   const std::optional<AxisId> axis = row_axis(schedule_);
   require(axis.has_value(), "rows: there is no parallel axis to block");
   if (!axis) return;
-  const bool shares = schedule_.lane_axis && (rows_share_work(graph_, *schedule_.lane_axis, *axis) ||
-                                              SharedReads(graph_).any_along(*axis, *schedule_.lane_axis));
-  require(has_reductions() || shares, "rows: there is no reduction, and nothing that rows would share");
+  const std::optional<AxisId>& lanes = schedule_.lane_axis;
+  const bool shares =
+      has_reductions() ||
+      (lanes && (rows_share_work(graph_, *lanes, *axis) || SharedReads(graph_).any_along(*axis, *lanes)));
+  require(shares, "rows: there is no reduction, and nothing that rows would share");
   const int64_t tile = tile_of(*axis)->tile;
   require(tile % schedule_.rows == 0, "rows: the tile " + std::to_string(tile) + " of " + name(*axis) +
                                           " is no multiple of " + std::to_string(schedule_.rows));

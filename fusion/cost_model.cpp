@@ -121,6 +121,7 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
 
 // Whether what a walk reads along the lanes lies in panels, which hold whole vectors.
 bool CostModel::reads_panels_only(const Schedule& schedule) const {
+  if (schedule.staged.empty()) return false;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValue& value = graph_.values[v];
     const bool is_along_lanes =
@@ -130,22 +131,22 @@ bool CostModel::reads_panels_only(const Schedule& schedule) const {
     if (is_along_lanes && std::holds_alternative<TileLoad>(value.op) && !is_staged(TileValueId{v}, schedule))
       return false;
   }
-  return !schedule.staged.empty();
+  return true;
 }
 
 // A last vector that is not full is masked, in every run of the loop over lanes.
 double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   if (!schedule.lane_axis) return 0;
   if (std::fmod(facts_.extent[schedule.lane_axis->index], schedule.lanes) == 0) return 0;
+  const bool is_constant = graph_[*schedule.lane_axis].extent.constant().has_value();
+  const bool is_one_vector = facts_.extent[schedule.lane_axis->index] < schedule.lanes;
+  if (is_constant && is_one_vector) return 0;  // there is no other, and it is counted as if it were full
   const bool sums_are_whole = reads_panels_only(schedule);
   double runs = 1;
   for (const NestLoop& loop : nest) {
     const bool is_whole = sums_are_whole && facts_.structure.is_reduced(loop.axis);
     runs *= loop.axis == schedule.lane_axis || is_whole ? 1 : loop.trips;
   }
-  const bool is_constant = graph_[*schedule.lane_axis].extent.constant().has_value();
-  const bool is_one_vector = facts_.extent[schedule.lane_axis->index] < schedule.lanes;
-  if (is_constant && is_one_vector) return 0;  // there is no other, and it is counted as if it were full
   return runs * (is_constant ? kConstantTailCycles : kMaskedTailCycles);
 }
 

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <regex>
-#include <stdexcept>
 
 #include "fusion/check_schedule.h"
 #include "fusion/cost_model.h"
@@ -34,13 +33,6 @@ std::string sized(std::string text, int64_t i, int64_t j, int64_t k) {
   text = std::regex_replace(text, std::regex("s0"), std::to_string(i));
   text = std::regex_replace(text, std::regex("s1"), std::to_string(j));
   return std::regex_replace(text, std::regex("s2"), std::to_string(k));
-}
-
-TileValueId value_named(const TileGraph& graph, const std::string& name) {
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].name == name) return {v};
-  }
-  throw std::runtime_error("no value " + name);
 }
 
 TEST(Contraction, is_a_sum_of_products_that_share_an_operand) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <stdexcept>
 
 #include "core/rounding.h"
 #include "fusion/check_schedule.h"
@@ -67,6 +68,13 @@ std::vector<Tensor> random_buffers(const TileGraph& graph, uint64_t seed, const 
     }
   }
   return tensors;
+}
+
+TileValueId value_named(const TileGraph& graph, const std::string& name) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].name == name) return {v};
+  }
+  throw std::runtime_error("no value " + name);
 }
 
 void KernelTest::expect_same(const TileGraph& graph, const Schedule& schedule,

@@ -21,6 +21,8 @@ std::string first_difference(const Tensor& found, const Tensor& expected, double
 // Inputs between -2 and 2, and small positions.
 std::vector<Tensor> random_buffers(const TileGraph& graph, uint64_t seed, const SymbolValues& symbols);
 
+TileValueId value_named(const TileGraph& graph, const std::string& name);  // runtime_error: there is none
+
 class KernelTest : public testing::Test {
  protected:
   void expect_same(const TileGraph& graph, const Schedule& schedule, const std::vector<Tensor>& inputs,

@@ -39,13 +39,6 @@ std::string window(const std::string& dtype, int64_t rows) {
   return text + "  store %r -> %y[i*" + std::to_string(rows * 23) + " + j*23 + k]\n}\n";
 }
 
-TileValueId value_named(const TileGraph& graph, const std::string& name) {
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].name == name) return {v};
-  }
-  throw std::runtime_error("no value " + name);
-}
-
 TEST(SharedReads, are_those_of_taps_that_are_whole_rows_apart) {
   const TileGraph graph = parse_tile_graph(window("f32", 24));
   const SharedReads reads(graph);

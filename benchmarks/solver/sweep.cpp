@@ -98,33 +98,12 @@ Pins pins_of(const ConstraintSystem& system, const Domains& assignment) {
   return pins;
 }
 
-// A nest is one task, and of one number of lanes with the others.
-Pins pins_of_nest(const TileGraph& nest, const Structure& structure, const Schedule& solved) {
-  Pins pins;
-  for (const AxisId axis : structure.parallel) pins.decisions["grid." + nest[axis].name] = "all";
-  pins.decisions["split"] = "1";
-  pins.decisions["walk"] = structure.reductions.empty() ? "none" : "multi_pass";
-  pins.decisions["lanes"] = std::to_string(solved.lanes);
-  return pins;
-}
-
-SizeHints hints_of_nests(const TileGraph& graph, const Schedule& schedule) {
-  SizeHints hints;
-  const auto add = [&](const AxisTile& tile) {
-    hints[first_symbol(graph[tile.axis])] = 0;
-    hints[count_symbol(graph[tile.axis])] = std::max<int64_t>(tile.tile, 1);
-  };
-  for (const AxisTile& tile : schedule.grid) add(tile);
-  if (schedule.block) add(*schedule.block);
-  return hints;
-}
-
 // Another schedule of a nest: one of those that the solver ranks first, or, now and then, any.
 std::optional<Schedule> drawn_nest(const TileGraph& nest, const Target& target, const Schedule& solved,
                                    const SizeHints& hints, uint64_t seed) {
   Result<RegionFacts> facts = collect_schedule_facts(nest, {});
   if (!facts) return std::nullopt;
-  const Pins pins = pins_of_nest(nest, facts->structure, solved);
+  const Pins pins = nest_pins(nest, facts->structure, solved.lanes);
   if (seed % kAnyNest == 0) return NestSpace(nest, target, std::move(*facts), pins).draw(seed);
   const Result<Solution> found = solve(nest, target, pins, {.candidates = kNestsListed}, hints);
   if (!found || found->ranked.empty()) return std::nullopt;
@@ -138,7 +117,7 @@ std::optional<Schedule> with_drawn_nest(const TileGraph& graph, const Target& ta
   if (!chain || chain->nests.size() != schedule.nests.size()) return std::nullopt;
   const size_t changed = seed / 2 % schedule.nests.size();
   const TileGraph& nest = chain->nests[changed].graph;
-  const SizeHints hints = hints_of_nests(graph, schedule);
+  const SizeHints hints = nest_hints(graph, schedule, {});
   std::optional<Schedule> drawn = drawn_nest(nest, target, schedule.nests[changed], hints, seed);
   if (!drawn) return std::nullopt;
   schedule.nests[changed] = std::move(*drawn);

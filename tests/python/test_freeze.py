@@ -305,9 +305,14 @@ def test_fused_programs_pack_their_weights_once():
 @pytest.mark.parametrize(("name", "has_packs"), [("swin", None), ("gemma2", True)])
 def test_frozen_models(name, has_packs):
     model, inputs = EXPORTED[name]()
-    compiled = torch.compile(model, backend="tilefuse", options={"freeze": True, "strict": True})
+    options = {"freeze": True, "strict": True}
+    compiled = torch.compile(model, backend="tilefuse", options=options)
     with torch.no_grad():
         exact = copy.deepcopy(model).double()(*to_double(inputs))
         for _ in range(2):
             assert_close(compiled(*inputs), model(*inputs), exact, name)
-    assert has_packs is None or (packs()["packs"] > 0) == has_packs
+        made = packs()["packs"]
+        (graph,) = tilefuse.explain(model, *inputs, options=options).json()["graphs"]
+    planned = any("packed once" in region["schedule"] for region in graph["regions"])
+    assert (made > 0) == planned
+    assert has_packs is None or planned == has_packs
