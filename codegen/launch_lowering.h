@@ -348,7 +348,7 @@ class LaunchLowering {
   void fill_starts(const StagedLoad& staged);
   std::optional<Code> start_of(TileValueId reduction);
   bool has_starts(const StagedLoad& staged) const { return starts_from_panel(facts_, staged.load); }
-  bool is_neighbour_store(const TileStore& store) const;
+  std::optional<AxisId> neighbours_of(const TileStore& store) const;
   bool stores_neighbours(AxisId walked) const;
   void emit_neighbour_store(const TileStore& store, const Computed& first, const Computed& second);
 

@@ -5,6 +5,7 @@
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
 #include "fusion/neighbour_tiles.h"
+#include "fusion/online_walk.h"
 #include "fusion/panels.h"
 
 namespace tilefuse {
@@ -129,18 +130,24 @@ std::optional<Code> LaunchLowering::start_of(TileValueId reduction) {
   return operate(CodeOperator::Choose, {is_first, start, zero});
 }
 
-// Whether the lanes take every other element of a tile of neighbours.
-bool LaunchLowering::is_neighbour_store(const TileStore& store) const {
-  if (!facts_.lanes_are_parallel || !neighbour_axis(graph_, store.offset)) return false;
+// The axis of which two steps are stored together, between lanes that take every other element: of a tile of
+// neighbours, or of windows of two.
+std::optional<AxisId> LaunchLowering::neighbours_of(const TileStore& store) const {
+  if (!facts_.lanes_are_parallel || store.scatter) return std::nullopt;
   const auto stride = stride_along(graph_, store, *schedule_.lane_axis);
-  return stride && stride->is_constant(2);
+  if (!stride || !stride->is_constant(kTileNeighbours)) return std::nullopt;
+  if (const auto axis = neighbour_axis(graph_, store.offset)) return axis;
+  const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
+  const bool in_windows =
+      !order.empty() && walks_windows_of_two(graph_, store.offset, *schedule_.lane_axis, order.back());
+  return in_windows ? std::optional(order.back()) : std::nullopt;
 }
 
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
   if (!has_whole_dots(graph_, walked, DotKind::Pairs)) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
     const bool is_here = structure_.stores_in_pass(store) && structure_.pass_of(graph_, store) == pass_;
-    return is_here && is_neighbour_store(store) && neighbour_axis(graph_, store.offset) == walked;
+    return is_here && neighbours_of(store) == walked;
   });
 }
 
@@ -148,12 +155,16 @@ bool LaunchLowering::stores_neighbours(AxisId walked) const {
 void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed& first,
                                           const Computed& second) {
   const Buffer& buffer = graph_[store.buffer];
+  const bool is_tile = neighbour_axis(graph_, store.offset).has_value();
   const Expr even = *offset_of_first(store.offset, *neighbour_axis_, kTileNeighbours);
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(even), nullptr, scopes_.depth()};
   std::vector<Code> arguments = {address(place, {}).pointer, as_vector(first, buffer.dtype),
                                  as_vector(second, buffer.dtype)};
   if (copies_.left) arguments.push_back(*copies_.left);
-  scopes_.add({Effect{call("store_neighbours", std::move(arguments)), {}}, "%" + graph_[store.value].name});
+  std::optional<int> group;
+  if (buffer.role == Buffer::Role::Output) group = static_cast<int>(&store - graph_.stores.data());
+  scopes_.add({Effect{call(is_tile ? "store_neighbours" : "store_pair", std::move(arguments)), group},
+               "%" + graph_[store.value].name});
 }
 
 // The innermost loop of a walk.

@@ -195,7 +195,8 @@ void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   for (size_t i = 0; i < ready.size(); ++i) {
     const Ready& item = ready[i];
     copies_ = item.copies;
-    if (copies_.neighbours > 1 && item.root->store != nullptr && is_neighbour_store(*item.root->store)) {
+    if (copies_.neighbours > 1 && item.root->store != nullptr &&
+        neighbours_of(*item.root->store) == neighbour_axis_) {
       if (copies_.neighbour == 0) emit_neighbour_store(*item.root->store, item.value, ready[i + next].value);
     } else if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
       if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);

@@ -9,6 +9,7 @@
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/matrix_tiles.h"
+#include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/scan.h"
 #include "fusion/scatter.h"
@@ -20,6 +21,9 @@ namespace {
 // Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
 constexpr double kExposedLatency = 0.5;
 constexpr double kWrittenOutShare = 0.1;
+// Of reductions with a chain for each: g++ 12 finds vectors for two rows of maxima of 2 x 2 that are stored
+// as well, 28 us, and none for three or more, 170 to 180 us.
+constexpr int kMostRowsWrittenOut = 2;
 constexpr int64_t kFewElements = 8;
 constexpr double kScalarShare = 0.5;  // of a vector's cycles: more of the narrow instructions go side by side
 constexpr double kDividedShare = 0.3;  // the same of divisions and roots, which are worked on piece by piece
@@ -177,7 +181,9 @@ size_t ComputeCost::set_of(std::vector<bool> axes) {
 }
 
 // Without lanes, a compiler writes out a last axis of a few elements, and finds vectors along the next one:
-// where all is 4 bytes wide, in straight lines, without calls and without conditions.
+// where all is 4 bytes wide, in straight lines, without calls and without conditions. Whether it does so for
+// windows of two that are stored as well differs from one walk of tasks to the next (28 to 58 us); lanes
+// along the windows need no luck.
 bool ComputeCost::is_written_out() const {
   const auto few = [&](AxisId axis) {
     const auto extent = graph_[axis].extent.constant();
@@ -195,20 +201,36 @@ bool ComputeCost::is_written_out() const {
   };
   const std::vector<AxisId>& reduced = facts_.structure.reduced;
   const AxisId last{uint32_t(graph_.axes.size()) - 1};
+  const auto stores_windows = [&](const TileStore& store) {
+    const std::vector<AxisId>& lanes = facts_.structure.parallel;
+    return !reduced.empty() && std::any_of(lanes.begin(), lanes.end(), [&](AxisId axis) {
+      return walks_windows_of_two(graph_, store.offset, axis, reduced.back());
+    });
+  };
   return graph_.axes.size() > 1 && !has_contraction(graph_) && few(last) &&
+         std::none_of(graph_.stores.begin(), graph_.stores.end(), stores_windows) &&
          std::all_of(reduced.begin(), reduced.end(), few) &&
          std::all_of(graph_.values.begin(), graph_.values.end(), is_plain) &&
          std::all_of(facts_.accesses.begin(), facts_.accesses.end(), is_straight);
 }
 
+bool ComputeCost::is_written_out(const Lanes& lanes) const {
+  const bool few_chains = facts_.structure.reduced.empty() || lanes.side_by_side <= kMostRowsWrittenOut;
+  return !lanes.axis && is_written_out_ && few_chains;
+}
+
 double ComputeCost::scalar_share(const Lanes& lanes) const {
-  return !lanes.axis && is_written_out_ ? kWrittenOutShare : kScalarShare;
+  return is_written_out(lanes) ? kWrittenOutShare : kScalarShare;
 }
 
 // As lanes_stand_in_pairs has it.
 ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
-  Lanes lanes{schedule.lanes, schedule.lane_axis, false, schedule.lanes * schedule.unroll,
-              schedule.unroll * schedule.rows * schedule.columns == 1};
+  Lanes lanes{schedule.lanes,
+              schedule.lane_axis,
+              false,
+              schedule.lanes * schedule.unroll,
+              schedule.unroll * schedule.rows * schedule.columns == 1,
+              schedule.rows * schedule.columns};
   if (!lanes.axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return lanes;
   const bool meets_parts = schedule.split > 1 && !facts_.structure.is_reduced(*lanes.axis);
   lanes.in_pairs = !meets_parts && pairs_along_[lanes.axis->index];
@@ -282,7 +304,7 @@ bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
 PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   const bool vector = lanes.axis && sets_[store_axes_[store]][lanes.axis->index];
   PortCycles one;
-  one.add(store_cycles_[store], !lanes.axis && is_written_out_ ? kWrittenOutShare : 1);
+  one.add(store_cycles_[store], is_written_out(lanes) ? kWrittenOutShare : 1);
   if (!vector) return one;
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
   PortCycles cycles;
@@ -290,6 +312,12 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
              registers_of_vector(dtype, lanes.count, target_));
   const Access& access = *store_access_[store];
   if (!scattered(access, lanes.axis)) return cycles;
+  const std::vector<AxisId>& reduced = facts_.structure.reduced;
+  if (!reduced.empty() && !facts_.structure.is_reduced(*lanes.axis) &&
+      walks_windows_of_two(graph_, graph_.stores[store].offset, *lanes.axis, reduced.back())) {
+    cycles.shuffle += registers_of_vector(dtype, lanes.count, target_) / rates_.permute;
+    return cycles;
+  }
   const double crowded = crowds_sets(access, lanes) ? kCrowdedStoreCycles : 0;
   cycles.store += lanes.count * (rates_.strided_store + crowded);
   return cycles;

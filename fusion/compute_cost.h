@@ -41,6 +41,7 @@ class ComputeCost {
     bool in_pairs = false;
     int at_once = 0;        // elements of an iteration; 0: not settled
     bool is_alone = false;  // one vector an iteration
+    int side_by_side = 1;   // rows, of all columns
   };
   Lanes lanes_of(const Schedule& schedule) const;
   double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
@@ -71,6 +72,7 @@ class ComputeCost {
   std::vector<double> least_shares() const;
   bool in_a_pass(TileValueId value) const;
   bool is_written_out() const;
+  bool is_written_out(const Lanes& lanes) const;
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
 
   struct Rates {  // of the profile, looked up once

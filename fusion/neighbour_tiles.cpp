@@ -27,4 +27,13 @@ std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset)
   return std::nullopt;
 }
 
+bool walks_windows_of_two(const TileGraph& graph, const Expr& offset, AxisId lanes, AxisId walked) {
+  const auto moves_by = [&](AxisId axis, int64_t elements) {
+    const auto affine = affine_in(offset, static_cast<int>(axis.index));
+    return affine && affine->coefficient.is_constant(elements);
+  };
+  return lanes != walked && graph[walked].extent.is_constant(kTileNeighbours) && moves_by(walked, 1) &&
+         moves_by(lanes, kTileNeighbours);
+}
+
 }  // namespace tilefuse

@@ -6,6 +6,9 @@
 // A nest of a chain that computes a factor of a product and walks the summed axis leaves it so: two steps of
 // its walk are stored together, and nothing is turned. The offset says where every element is, whoever reads
 // it; the functions here find out that an offset is of this form.
+//
+// Windows of two that lie beside each other along the lanes are stored together, too: what a pool of 2 x 2
+// has computed of its elements, k*2 + s for lanes along k.
 #pragma once
 #include <optional>
 
@@ -22,5 +25,9 @@ std::optional<Expr> offset_of_first(const Expr& offset, AxisId axis, int count);
 
 // Along which axis of a graph an offset takes neighbours of a tile: none where it is affine in all of them.
 std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset);
+
+// Whether the two steps of `walked` stand beside each other, and those of the next lane along `lanes` behind
+// them.
+bool walks_windows_of_two(const TileGraph& graph, const Expr& offset, AxisId lanes, AxisId walked);
 
 }  // namespace tilefuse

@@ -104,5 +104,36 @@ TEST_F(PairKernelTest, reads_other_elements_beside_pairs) {
   }
 }
 
+// A pool of 2 x 2 beside what it pools: two steps of a window go between the lanes of a vector of windows.
+TEST_F(PairKernelTest, stores_windows_of_two_together) {
+  const auto pool = [](const std::string& dtype, const std::string& kind, int windows) {
+    const std::string k = std::to_string(windows), row = std::to_string(2 * windows),
+                      image = std::to_string(12 * windows);
+    return "tile_graph pool_0 {\n  axes i: 3, j: 3, r: 2, k: " + k + ", s: 2\n  buffers %x: " + dtype +
+           "[3, 6, " + row + "] in, %y: " + dtype + "[3, 6, " + row + "] out, %z: " + dtype + "[3, 3, " + k +
+           "] out\n  %0 = load %x[i*" + image + " + j*" + std::to_string(4 * windows) + " + r*" + row +
+           " + k*2 + s] : " + dtype + "[i, j, r, k, s]\n  %1 = neg(%0) : " + dtype +
+           "[i, j, r, k, s]\n  %2 = reduce." + kind + "(%1) over r, s : " + dtype +
+           "[i, j, k]\n  store %1 -> %y[i*" + image + " + j*" + std::to_string(4 * windows) + " + r*" + row +
+           " + k*2 + s]\n  store %2 -> %z[i*" + std::to_string(3 * windows) + " + j*" + k + " + k]\n}\n";
+  };
+  for (const char* dtype : {"f32", "bf16", "i64"}) {
+    for (const auto& [kind, windows] : {std::pair("max", 21), std::pair("sum", 16), std::pair("max", 3)}) {
+      for (const char* lanes : {"k = 16", "k = 8, unroll 2", "k = 4", "j = 4"}) {
+        for (const char* rows : {"1", "2"}) {
+          SCOPED_TRACE(std::string(dtype) + " " + kind + " " + lanes + " rows " + rows);
+          expect_same(pool(dtype, kind, windows),
+                      std::string("lanes ") + lanes +
+                          "\n grid i = all, j = all, k = all\n walk multi_pass\n" + " rows " + rows +
+                          "\n split 1\n stage none\n stores cached",
+                      {});
+          const bool in_pairs = lanes[0] == 'k';
+          EXPECT_EQ(runner_.source().find("store_pair(") != std::string::npos, in_pairs);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tilefuse

@@ -180,6 +180,18 @@ TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
   }
 }
 
+TYPED_TEST(RuntimeMemory, first_lanes_of_pairs_come_back_and_nothing_else_is_touched) {
+  Guarded<TypeParam> source(2 * kLanes, 0);
+  source.fill();
+  const auto [a, b] = tile::load_pair(source.data());
+  for (int n = 0; n <= kLanes; ++n) {
+    Guarded<TypeParam> stored(2 * kLanes, sizeof(TypeParam));
+    tile::store_pair(stored.data(), a, b, n);
+    EXPECT_EQ(std::memcmp(stored.data(), source.data(), 2 * n * sizeof(TypeParam)), 0);
+    EXPECT_TRUE(stored.is_guarded_from(2 * n)) << n;
+  }
+}
+
 TEST(RuntimeDots, pairs_of_bf16_are_neighbours_or_lanes_of_two_rows) {
   Guarded<bf16> source(2 * kLanes, 2), other(2 * kLanes, 6), joined(2 * kLanes, 0);
   source.fill();

@@ -306,6 +306,14 @@ TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b) {
     store_raw(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()));
   }
 }
+// Of n lanes of each.
+template <class T>
+TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b, int64_t n) {
+  const auto even = to_stored<T>(a), odd = to_stored<T>(b);
+  const int64_t count = 2 * bounded_lanes(n, kLanes);
+  store_raw(p, in_turn<0>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count, kLanes));
+  store_raw(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count - kLanes, kLanes));
+}
 template <class T>
 TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
   if constexpr (__is_same(T, bf16)) {
