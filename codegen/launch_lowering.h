@@ -362,14 +362,22 @@ class LaunchLowering {
     Code pointer, row_bytes;
   };
   struct SummedPart {
-    Code first_row, first_summed;  // of all parts
+    Code first_row;            // of the task
+    Code start, first_summed;  // of the part, of all parts
   };
   int64_t tile_width() const;
   Code tile_sums(TileValueId sum);
   Expr at_first_step(const Expr& offset) const;
   TileFactor rows_of_tiles(const Dot& dot, const Code& count, const Code& length);
   Code sums_of_row(TileValueId sum, const Code& first);
-  void multiply_tiles(const Code& count, const LoopRange& range, const std::optional<SummedPart>& part);
+  struct TileSums {
+    Code pointer;
+    int64_t width;  // from row to row
+  };
+  void multiply_tiles(const std::vector<TileSums>& sums, const Code& count, const LoopRange& range,
+                      const std::optional<SummedPart>& part);
+  std::vector<TileSums> sums_in_scratch(const std::optional<SummedPart>& part);
+  std::vector<TileSums> sums_where_stored(const std::vector<int64_t>& apart);
   void pad_panel(const StagedLoad& staged);
   void remember_sums(const Code& first);
   void walk_rows_of_block(const TileBlock& block, const std::vector<Root>& roots);
@@ -377,6 +385,7 @@ class LaunchLowering {
                     const std::vector<Root>& roots);
   void emit_tile_block(TileBlock block);
   Code rows_of_block(AxisId axis, const LoopRange& range);
+  LoopRange live_in_part(AxisId summed, LoopRange part, const LoopRange& whole);
   void open_tile_parts(AxisId axis, const LoopRange& range);
   void open_tile_rows(AxisId axis, const LoopRange& range);
 

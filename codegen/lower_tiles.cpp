@@ -5,6 +5,8 @@
 //     multiply_tiles<bf16, bf16, 2, 2, 32>(s_sums, x + i * 768, 1536, 32, w_panel, 24);
 //     for i_row in [i, i + 32) { store(y + i_row * 512 + j, load(s_sums + (i_row - i) * 32) + b); ... }
 //   }
+//
+// Sums that are stored as they are go where they are stored.
 #include <algorithm>
 
 #include "codegen/launch_lowering.h"
@@ -93,9 +95,29 @@ LaunchLowering::TileFactor LaunchLowering::rows_of_tiles(const Dot& dot, const C
   return {to, index_code(width * 4)};
 }
 
-// All sums of the open block of rows, over a range of the summed axis.
-void LaunchLowering::multiply_tiles(const Code& count, const LoopRange& range,
-                                    const std::optional<SummedPart>& part) {
+std::vector<LaunchLowering::TileSums> LaunchLowering::sums_in_scratch(const std::optional<SummedPart>& part) {
+  std::vector<TileSums> sums;
+  for (const TileValueId sum : structure_.reductions) {
+    sums.push_back({part ? sums_of_row(sum, part->first_row) : tile_sums(sum), tile_width()});
+  }
+  return sums;
+}
+
+// Of the open block of rows, by the elements from each row to the next.
+std::vector<LaunchLowering::TileSums> LaunchLowering::sums_where_stored(const std::vector<int64_t>& apart) {
+  std::vector<TileSums> sums;
+  for (size_t i = 0; i < apart.size(); ++i) {
+    const TileStore& store = graph_.stores[i];
+    const Place place{buffer_pointer(store.buffer), graph_[store.buffer].name, at_copy(store.offset), nullptr,
+                      scopes_.depth()};
+    sums.push_back({address(place, {}).pointer, apart[i]});
+  }
+  return sums;
+}
+
+// Sums of the open block of rows, over a range of the summed axis.
+void LaunchLowering::multiply_tiles(const std::vector<TileSums>& sums, const Code& count,
+                                    const LoopRange& range, const std::optional<SummedPart>& part) {
   const std::string first = "first step";
   first_step_ = range.first_value ? Expr(*range.first_value) : Expr::symbol(first, {.low = 0});
   scopes_.remember("size " + first, {range.first, scopes_.depth(), false});
@@ -105,24 +127,24 @@ void LaunchLowering::multiply_tiles(const Code& count, const LoopRange& range,
                                                : named(scopes_.depth(), "summed",
                                                        operate(CodeOperator::Sub, {range.last, range.first}));
   const Code adds =
-      part ? operate(CodeOperator::Greater, {range.first, part->first_summed}) : literal(false, DType::Bool);
+      part ? operate(CodeOperator::Greater, {part->start, part->first_summed}) : literal(false, DType::Bool);
   for (size_t i = 0; i < structure_.reductions.size(); ++i) {
     const Dot& dot = facts_.dots[i];
     const TileValueId sum = structure_.reductions[i];
-    const Code sums = part ? sums_of_row(sum, part->first_row) : tile_sums(sum);
     const TileFactor rows = rows_of_tiles(dot, count, length);
     ScratchRow panel = staged_rows_.at(dot.panel);
     panel.offset = at_first_step(panel.offset);
-    const std::vector<Code> arguments = {sums,
+    const std::vector<Code> arguments = {sums[i].pointer,
                                          rows.pointer,
                                          rows.row_bytes,
                                          count,
                                          scratch_address(panel, scopes_.depth()).pointer,
                                          quotient(length, tile_step(schedule_.dots)),
                                          adds};
+    std::vector<int64_t> shape = {facts_.rows / kTileRows, copies_.lanes, tile_width()};
+    if (sums[i].width != tile_width()) shape.push_back(sums[i].width);
     scopes_.add({Effect{call("multiply_tiles", arguments,
-                             {stored_type(graph_, dot.row), stored_type(graph_, dot.panel)},
-                             {facts_.rows / kTileRows, copies_.lanes, tile_width()})},
+                             {stored_type(graph_, dot.row), stored_type(graph_, dot.panel)}, shape)},
                  "%" + graph_[sum].name});
   }
 }
@@ -205,7 +227,11 @@ void LaunchLowering::emit_tile_block(TileBlock block) {
     block.is_empty = false;
     scopes_.open();
   }
-  multiply_tiles(block.count, reduced_range(structure_.reduced.front()), std::nullopt);
+  const LoopRange summed = reduced_range(structure_.reduced.front());
+  const std::vector<int64_t> apart = stored_rows_of_sums(graph_, structure_, schedule_);
+  if (!apart.empty() && !is_empty)
+    return multiply_tiles(sums_where_stored(apart), block.count, summed, std::nullopt);
+  multiply_tiles(sums_in_scratch(std::nullopt), block.count, summed, std::nullopt);
   if (usual.empty()) {
     walk_rows_of_block(block, roots);
   } else {
@@ -224,13 +250,27 @@ Code LaunchLowering::rows_of_block(AxisId axis, const LoopRange& range) {
   return named(scopes_.depth(), graph_[axis].name + "_rows", smaller(left, rows));
 }
 
+// Of a part of the summed axis, what the open block of rows takes in. Nothing, too: the part ends before it
+// begins.
+LoopRange LaunchLowering::live_in_part(AxisId summed, LoopRange part, const LoopRange& whole) {
+  const LoopRange live = live_part(summed, whole);
+  if (live.depth == whole.depth) return part;
+  const auto larger = [](const Code& a, const Code& b) {
+    return operate(CodeOperator::Choose, {operate(CodeOperator::Less, {a, b}), b, a});
+  };
+  const std::string& name = graph_[summed].name;
+  if (!live.first_value) part.first = named(scopes_.depth(), name + "_first", larger(part.first, live.first));
+  if (!live.last_value) part.last = named(scopes_.depth(), name + "_end", smaller(part.last, live.last));
+  return part;
+}
+
 // Parts of the summed axis one after the other, with all rows of the task; then the results of all of them.
 void LaunchLowering::open_tile_parts(AxisId axis, const LoopRange& range) {
   const AxisId summed = structure_.reduced.front();
   const Code length = integer(schedule_.block->tile);
-  LoopRange part = reduced_range(summed);
+  const LoopRange whole = whole_range(summed);
+  LoopRange part = whole;
   const SymbolId start = scopes_.symbol("first_" + graph_[summed].name, kIndexType);
-  const LoopRange whole = part;
   scopes_.open();
   const Code left = operate(CodeOperator::Sub, {whole.last, reference(start)});
   part.first = reference(start);
@@ -239,8 +279,11 @@ void LaunchLowering::open_tile_parts(AxisId axis, const LoopRange& range) {
   part.last =
       add(part.first, named(scopes_.depth(), graph_[summed].name + "_count",
                             whole.granule % schedule_.block->tile == 0 ? length : smaller(left, length)));
-  open_plain(axis, range, facts_.rows, graph_[axis].name + ", tiles",
-             [&] { multiply_tiles(rows_of_block(axis, range), part, SummedPart{range.first, whole.first}); });
+  open_plain(axis, range, facts_.rows, graph_[axis].name + ", tiles", [&] {
+    const SummedPart of_all{range.first, reference(start), whole.first};
+    multiply_tiles(sums_in_scratch(of_all), rows_of_block(axis, range), live_in_part(summed, part, whole),
+                   of_all);
+  });
   scopes_.add({For{start, whole.first, whole.last, schedule_.block->tile, graph_[summed].name + ", in blocks",
                    scopes_.close(), 1},
                ""});

@@ -174,6 +174,10 @@ Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileG
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     for (const TileValueId operand : operands_of(graph.values[v])) {
       if (auto refusal = add(operand, cut.place[v])) return *std::move(refusal);
+      if (cut.place[operand.index] != NestCut::kAnywhere) continue;
+      for (const TileValueId scaled : operands_of(graph[operand])) {
+        if (auto refusal = add(scaled, cut.place[v])) return *std::move(refusal);
+      }
     }
   }
   for (size_t s = 0; s < graph.stores.size(); ++s) {

@@ -51,15 +51,18 @@ PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes, const 
   return cycles;
 }
 
-// Sums leave tiles by way of scratch, and come back for each other part of the summed axis.
+// Sums that something is computed of leave tiles by way of scratch, and come back for each other part of the
+// summed axis.
 PortCycles ComputeCost::tile_sum_cycles(const Schedule& schedule, const Lanes& lanes) const {
   if (!dot_walk(schedule).in_tiles) return {};
+  if (!stored_rows_of_sums(graph_, facts_.structure, schedule).empty()) return {};
   const double registers = registers_of_vector(DType::F32, lanes.count, target_);
   const double parts =
       !schedule.block ? 1
                       : std::ceil(facts_.extent[schedule.block->axis.index] / double(schedule.block->tile));
-  const double times = registers * parts * double(facts_.structure.reductions.size());
-  return {.load = times / rates_.load, .store = times / rates_.store};
+  const double sums = registers * double(facts_.structure.reductions.size());
+  const double back = (parts - 1) * (1 / rates_.load + 1 / rates_.store);  // before and after anything else
+  return {.load = sums / rates_.load, .store = sums / rates_.store, .whole = sums * back};
 }
 
 // Of one vector of a panel on its way through registers.

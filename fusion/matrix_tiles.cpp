@@ -75,6 +75,31 @@ std::optional<AxisTile> tile_block(const Structure& structure, const std::vector
   return AxisTile{summed, static_cast<int64_t>(even * step)};
 }
 
+std::vector<int64_t> stored_rows_of_sums(const TileGraph& graph, const Structure& structure,
+                                         const Schedule& schedule) {
+  const std::optional<AxisId> rows = row_axis(schedule);
+  const std::vector<TileValueId>& sums = structure.reductions;
+  if (!rows || schedule.block || graph.stores.size() != sums.size()) return {};
+  const int64_t width = int64_t{schedule.lanes} * schedule.unroll;
+  if (!is_multiple_of(graph[*schedule.lane_axis].extent, width)) return {};
+  std::vector<int64_t> apart;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const TileStore& store = graph.stores[i];
+    const auto step = [&](AxisId axis) -> std::optional<int64_t> {
+      const auto affine = affine_in(store.offset, static_cast<int>(axis.index));
+      return affine ? affine->coefficient.constant() : std::nullopt;
+    };
+    const bool is_plain = store.value == sums[i] && !store.scatter && step(*schedule.lane_axis) == 1 &&
+                          graph[store.buffer].dtype == info(schedule.dots).sum;
+    const auto& streamed = schedule.streamed;
+    const bool goes_past = std::find(streamed.begin(), streamed.end(), store.buffer) != streamed.end();
+    const std::optional<int64_t> to_next = step(*rows);
+    if (!is_plain || goes_past || !to_next || *to_next < width) return {};
+    apart.push_back(*to_next);
+  }
+  return apart;
+}
+
 bool walks_tiles(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
   const std::optional<AxisId> rows = row_axis(schedule);
   const bool is_possible = takes_tile_rows(schedule.rows) && schedule.lanes == kTileLanes && rows &&

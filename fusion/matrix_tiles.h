@@ -48,6 +48,11 @@ std::vector<Dot> tile_factors(const TileGraph& graph, const Structure& structure
 std::optional<AxisTile> tile_block(const Structure& structure, const std::vector<double>& extent,
                                    const Schedule& schedule, int64_t l1_bytes);
 
+// Where every sum is stored once as it is, whole vectors of it: tiles go there themselves, by store the
+// elements from each row to the next. Empty: sums pass through scratch.
+std::vector<int64_t> stored_rows_of_sums(const TileGraph& graph, const Structure& structure,
+                                         const Schedule& schedule);
+
 // Whether the schedule walks the region so: it takes rows of tiles, stages all panels, and nothing forbids
 // it.
 bool walks_tiles(const TileGraph& graph, const Structure& structure, const Schedule& schedule);

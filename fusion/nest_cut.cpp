@@ -38,9 +38,11 @@ class Cutter {
   int reduction_nest(TileValueId id, const TileReduce& reduce, int first);
   int map_nest(const std::vector<AxisId>& axes, int first);
   bool has_room(const Nest& nest, const std::vector<AxisId>& axes) const;
+  bool is_scaled_sum(TileValueId id) const;
   void place_reductions();
   void place_maps();
   void place_stores();
+  void leave_scales_to_readers();
   std::optional<Unsupported> order_violation() const;
 
   const TileGraph& graph_;
@@ -142,6 +144,35 @@ void Cutter::place_stores() {
   }
 }
 
+bool Cutter::is_scaled_sum(TileValueId id) const {
+  const auto* map = std::get_if<TileMap>(&graph_[id].op);
+  if (map == nullptr || map->fn != MapFn::Mul) return false;
+  const std::vector<TileValueId>& operands = graph_[id].operands;
+  const auto is_sum = [&](TileValueId operand) { return contraction_of(graph_, operand).has_value(); };
+  const auto is_constant = [&](TileValueId operand) {
+    return std::holds_alternative<TileConstant>(graph_[operand].op);
+  };
+  return std::any_of(operands.begin(), operands.end(), is_sum) &&
+         std::any_of(operands.begin(), operands.end(), is_constant);
+}
+
+// A sum of products times a constant that only later nests read: they scale what they read of the sum, in an
+// instruction that adds as well. The sum leaves its nest as it is, in matrix tiles without a pass over it.
+void Cutter::leave_scales_to_readers() {
+  std::vector<int> first_reader(graph_.values.size(), std::numeric_limits<int>::max());
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    for (const TileValueId operand : operands_of(graph_.values[v]))
+      first_reader[operand.index] = std::min(first_reader[operand.index], cut_.place[v]);
+  }
+  for (size_t s = 0; s < graph_.stores.size(); ++s) {
+    int& first = first_reader[graph_.stores[s].value.index];
+    first = std::min(first, cut_.store_place[s]);
+  }
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    if (is_scaled_sum({v}) && first_reader[v] > place_of_operands({v})) cut_.place[v] = NestCut::kAnywhere;
+  }
+}
+
 std::optional<Unsupported> Cutter::order_violation() const {
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     if (cut_.place[v] == NestCut::kAnywhere || place_of_operands({v}) <= cut_.place[v]) continue;
@@ -159,6 +190,7 @@ Result<NestCut> Cutter::run() {
   place_reductions();
   place_maps();
   place_stores();
+  leave_scales_to_readers();
   if (auto violation = order_violation()) return *std::move(violation);
   return std::move(cut_);
 }

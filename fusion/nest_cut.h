@@ -7,7 +7,7 @@
 // Reductions with the same domain over the same axes share a nest, as passes of it. What depends on a
 // reduction is computed in the first nest that has its axes, once; a later nest finds it in scratch. What
 // depends on none belongs to no nest and is computed wherever it is wanted, but for what is packed: that has
-// a nest of its own.
+// a nest of its own. So is a sum of products times a constant that only later nests read (%t here).
 #pragma once
 #include "core/result.h"
 #include "fusion/tile_graph.h"

@@ -251,6 +251,20 @@ TEST_F(TileKernel, computes_attention_in_tiles) {
   }
 }
 
+// Blocks whose panel of values is longer than L1 go part by part, and end where the rows of a tile do.
+TEST_F(TileKernel, computes_causal_attention_in_parts_of_long_blocks) {
+  const std::string exact = replaced(kAttention, "cast\\(%p\\)", "copy(%p)");  // may be carried
+  const std::string one_head = replaced(replaced(exact, "h: 2", "h: 1"), "\\[2, ", "[1, ");
+  const TileGraph graph = parse_tile_graph(replaced(replaced(one_head, "s0", "540"), "s1", "32"));
+  const Target target = load_target("x86-granite-rapids");
+  const Result<Solution> solution =
+      solve(graph, target, {{{"grid.q", "128"}, {"block", "512"}}}, {.threads = 1});
+  ASSERT_TRUE(solution) << solution.unsupported().reason;
+  const Schedule& schedule = solution->ranked.front();
+  EXPECT_THAT(to_text(schedule, graph), testing::HasSubstr("walk     multi_pass; block k = 256"));
+  expect_same(graph, schedule, random_buffers(graph, 5, {}), {});
+}
+
 std::vector<std::string> findings_of(const std::string& decisions) {
   const TileGraph graph = parse_tile_graph(sized(laid(kPacked, true), kTypes[0], 64, 64, 64));
   return check_schedule(

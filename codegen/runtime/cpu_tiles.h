@@ -110,29 +110,29 @@ TILE_INLINE void store_tiles(char* sums) {
   store_tile<kTile>(sums + kSumsOffset<kTile, kVectors, kWidth>, kWidth * 4);
   if constexpr (kTiles > 1) store_tiles<kTiles - 1, kVectors, kWidth>(sums);
 }
-template <class Row, class Panel, int kRows, int kVectors, int kWidth>
+template <class Row, class Panel, int kRows, int kVectors, int kWidth, int kSumWidth>
 TILE_INLINE void multiply_row_tiles(char* sums, const char* rows, int64_t row_bytes, const int* panel,
                                     int64_t steps, bool adds) {
-  start_tiles<kRows * kVectors, kVectors, kWidth>(sums, adds);
+  start_tiles<kRows * kVectors, kVectors, kSumWidth>(sums, adds);
   for (int64_t step = 0; step < steps; ++step) {
     add_tile_step<Row, Panel, kRows, kVectors, kWidth>(rows + step * 64, row_bytes,
                                                        panel + step * kTileRows * kWidth);
   }
-  store_tiles<kRows * kVectors, kVectors, kWidth>(sums);
+  store_tiles<kRows * kVectors, kVectors, kSumWidth>(sums);
 }
 // The last rows are fewer than a tile has.
-template <class Row, class Panel, int kRows, int kVectors, int kWidth>
+template <class Row, class Panel, int kRows, int kVectors, int kWidth, int kSumWidth>
 TILE_INLINE void multiply_last_rows(char* sums, const char* rows, int64_t row_bytes, int64_t row_count,
                                     const int* panel, int64_t steps, bool adds) {
   int64_t done = 0;
   for (; done + kTileRows <= row_count; done += kTileRows) {
-    multiply_row_tiles<Row, Panel, 1, kVectors, kWidth>(sums + done * kWidth * 4, rows + done * row_bytes,
-                                                        row_bytes, panel, steps, adds);
+    multiply_row_tiles<Row, Panel, 1, kVectors, kWidth, kSumWidth>(
+        sums + done * kSumWidth * 4, rows + done * row_bytes, row_bytes, panel, steps, adds);
   }
   if (done == row_count) return;
   shape_tiles(row_count - done);
-  multiply_row_tiles<Row, Panel, 1, kVectors, kWidth>(sums + done * kWidth * 4, rows + done * row_bytes,
-                                                      row_bytes, panel, steps, adds);
+  multiply_row_tiles<Row, Panel, 1, kVectors, kWidth, kSumWidth>(
+      sums + done * kSumWidth * 4, rows + done * row_bytes, row_bytes, panel, steps, adds);
   shape_tiles(kTileRows);
 }
 #endif
@@ -147,25 +147,26 @@ TILE_INLINE int add_dots(int sum, const Row* row, const Panel* panel) {
   for (int i = 0; i < 4; ++i) sum = (int)((unsigned)sum + (unsigned)((int)row[i] * (int)panel[i]));
   return sum;
 }
-template <class Row, class Panel, int kVectors, int kWidth, class Sum>
+template <class Row, class Panel, int kVectors, int kWidth, int kSumWidth, class Sum>
 TILE_INLINE void add_up_dots(Sum* sums, const char* rows, int64_t row_bytes, int64_t row_count,
                              const int* panel, int64_t steps, bool adds) {
   for (int64_t row = 0; row < row_count; ++row) {
     const Row* factor = (const Row*)(rows + row * row_bytes);
     for (int64_t lane = 0; lane < kVectors * kTileInts; ++lane) {
-      Sum sum = adds ? sums[row * kWidth + lane] : 0;
+      Sum sum = adds ? sums[row * kSumWidth + lane] : 0;
       for (int64_t i = 0; i < steps * kTileInts; ++i) {
         sum = add_dots(sum, factor + i * (4 / (int)sizeof(Row)), (const Panel*)(panel + i * kWidth + lane));
       }
-      sums[row * kWidth + lane] = sum;
+      sums[row * kSumWidth + lane] = sum;
     }
   }
 }
 
 // sums[r][lane], or 0 unless it adds, + all of rows[r][k] * panel[k][lane]: `row_count` rows, at most 16 *
 // kRows, `row_bytes` from each to the next; 16 * kVectors lanes of a panel of neighbours that is kWidth lanes
-// wide, as are the sums. A step is 64 bytes of a row, 16 rows of the panel.
-template <class Row, class Panel, int kRows, int kVectors, int kWidth, class Sum, class Factor>
+// wide; rows of sums are kSumWidth of them apart. A step is 64 bytes of a row, 16 rows of the panel.
+template <class Row, class Panel, int kRows, int kVectors, int kWidth, int kSumWidth = kWidth, class Sum,
+          class Factor>
 TILE_INLINE void multiply_tiles(Sum* sums, const Factor* rows, int64_t row_bytes, int64_t row_count,
                                 const int* panel, int64_t steps, bool adds) {
 #if TILE_AMX && defined(TILEFUSE_EXACT_BF16)
@@ -176,15 +177,15 @@ TILE_INLINE void multiply_tiles(Sum* sums, const Factor* rows, int64_t row_bytes
   if constexpr (has_tiles) {
 #if TILE_AMX
     if (row_count == kRows * kTileRows) {
-      return multiply_row_tiles<Row, Panel, kRows, kVectors, kWidth>((char*)sums, (const char*)rows,
-                                                                     row_bytes, panel, steps, adds);
+      return multiply_row_tiles<Row, Panel, kRows, kVectors, kWidth, kSumWidth>(
+          (char*)sums, (const char*)rows, row_bytes, panel, steps, adds);
     }
-    multiply_last_rows<Row, Panel, kRows, kVectors, kWidth>((char*)sums, (const char*)rows, row_bytes,
-                                                            row_count, panel, steps, adds);
+    multiply_last_rows<Row, Panel, kRows, kVectors, kWidth, kSumWidth>(
+        (char*)sums, (const char*)rows, row_bytes, row_count, panel, steps, adds);
 #endif
   } else {
-    add_up_dots<Row, Panel, kVectors, kWidth>(sums, (const char*)rows, row_bytes, row_count, panel, steps,
-                                              adds);
+    add_up_dots<Row, Panel, kVectors, kWidth, kSumWidth>(sums, (const char*)rows, row_bytes, row_count, panel,
+                                                         steps, adds);
   }
 }
 
