@@ -164,6 +164,7 @@ class LaunchLowering {
   void bind_part(const Code& part);
   LoopRange whole_range(AxisId axis);
   LoopRange task_range(AxisId axis);
+  int64_t values_written(size_t pieces) const;
   std::vector<LoopRange> cut_at_breakpoints(AxisId axis, const LoopRange& range);
   LoopRange clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high);
   void parallel_loops(size_t next);
@@ -463,6 +464,7 @@ class LaunchLowering {
   std::vector<KeptValue> to_keep_;
   std::map<TileValueId, bool> settled_;   // conditions that the block being written has settled
   std::optional<AxisId> neighbour_axis_;  // of which two steps go side by side
+  int64_t times_written_ = 1;             // what the open loops hold: once for each piece of a loop
   int pass_ = 0;
   std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a launch over parts
   std::optional<std::pair<AxisId, LoopRange>> block_range_;  // in a step of an online walk

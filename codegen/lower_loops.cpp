@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
@@ -18,6 +19,10 @@ constexpr int64_t kLargestGranule = 4096;
 constexpr size_t kMostPieces = 8;   // of one loop cut at breakpoints
 constexpr size_t kMostParts = 64;   // the same where the pieces share out what is read
 constexpr int64_t kShortShare = 8;  // a piece shorter than this share of its loop is no loop of its own
+// Values that pieces of loops are written for: all 49 places of a window of 7 x 7 over 7 x 7 elements are
+// pieces of their own, 14,000 values with two vectors, which g++ 12 takes minutes for; 4,000 take it some ten
+// seconds. Inner loops ask their guards then.
+constexpr int64_t kMostValues = 4000;
 
 int64_t granule_of(const Expr& e) {
   int64_t granule = 1;
@@ -251,7 +256,9 @@ void LaunchLowering::open_plain(AxisId axis, const LoopRange& range, int64_t ste
 }
 
 void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& body) {
-  for (const LoopRange& piece : cut_at_breakpoints(axis, range)) {
+  const std::vector<LoopRange> pieces = cut_at_breakpoints(axis, range);
+  const int64_t outside = std::exchange(times_written_, times_written_ * int64_t(pieces.size()));
+  for (const LoopRange& piece : pieces) {
     if (axis == schedule_.lane_axis) {
       open_lanes(axis, piece, body);
     } else if (axis == facts_.row_axis && facts_.in_tiles && part_ == LaunchPart::Whole) {
@@ -266,6 +273,13 @@ void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& 
       open_plain(axis, piece, 1, graph_[axis].name, body);
     }
   }
+  times_written_ = outside;
+}
+
+// Values of the innermost loops, if this many pieces of a loop stand around them.
+int64_t LaunchLowering::values_written(size_t pieces) const {
+  const int64_t side_by_side = int64_t{schedule_.unroll} * schedule_.rows * schedule_.columns;
+  return times_written_ * static_cast<int64_t>(pieces * graph_.values.size()) * side_by_side;
 }
 
 // The part of a range in [low, high); ends outside it are moved.
@@ -308,6 +322,7 @@ std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const Loo
     }
   }
   if (points.empty() || points.size() >= (are_parts ? kMostParts : kMostPieces)) return {range};
+  if (!are_parts && values_written(points.size() + 1) > kMostValues) return {range};
   std::vector<LoopRange> pieces;
   int64_t low = 0;
   for (size_t i = 0; i <= points.size(); ++i) {

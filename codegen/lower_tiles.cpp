@@ -97,6 +97,7 @@ LaunchLowering::TileFactor LaunchLowering::rows_of_tiles(const Dot& dot, const C
 
 std::vector<LaunchLowering::TileSums> LaunchLowering::sums_in_scratch(const std::optional<SummedPart>& part) {
   std::vector<TileSums> sums;
+  sums.reserve(structure_.reductions.size());
   for (const TileValueId sum : structure_.reductions) {
     sums.push_back({part ? sums_of_row(sum, part->first_row) : tile_sums(sum), tile_width()});
   }
@@ -106,6 +107,7 @@ std::vector<LaunchLowering::TileSums> LaunchLowering::sums_in_scratch(const std:
 // Of the open block of rows, by the elements from each row to the next.
 std::vector<LaunchLowering::TileSums> LaunchLowering::sums_where_stored(const std::vector<int64_t>& apart) {
   std::vector<TileSums> sums;
+  sums.reserve(apart.size());
   for (size_t i = 0; i < apart.size(); ++i) {
     const TileStore& store = graph_.stores[i];
     const Place place{buffer_pointer(store.buffer), graph_[store.buffer].name, at_copy(store.offset), nullptr,

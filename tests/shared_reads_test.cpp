@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "fusion/region_facts.h"
 #include "fusion/solve.h"
 #include "fusion/target.h"
@@ -62,6 +64,31 @@ TEST(SharedReads, need_two_loads_of_a_buffer) {
   EXPECT_FALSE(SharedReads(graph).any());
 }
 
+// A window of `side` x `side` over as many elements of 40 channels each, one weight for all of them.
+std::string wide_window(int side) {
+  const int half = side / 2;
+  const std::string n = std::to_string(side), row = std::to_string(side * 40);
+  std::string text = "tile_graph wide {\n  axes i: " + n + ", j: " + n + ", k: 40\n  buffers %x: f32[" + n +
+                     ", " + n + ", 40] in, %y: f32[" + n + ", " + n + ", 40] out\n";
+  const auto guard = [&](const std::string& axis, int step) {
+    if (step < 0) return axis + " - " + std::to_string(-step);
+    return std::to_string(side - 1 - step) + " - " + axis;
+  };
+  std::string sum;
+  for (int down = -half; down <= half; ++down) {
+    for (int right = -half; right <= half; ++right) {
+      const std::string tap = std::to_string((down + half) * side + right + half);
+      const int64_t at = (int64_t{down} * side + right) * 40;
+      text += "  %x" + tap + " = load %x[i*" + row + " + j*40 + k" + (at < 0 ? " - " : " + ") +
+              std::to_string(std::abs(at)) + "] if [" + guard("i", down) + ", " + guard("j", right) +
+              "] else 0 : f32[i, j, k]\n";
+      if (!sum.empty()) text += "  %s" + tap + " = add(" + sum + ", %x" + tap + ") : f32[i, j, k]\n";
+      sum = (sum.empty() ? "%x" : "%s") + tap;
+    }
+  }
+  return text + "  store " + sum + " -> %y[i*" + row + " + j*40 + k]\n}\n";
+}
+
 class SharedReadsKernel : public KernelTest {};
 
 TEST_F(SharedReadsKernel, computes_rows_of_windows_side_by_side) {
@@ -74,6 +101,22 @@ TEST_F(SharedReadsKernel, computes_rows_of_windows_side_by_side) {
                         std::to_string(rows) + "\n split 1\n stage none\n stores cached",
                     {});
       }
+    }
+  }
+}
+
+// All places of a window of 7 x 7 over 7 x 7 elements are different: 49 pieces of code with 49 taps each.
+TEST_F(SharedReadsKernel, asks_the_guards_of_inner_loops_where_their_pieces_are_many) {
+  constexpr int64_t kMostLines = 1500;
+  for (const int side : {3, 7}) {
+    for (const char* lanes : {"k = 16", "k = 16, unroll 2"}) {
+      SCOPED_TRACE(std::to_string(side) + " " + lanes);
+      expect_same(
+          wide_window(side),
+          std::string("lanes ") + lanes +
+              "\n grid i = all, j = all, k = all\n walk none\n rows 1\n split 1\n stage none\n stores cached",
+          {});
+      EXPECT_LT(std::ranges::count(runner_.source(), '\n'), kMostLines);
     }
   }
 }
