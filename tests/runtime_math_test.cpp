@@ -349,6 +349,39 @@ TEST(RuntimeMath, double_functions_are_the_c_librarys) {
   check(tile::atan2(x, tile::splat<double>(2.3)), std::atan2(0.7, 2.3));
 }
 
+// Over all of what has a result, and subnormal ones.
+TEST(RuntimeMath, exp_of_doubles) {
+  double worst = 0;
+  double in[kLanes], out[kLanes];
+  for (double x = -746; x < 711; x += 0.00137 * kLanes) {
+    for (int i = 0; i < kLanes; ++i) in[i] = x + 0.00137 * i;
+    tile::store(out, tile::exp(tile::load(in)));
+    for (int i = 0; i < kLanes; ++i) {
+      const double exact = std::exp(in[i]);
+      if (std::isinf(exact)) {
+        EXPECT_EQ(out[i], exact) << in[i];
+        continue;
+      }
+      worst = std::max(worst, std::fabs(out[i] - exact) / (std::nextafter(exact, HUGE_VAL) - exact));
+    }
+  }
+  EXPECT_LE(worst, 2);
+  const auto of = [](double x) { return double(tile::exp(tile::splat<double>(x))[0]); };
+  const auto nonpositive_of = [](double x) {
+    return double(tile::exp_nonpositive(tile::splat<double>(x))[0]);
+  };
+  EXPECT_EQ(of(0), 1);
+  EXPECT_EQ(of(HUGE_VAL), HUGE_VAL);
+  EXPECT_EQ(of(1e300), HUGE_VAL);
+  for (const double x : {-HUGE_VAL, -1e300, -750.0}) {
+    EXPECT_EQ(of(x), 0) << x;
+    EXPECT_EQ(nonpositive_of(x), 0) << x;
+  }
+  EXPECT_TRUE(std::isnan(of(std::nan(""))));
+  EXPECT_TRUE(std::isnan(nonpositive_of(std::nan(""))));
+  EXPECT_EQ(nonpositive_of(-88), 0);
+}
+
 // An ulp beside 1 is a large error of 1 + erf(x), and with it of gelu.
 TEST(Saturated, erf_and_tanh_are_exactly_one_and_sigmoid_is) {
   for (const float x : {4.1f, 9.5f, 20.0f, 89.0f, 1e30f, kInf}) {

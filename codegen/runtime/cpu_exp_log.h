@@ -1,7 +1,7 @@
 // exp, log, pow, tanh, erf and what is made of them.
 //
 // Coefficients are our own minimax fits; errors are asserted by tests/runtime_math_test.cpp. Float by
-// polynomials, double by the C library lane by lane. Every template also takes a scalar.
+// polynomials, double by the C library lane by lane, but for exp. Every template also takes a scalar.
 #pragma once
 #include "cpu_horizontal.h"
 
@@ -104,13 +104,34 @@ TILE_INLINE V bounded(V x, LaneOf<V> low, LaneOf<V> high) {
   return max_num(fill<V>(low), min_num(fill<V>(high), x));
 }
 
+// Of doubles: what sums behind a running maximum are corrected with, block by block, which the C library made
+// longer than the blocks. x = n ln2 + r; the series of e^r, which the next term would change by 2^-57; 2^n in
+// two steps, because it alone may not be a double. 1.5 * 2^52 + n holds n in its low bits.
+template <class V>
+TILE_INLINE V exp_of_doubles(V x) {
+  if constexpr (!is_vector<V>) {
+    return __builtin_exp(x);
+  } else {
+    constexpr double kShift = 6755399441055744.0;
+    const V b = bounded(x, -746.0, 710.0);
+    const V n = fma(b, fill<V>(1.4426950408889634), fill<V>(kShift)) - fill<V>(kShift);
+    const V r = fma(n, fill<V>(-1.9082149292705877e-10), fma(n, fill<V>(-0.6931471803691238), b));
+    const V p = polynomial(r, 1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                           1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0);
+    const V half = fma(n, fill<V>(0.5), fill<V>(kShift)) - fill<V>(kShift);
+    const auto low = bits_as<int64_t>(half + fill<V>(kShift + 1023)) << 52;
+    const auto high = bits_as<int64_t>((n - half) + fill<V>(kShift + 1023)) << 52;
+    return p * bits_as<double>(low) * bits_as<double>(high);
+  }
+}
+
 // Below the logarithm of the least normal number 0: beside a term that is 1 it adds nothing, and some
 // processors take hundreds of cycles for each product with a subnormal.
 constexpr float kLeastNormalExponent = -87.33654f;
 template <class V>
 TILE_INLINE V exp_nonpositive(V x) {
   if constexpr (lanes_are<V, double>) {
-    return by_lanes(x, [](double lane) { return lane < -87.33654 ? 0.0 : __builtin_exp(lane); });
+    return select(lt(x, fill<V>(-87.33654)), fill<V>(0), exp_of_doubles(x));
   } else {
     const Exp<V> e = exp_parts(above(kLeastNormalExponent, x));
     return scale_above(e.mantissa, e.n, x, kLeastNormalExponent);
@@ -146,7 +167,7 @@ TILE_INLINE V exp2_nonpositive(V x, MaskOf<V> mask) {
 template <class V>
 TILE_INLINE V exp(V x) {
   if constexpr (lanes_are<V, double>) {
-    return by_lanes(x, [](double lane) { return __builtin_exp(lane); });
+    return exp_of_doubles(x);
   } else {
     const Exp<V> e = exp_parts(above(-104.0f, V(min_num(fill<V>(89.0f), x))));
     return scale_above(e.mantissa, e.n, x, -104.0f);
