@@ -24,9 +24,9 @@ Outputs gelu_backward(CapturedOp& op) {
   return gradient(op, "self", [&](const Tensor& g, const Tensor& x) {
     if (is_tanh) {
       const Tensor x2 = x * x;
-      const Tensor t = tanh(kGeluBeta * (x + kGeluKappa * (x2 * x)));
-      const Tensor inner_slope = kGeluBeta * (3.0 * kGeluKappa * x2 + 1.0);
-      return g * (0.5 * (t + 1.0) + 0.5 * x * (1.0 - t * t) * inner_slope);
+      const Tensor share = half_tanh_plus_half(kGeluBeta, x + kGeluKappa * (x2 * x));
+      const Tensor slope = 2.0 * kGeluBeta * (3.0 * kGeluKappa * x2 + 1.0);
+      return g * (share + x * (share * (1.0 - share)) * slope);
     }
     const Tensor cdf = 0.5 * (erf(x * (1.0 / std::numbers::sqrt2)) + 1.0);
     const Tensor pdf = std::numbers::inv_sqrtpi / std::numbers::sqrt2 * exp(x * x * -0.5);
@@ -51,7 +51,7 @@ Outputs tanh_backward(CapturedOp& op) {
 
 Outputs mish_backward(CapturedOp& op) {
   return gradient(op, "self", [](const Tensor& g, const Tensor& x) {
-    const Tensor t = tanh(softplus(x, 1.0, kMishThreshold));
+    const Tensor t = tanh_of_softplus(x);
     return g * (t + x * sigmoid(x) * (1.0 - t * t));
   });
 }

@@ -15,6 +15,14 @@ Tensor softplus(const Tensor& x, double beta, double threshold) {
   return where(compare(MapFn::Gt, scaled, threshold), x, log1p(exp(scaled)) / beta);
 }
 
+Tensor tanh_of_softplus(const Tensor& x) {
+  const Tensor e = exp(minimum(x, 20.0));
+  const Tensor w = e * (e + 2.0);
+  return w / (w + 2.0);
+}
+
+Tensor half_tanh_plus_half(double factor, const Tensor& x) { return sigmoid(x * (2.0 * factor)); }
+
 namespace {
 
 // Applies a formula between the casts.
@@ -37,8 +45,7 @@ Outputs gelu(CapturedOp& op) {
   const bool is_tanh = op.text("approximate", "none") == "tanh";
   return elementwise(op, [&](const Tensor& x) {
     if (is_tanh) {
-      const Tensor inner = kGeluBeta * (x + kGeluKappa * (x * x * x));
-      return 0.5 * x * (tanh(inner) + 1.0);
+      return x * half_tanh_plus_half(kGeluBeta, x + kGeluKappa * (x * x * x));
     }
     return x * 0.5 * (erf(x * (1.0 / std::numbers::sqrt2)) + 1.0);
   });
@@ -52,7 +59,7 @@ Outputs sigmoid_row(CapturedOp& op) { return {sigmoid(cast(op.tensor("self"), op
 Outputs tanh_row(CapturedOp& op) { return {tanh(cast(op.tensor("self"), op.dtype()))}; }
 
 Outputs mish(CapturedOp& op) {
-  return elementwise(op, [](const Tensor& x) { return x * tanh(softplus(x, 1.0, kMishThreshold)); });
+  return elementwise(op, [](const Tensor& x) { return x * tanh_of_softplus(x); });
 }
 
 Outputs softplus_row(CapturedOp& op) {

@@ -8,6 +8,7 @@ import itertools
 import math
 
 import pytest
+import tilefuse
 import torch
 import torch.nn.functional as F
 from engine import engine
@@ -414,6 +415,26 @@ def test_conjugates_and_negatives_that_are_only_marked(name):
 def test_logarithms_of_small_probabilities(dtype):
     x = torch.cat([torch.tensor(SPECIAL, dtype=dtype), torch.linspace(-60, 12, 7201, dtype=dtype)])
     check({"log_ndtr": torch.special.log_ndtr}, x)
+
+
+def test_tails_of_gelu_in_its_tanh_form_keep_their_bits():
+    """A half of 1 + tanh is a sigmoid: where the tanh is near -1, eager's sum has lost all but a few bits."""
+    x = torch.linspace(-5, -2, 3001, requires_grad=True)
+    exact_x = x.detach().double().requires_grad_()
+    function = lambda v: F.gelu(v, approximate="tanh")  # noqa: E731
+    got, exact = engine(function)(x), function(exact_x)
+    torch.testing.assert_close(got.double(), exact, rtol=1e-5, atol=0)
+    (slope,), (exact_slope,) = torch.autograd.grad(got.sum(), x), torch.autograd.grad(exact.sum(), exact_x)
+    torch.testing.assert_close(slope.double(), exact_slope, rtol=1e-5, atol=1e-7)
+
+
+def test_mish_takes_one_exponential():
+    x = torch.linspace(-30, 30, 6001, requires_grad=True)
+    report = tilefuse.explain(F.mish, x)
+    for region in report.regions():
+        assert "log1p(" not in region["source"] and "tanh(" not in region["source"], region["source"]
+    with torch.no_grad():
+        check({"mish": F.mish}, torch.cat([x, torch.tensor(SPECIAL)]))
 
 
 @pytest.mark.parametrize("eps", [None, 0.1, 0.6])
