@@ -40,29 +40,41 @@ Outputs layer_norm_backward(CapturedOp& op) {
   return outputs;
 }
 
+// By way of sums of each channel of each sample: those of its group and the gradients of weight and bias are
+// made of them, so that what is large is read for all of these at once. With k = rstd^2 mean(g * xhat) the
+// formula above is  dx = dy * (rstd * weight) - x * k + (mean * k - rstd * mean(g)),  which reads nothing
+// large that it would have in common with those sums.
 Outputs group_norm_backward(CapturedOp& op) {
   for (const auto* name : {"output_mask", "N", "C", "HxW"}) op.ignore(name);
-  const Tensor dy = widened(op.tensor("grad_out")), x = widened(op.tensor("input"));
+  const Tensor x = widened(op.tensor("input"));
   const DType dtype = x.dtype();
   const Expr groups = op.size("group");
-  const Tensor parts = grouped(x, groups);
-  Shape per_group(static_cast<size_t>(parts.rank()), Expr(1));
+  const Tensor parts = grouped(x, groups), dy = grouped(widened(op.tensor("grad_out")), groups);
+  Shape per_group(static_cast<size_t>(parts.rank()), Expr(1)), per_channel = per_group;
   per_group[0] = parts.size(0);
-  per_group[1] = groups;
+  per_group[1] = per_channel[1] = groups;
+  per_channel[2] = parts.size(2);
   const Tensor mean = reshape(cast(op.tensor("mean"), dtype), per_group);
   const Tensor rstd = reshape(cast(op.tensor("rstd"), dtype), per_group);
   const std::optional<Tensor> weight = op.optional_tensor("weight");
-  const Tensor xhat = (parts - mean) * rstd;
-  const Tensor g = weight ? dy * along_channels(cast(*weight, dtype), x.rank()) : dy;
-  const Dims dims = trailing_dims(parts.rank(), 2);
+  const auto weighted = [&](const Tensor& a) {
+    return weight ? a * reshape(cast(*weight, dtype), per_channel) : a;
+  };
+  const auto of_channel = [&](const Tensor& a) {
+    return parts.rank() > 3 ? sum(a, trailing_dims(parts.rank(), 3)) : a;
+  };
+  const Tensor products = of_channel(dy * ((parts - mean) * rstd)), sums = of_channel(dy);
+  const auto mean_of = [&](const Tensor& channels) {
+    return sum(weighted(channels), {2}) / count(parts, trailing_dims(parts.rank(), 2));
+  };
   Outputs outputs(3);
   if (op.has_result(0)) {
-    const Tensor dx = input_gradient(grouped(g, groups), xhat, rstd, dims);
+    const Tensor k = square(rstd) * mean_of(products);
+    const Tensor dx = dy * weighted(rstd) - parts * k + (mean * k - rstd * mean_of(sums));
     outputs[0] = as_result(op, reshape(dx, x.shape()));
   }
-  const Dims others = all_but_channels(x.rank());
-  if (op.has_result(1)) outputs[1] = recorded(op, sum(dy * reshape(xhat, x.shape()), others), 1);
-  if (op.has_result(2)) outputs[2] = recorded(op, sum(dy, others), 2);
+  if (op.has_result(1)) outputs[1] = recorded(op, sum(products, {0}), 1);
+  if (op.has_result(2)) outputs[2] = recorded(op, sum(sums, {0}), 2);
   return outputs;
 }
 

@@ -133,3 +133,20 @@ def test_detached_results_are_returned_beside_what_they_are():
     y, _, product = function(x)
     (y.sum() + product.sum()).backward()
     torch.testing.assert_close(got, x.grad)
+
+
+@pytest.mark.parametrize("shape", [(3, 12, 5, 6), (2, 12), (4, 12, 7)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+def test_gradients_of_group_norm(shape, dtype):
+    x, weight, bias = (torch.randn(s, dtype=dtype) + 1 for s in (shape, shape[1:2], shape[1:2]))
+    check(lambda x, w, b: F.group_norm(x, 3, w, b), x, weight, bias)
+    check(lambda x: F.group_norm(x, 3), x)
+
+
+def test_gradients_of_group_norm_pass_nothing_large_between_kernels():
+    x = torch.randn(4, 32, 64, 32, requires_grad=True)
+    weight, bias = (torch.ones(32, requires_grad=True) for _ in range(2))
+    report = tilefuse.explain(lambda x, w, b: F.group_norm(x, 8, w, b), x, weight, bias)
+    (backward,) = (graph for graph in report.json()["graphs"] if graph["role"] == "backward")
+    moved = sum(region["bytes"] for region in backward["regions"])
+    assert moved < 5.1 * x.numel() * x.element_size(), moved  # both read twice, and the gradient written
