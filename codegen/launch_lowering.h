@@ -172,6 +172,7 @@ class LaunchLowering {
   void open_axis(AxisId axis, const LoopRange& range, const Body& body);
   void open_lanes(AxisId axis, const LoopRange& range, const Body& body);
   std::optional<int64_t> rows_left(AxisId axis, const LoopRange& range, int rows) const;
+  void bind_rows(AxisId axis, const LoopRange& range, const Body& body);
   void open_rows(AxisId axis, const LoopRange& range, const Body& body);
   void open_plain(AxisId axis, const LoopRange& range, int64_t step, const std::string& note,
                   const Body& body);
@@ -190,6 +191,8 @@ class LaunchLowering {
   void open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk);
   void loop_in_blocks(size_t next, const LoopRange& range, int64_t length, const ReducedWalk& walk);
   void for_each_copy(const Body& body);
+  std::vector<Computed> of_rows(const std::vector<Computed>& values, size_t first) const;
+  void emit_store_of(const TileStore& store, const std::vector<Computed>& values, size_t i);
   void emit_roots(const std::vector<Root>& roots);
   void final_stores();
   void emit_final_stores();
@@ -352,6 +355,9 @@ class LaunchLowering {
   std::optional<AxisId> neighbours_of(const TileStore& store) const;
   bool stores_neighbours(AxisId walked) const;
   void emit_neighbour_store(const TileStore& store, const Computed& first, const Computed& second);
+  bool rows_are_windows(AxisId rows) const;
+  void emit_in_turn(const TileStore& store, const Expr& offset, const char* function, const Computed& first,
+                    const Computed& second);
 
   // ---- matrix tiles
   struct TileBlock {

@@ -154,17 +154,32 @@ bool LaunchLowering::stores_neighbours(AxisId walked) const {
 // Of two steps of the walk.
 void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed& first,
                                           const Computed& second) {
-  const Buffer& buffer = graph_[store.buffer];
   const bool is_tile = neighbour_axis(graph_, store.offset).has_value();
-  const Expr even = *offset_of_first(store.offset, *neighbour_axis_, kTileNeighbours);
-  const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(even), nullptr, scopes_.depth()};
+  emit_in_turn(store, *offset_of_first(store.offset, *neighbour_axis_, kTileNeighbours),
+               is_tile ? "store_neighbours" : "store_pair", first, second);
+}
+
+// Whether every store has both rows of two beside each other between its lanes.
+bool LaunchLowering::rows_are_windows(AxisId rows) const {
+  const bool is_possible = rows == facts_.row_axis && facts_.rows == kTileNeighbours && facts_.columns == 1 &&
+                           facts_.lanes_are_parallel && !structure_.is_reduced(rows) && !pairs_lanes_ &&
+                           structure_.reductions.empty();
+  return is_possible && std::all_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
+           return !store.scatter && walks_windows_of_two(graph_, store.offset, *schedule_.lane_axis, rows);
+         });
+}
+
+// Lanes of two vectors, in turn, from the place of lane 0 of the first one on.
+void LaunchLowering::emit_in_turn(const TileStore& store, const Expr& offset, const char* function,
+                                  const Computed& first, const Computed& second) {
+  const Buffer& buffer = graph_[store.buffer];
+  const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(offset), nullptr, scopes_.depth()};
   std::vector<Code> arguments = {address(place, {}).pointer, as_vector(first, buffer.dtype),
                                  as_vector(second, buffer.dtype)};
   if (copies_.left) arguments.push_back(*copies_.left);
   std::optional<int> group;
   if (buffer.role == Buffer::Role::Output) group = static_cast<int>(&store - graph_.stores.data());
-  scopes_.add({Effect{call(is_tile ? "store_neighbours" : "store_pair", std::move(arguments)), group},
-               "%" + graph_[store.value].name});
+  scopes_.add({Effect{call(function, std::move(arguments)), group}, "%" + graph_[store.value].name});
 }
 
 // The innermost loop of a walk.

@@ -312,7 +312,7 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
 // ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
   std::vector<int64_t> points = breakpoints(graph_, axis);
-  if (points.empty()) return {range};
+  if (points.empty() || rows_are_windows(axis)) return {range};
   const bool are_parts = share_out_reads(graph_, axis, points);
   if (const auto extent = facts_.extents[axis.index].constant()) {
     if (axis == schedule_.lane_axis) {
@@ -409,6 +409,13 @@ std::optional<int64_t> LaunchLowering::rows_left(AxisId axis, const LoopRange& r
   return is_whole && extent ? std::optional(*extent % rows) : std::nullopt;  // tasks are whole blocks
 }
 
+// All rows of an axis, with no loop around them: compilers see of each guard whether it holds.
+void LaunchLowering::bind_rows(AxisId axis, const LoopRange& range, const Body& body) {
+  scopes_.open();
+  bind(axis, integer(*range.first_value), range, body);
+  for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+}
+
 // Blocks of rows, or of columns around them; what is left goes side by side, too, where its number is known.
 void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& body) {
   const bool is_column = axis == facts_.column_axis;
@@ -421,7 +428,11 @@ void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& 
     copies_.rows = outside.rows * count;
     copies_.column_rows = is_column ? 1 : count;
     const std::string note = count > 1 ? name + ", " + std::to_string(count) + " side by side" : name;
-    if (!is_empty) open_plain(axis, part, count, note, body);
+    if (rows_are_windows(axis)) {
+      bind_rows(axis, part, body);
+    } else if (!is_empty) {
+      open_plain(axis, part, count, note, body);
+    }
     copies_ = outside;
   };
   const std::optional<int64_t> left = rows_left(axis, range, rows);

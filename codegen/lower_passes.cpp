@@ -167,47 +167,61 @@ void LaunchLowering::for_each_copy(const Body& body) {
   }
 }
 
+// Those of all rows from the first one's on.
+std::vector<Computed> LaunchLowering::of_rows(const std::vector<Computed>& values, size_t first) const {
+  std::vector<Computed> rows;
+  rows.reserve(static_cast<size_t>(copies_.rows));
+  for (int row = 0; row < copies_.rows; ++row) {
+    rows.push_back(values[first + static_cast<size_t>(row * copies_.lanes)]);
+  }
+  return rows;
+}
+
+// What the current copy stores of the values of all of them, or what the first of those does that store
+// together.
+void LaunchLowering::emit_store_of(const TileStore& store, const std::vector<Computed>& values, size_t i) {
+  const auto lanes = static_cast<size_t>(copies_.lanes);
+  const size_t next = static_cast<size_t>(copies_.rows) * lanes;  // from one step of a walk to the next
+  if (copies_.neighbours > 1 && neighbours_of(store) == neighbour_axis_) {
+    if (copies_.neighbour == 0) emit_neighbour_store(store, values[i], values[i + next]);
+  } else if (facts_.row_axis && rows_are_windows(*facts_.row_axis)) {
+    if (copies_.row == 0) emit_in_turn(store, store.offset, "store_pair", values[i], values[i + lanes]);
+  } else if (in_pairs() && uses_lanes(store.offset)) {
+    if (copies_.lane % 2 == 0) emit_pair_store(store, values[i], values[i + 1]);
+  } else if (rows_share_place(store)) {
+    if (copies_.row == 0) emit_scatter(store, combined_rows(store, of_rows(values, i)));
+  } else {
+    emit_store(store, values[i]);
+  }
+}
+
 // One iteration, for all its copies: values first, then what is done with them.
 void LaunchLowering::emit_roots(const std::vector<Root>& roots) {
   struct Ready {
     const Root* root;
     Copies copies;
-    Computed value;
   };
   std::vector<Ready> ready;
+  std::vector<Computed> values;
   const Copies outside = copies_;
   for (const Root& root : roots) {
     const TileValueId id = root.store != nullptr ? stored_value(*root.store) : graph_[root.value].operands[0];
-    for_each_copy([&] { ready.push_back({&root, copies_, value(id)}); });
+    for_each_copy([&] {
+      ready.push_back({&root, copies_});
+      values.push_back(value(id));
+    });
   }
   copies_ = outside;
   scopes_.blank();
-  // From one step of a walk to the next.
-  const size_t next = static_cast<size_t>(copies_.rows) * static_cast<size_t>(copies_.lanes);
-  const auto rows_from = [&](size_t first) {
-    std::vector<Computed> rows;
-    rows.reserve(static_cast<size_t>(copies_.rows));
-    for (int row = 0; row < copies_.rows; ++row) {
-      rows.push_back(ready[first + static_cast<size_t>(row * copies_.lanes)].value);
-    }
-    return rows;
-  };
   for (size_t i = 0; i < ready.size(); ++i) {
-    const Ready& item = ready[i];
-    copies_ = item.copies;
-    if (copies_.neighbours > 1 && item.root->store != nullptr &&
-        neighbours_of(*item.root->store) == neighbour_axis_) {
-      if (copies_.neighbour == 0) emit_neighbour_store(*item.root->store, item.value, ready[i + next].value);
-    } else if (item.root->store != nullptr && in_pairs() && uses_lanes(item.root->store->offset)) {
-      if (copies_.lane % 2 == 0) emit_pair_store(*item.root->store, item.value, ready[i + 1].value);
-    } else if (item.root->store != nullptr && rows_share_place(*item.root->store)) {
-      if (copies_.row == 0) emit_scatter(*item.root->store, combined_rows(*item.root->store, rows_from(i)));
-    } else if (item.root->store != nullptr) {
-      emit_store(*item.root->store, item.value);
+    const Root& root = *ready[i].root;
+    copies_ = ready[i].copies;
+    if (root.store != nullptr) {
+      emit_store_of(*root.store, values, i);
     } else if (!accumulates_in_scratch()) {
-      accumulate(item.root->value, item.value);
+      accumulate(root.value, values[i]);
     } else if (copies_.row == 0) {
-      accumulate_rows(item.root->value, rows_from(i));
+      accumulate_rows(root.value, of_rows(values, i));
     }
   }
   copies_ = outside;

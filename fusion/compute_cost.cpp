@@ -20,13 +20,8 @@ namespace {
 
 // Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
 constexpr double kExposedLatency = 0.5;
-constexpr double kWrittenOutShare = 0.1;
-// Of reductions with a chain for each: g++ 12 finds vectors for two rows of maxima of 2 x 2 that are stored
-// as well, 28 us, and none for three or more, 170 to 180 us.
-constexpr int kMostRowsWrittenOut = 2;
-constexpr int64_t kFewElements = 8;
-constexpr double kScalarShare = 0.5;  // of a vector's cycles: more of the narrow instructions go side by side
-constexpr double kDividedShare = 0.3;  // the same of divisions and roots, which are worked on piece by piece
+// Of divisions and roots without lanes, beside other scalars: vectors of them are worked on piece by piece.
+constexpr double kDividedShare = 0.6;
 // Of half a vector: times what a lane of f32 takes, where the element goes into one that is wider.
 constexpr double kNarrowLaneLoads = 2;
 // Of counting and branching, once an iteration: what unrolling saves beside the chains.
@@ -36,6 +31,9 @@ constexpr double kAloneFactor = 1.15;
 // Of an element whose line lies in L2, because the lines of one iteration are more than their sets of L1
 // hold.
 constexpr double kCrowdedLoadCycles = 1.7, kCrowdedStoreCycles = 5;
+// Of a store of half a vector or less: what it leaves out counts where later loads are held back by stores to
+// the same place in another page (rows of two elements: 41 cycles for two stores on Granite Rapids).
+constexpr double kHalfEmptyCycles = 20;
 // Of a coordinate in each lane: 64 bits wide they are divided one by one (Zen 4: 13.8 cycles an element for a
 // quotient, a remainder and the gather behind them).
 constexpr double kDivisionCycles = 5;
@@ -180,49 +178,6 @@ size_t ComputeCost::set_of(std::vector<bool> axes) {
   return sets_.size() - 1;
 }
 
-// Without lanes, a compiler writes out a last axis of a few elements, and finds vectors along the next one:
-// where all is 4 bytes wide, in straight lines, without calls and without conditions. Whether it does so for
-// windows of two that are stored as well differs from one walk of tasks to the next (28 to 58 us); lanes
-// along the windows need no luck.
-bool ComputeCost::is_written_out() const {
-  const auto few = [&](AxisId axis) {
-    const auto extent = graph_[axis].extent.constant();
-    return extent && *extent <= kFewElements;
-  };
-  const auto is_plain = [&](const TileValue& value) {
-    const auto* load = std::get_if<TileLoad>(&value.op);
-    const bool asks = load != nullptr && !load->guard.empty();
-    const bool fits = size_in_bytes(value.dtype) == 4 && info(value.dtype).compute == value.dtype;
-    return fits && !asks && cycles_per_register(graph_, value, target_).whole == 0;
-  };
-  const auto is_straight = [&](const Access& access) {
-    return std::none_of(access.along.begin(), access.along.end(),
-                        [](const AxisAccess& along) { return along.kind == AxisAccess::Kind::Irregular; });
-  };
-  const std::vector<AxisId>& reduced = facts_.structure.reduced;
-  const AxisId last{uint32_t(graph_.axes.size()) - 1};
-  const auto stores_windows = [&](const TileStore& store) {
-    const std::vector<AxisId>& lanes = facts_.structure.parallel;
-    return !reduced.empty() && std::any_of(lanes.begin(), lanes.end(), [&](AxisId axis) {
-      return walks_windows_of_two(graph_, store.offset, axis, reduced.back());
-    });
-  };
-  return graph_.axes.size() > 1 && !has_contraction(graph_) && few(last) &&
-         std::none_of(graph_.stores.begin(), graph_.stores.end(), stores_windows) &&
-         std::all_of(reduced.begin(), reduced.end(), few) &&
-         std::all_of(graph_.values.begin(), graph_.values.end(), is_plain) &&
-         std::all_of(facts_.accesses.begin(), facts_.accesses.end(), is_straight);
-}
-
-bool ComputeCost::is_written_out(const Lanes& lanes) const {
-  const bool few_chains = facts_.structure.reduced.empty() || lanes.side_by_side <= kMostRowsWrittenOut;
-  return !lanes.axis && is_written_out_ && few_chains;
-}
-
-double ComputeCost::scalar_share(const Lanes& lanes) const {
-  return is_written_out(lanes) ? kWrittenOutShare : kScalarShare;
-}
-
 // As lanes_stand_in_pairs has it.
 ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
   Lanes lanes{schedule.lanes,
@@ -231,6 +186,7 @@ ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
               schedule.lanes * schedule.unroll,
               schedule.unroll * schedule.rows * schedule.columns == 1,
               schedule.rows * schedule.columns};
+  if (schedule.rows == kTileNeighbours && schedule.columns == 1) lanes.rows_of_two = row_axis(schedule);
   if (!lanes.axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return lanes;
   const bool meets_parts = schedule.split > 1 && !facts_.structure.is_reduced(*lanes.axis);
   lanes.in_pairs = !meets_parts && pairs_along_[lanes.axis->index];
@@ -265,7 +221,7 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   const double registers =
       vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : scalar_share(lanes);
   if (vector) each.whole *= std::max(1.0, registers) / registers * (lanes.is_alone ? kAloneFactor : 1);
-  if (!vector && divides(graph_[value])) each.whole *= kDividedShare / kScalarShare;
+  if (!vector && divides(graph_[value])) each.whole *= kDividedShare;
   cycles.add(each, registers);
   if (staged && shared_[value.index]) {  // from the panel, as it is computed with
     return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
@@ -301,20 +257,29 @@ bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
   return lanes.at_once > places * double(target_.l1_bytes) / double(kPageBytes);
 }
 
+// Two steps of a walk, or two rows, beside each other between the lanes.
+bool ComputeCost::stores_in_turn(const TileStore& store, const Lanes& lanes) const {
+  if (facts_.structure.is_reduced(*lanes.axis) || store.scatter) return false;
+  const auto walks = [&](AxisId axis) {
+    return walks_windows_of_two(graph_, store.offset, *lanes.axis, axis);
+  };
+  const std::vector<AxisId>& reduced = facts_.structure.reduced;
+  return reduced.empty() ? lanes.rows_of_two && walks(*lanes.rows_of_two) : walks(reduced.back());
+}
+
 PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   const bool vector = lanes.axis && sets_[store_axes_[store]][lanes.axis->index];
   PortCycles one;
-  one.add(store_cycles_[store], is_written_out(lanes) ? kWrittenOutShare : 1);
+  one.add(store_cycles_[store], scalar_store_share(lanes));
   if (!vector) return one;
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
   PortCycles cycles;
   cycles.add(lanes.in_pairs ? paired_store_cycles_[store] : store_cycles_[store],
              registers_of_vector(dtype, lanes.count, target_));
+  if (lanes.count >= 2 * facts_.extent[lanes.axis->index]) cycles.whole += kHalfEmptyCycles;
   const Access& access = *store_access_[store];
   if (!scattered(access, lanes.axis)) return cycles;
-  const std::vector<AxisId>& reduced = facts_.structure.reduced;
-  if (!reduced.empty() && !facts_.structure.is_reduced(*lanes.axis) &&
-      walks_windows_of_two(graph_, graph_.stores[store].offset, *lanes.axis, reduced.back())) {
+  if (stores_in_turn(graph_.stores[store], lanes)) {
     cycles.shuffle += registers_of_vector(dtype, lanes.count, target_) / rates_.permute;
     return cycles;
   }
@@ -439,7 +404,7 @@ double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector
   const DotWalk dots = dot_walk(schedule);
   if (dots.in_tiles) chain = 0;  // an instruction has as many sums as its successor waits for
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows / dots.step;
-  const double share = scalar_share(lanes_of(schedule)) / kScalarShare;  // of iterations that are left
+  const double share = iteration_share(lanes_of(schedule));  // of iterations that are left
   return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
 }
 

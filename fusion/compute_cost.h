@@ -42,6 +42,7 @@ class ComputeCost {
     int at_once = 0;        // elements of an iteration; 0: not settled
     bool is_alone = false;  // one vector an iteration
     int side_by_side = 1;   // rows, of all columns
+    std::optional<AxisId> rows_of_two = std::nullopt;
   };
   Lanes lanes_of(const Schedule& schedule) const;
   double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
@@ -73,7 +74,10 @@ class ComputeCost {
   bool in_a_pass(TileValueId value) const;
   bool is_written_out() const;
   bool is_written_out(const Lanes& lanes) const;
+  bool stores_in_turn(const TileStore& store, const Lanes& lanes) const;
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
+  double scalar_store_share(const Lanes& lanes) const;
+  double iteration_share(const Lanes& lanes) const;  // of the iterations that are left
 
   struct Rates {  // of the profile, looked up once
     double load, store, permute, chain, horizontal, gather, gather_near, strided_load, strided_load_half,

@@ -135,5 +135,37 @@ TEST_F(PairKernelTest, stores_windows_of_two_together) {
   }
 }
 
+// A rotation of neighbours, as rotary embeddings of some models have it: both rows of two go between the
+// lanes, and each is the half of the condition that it is in.
+TEST_F(PairKernelTest, stores_rows_of_two_together) {
+  const char* const rotation = R"(tile_graph rotate_0 {
+  axes i: 5, k: 21, l: 2
+  buffers %x: f32[5, 42] in, %c: f32[5, 21] in, %s: f32[5, 21] in, %y: f32[5, 42] out
+  %x0    = load %x[i*42 + k*2 + l]   : f32[i, k, l]
+  %x1    = load %x[i*42 + k*2 + 1]   : f32[i, k]
+  %x2    = load %x[i*42 + k*2]       : f32[i, k]
+  %neg   = neg(%x1)                  : f32[i, k]
+  %first = inside [-l]               : bool[l]
+  %turn  = where(%first, %neg, %x2)  : f32[i, k, l]
+  %c0    = load %c[i*21 + k]         : f32[i, k]
+  %s0    = load %s[i*21 + k]         : f32[i, k]
+  %a     = mul(%x0, %c0)             : f32[i, k, l]
+  %b     = mul(%turn, %s0)           : f32[i, k, l]
+  %r     = add(%a, %b)               : f32[i, k, l]
+  store %r -> %y[i*42 + k*2 + l]
+}
+)";
+  for (const char* lanes : {"k = 16", "k = 8, unroll 2", "k = 4, unroll 4"}) {
+    SCOPED_TRACE(lanes);
+    expect_same(
+        rotation,
+        std::string("lanes ") + lanes +
+            "\n grid i = 2, k = all, l = all\n walk none\n rows 2\n split 1\n stage none\n stores cached",
+        {});
+    EXPECT_THAT(runner_.source(), HasSubstr("store_pair("));
+    EXPECT_THAT(runner_.source(), testing::Not(HasSubstr("store_strided(")));
+  }
+}
+
 }  // namespace
 }  // namespace tilefuse
