@@ -161,8 +161,7 @@ void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed
 
 // Whether every store has both rows of two beside each other between its lanes.
 bool LaunchLowering::rows_are_windows(AxisId rows) const {
-  const bool is_possible = rows == facts_.row_axis && facts_.rows == kTileNeighbours && facts_.columns == 1 &&
-                           facts_.lanes_are_parallel && !structure_.is_reduced(rows) && !pairs_lanes_ &&
+  const bool is_possible = rows_of_two(schedule_) == rows && facts_.lanes_are_parallel && !pairs_lanes_ &&
                            structure_.reductions.empty();
   return is_possible && std::all_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
            return !store.scatter && walks_windows_of_two(graph_, store.offset, *schedule_.lane_axis, rows);

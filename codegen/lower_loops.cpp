@@ -412,7 +412,7 @@ std::optional<int64_t> LaunchLowering::rows_left(AxisId axis, const LoopRange& r
 // All rows of an axis, with no loop around them: compilers see of each guard whether it holds.
 void LaunchLowering::bind_rows(AxisId axis, const LoopRange& range, const Body& body) {
   scopes_.open();
-  bind(axis, integer(*range.first_value), range, body);
+  bind(axis, range.first, range, body);
   for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
 }
 

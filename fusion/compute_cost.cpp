@@ -186,7 +186,7 @@ ComputeCost::Lanes ComputeCost::lanes_of(const Schedule& schedule) const {
               schedule.lanes * schedule.unroll,
               schedule.unroll * schedule.rows * schedule.columns == 1,
               schedule.rows * schedule.columns};
-  if (schedule.rows == kTileNeighbours && schedule.columns == 1) lanes.rows_of_two = row_axis(schedule);
+  lanes.rows_of_two = rows_of_two(schedule);
   if (!lanes.axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return lanes;
   const bool meets_parts = schedule.split > 1 && !facts_.structure.is_reduced(*lanes.axis);
   lanes.in_pairs = !meets_parts && pairs_along_[lanes.axis->index];

@@ -86,8 +86,8 @@ std::vector<int64_t> stored_rows_of_sums(const TileGraph& graph, const Structure
   for (size_t i = 0; i < sums.size(); ++i) {
     const TileStore& store = graph.stores[i];
     const auto step = [&](AxisId axis) -> std::optional<int64_t> {
-      const auto affine = affine_in(store.offset, static_cast<int>(axis.index));
-      return affine ? affine->coefficient.constant() : std::nullopt;
+      const auto stride = stride_along(graph, store, axis);
+      return stride ? stride->constant() : std::nullopt;
     };
     const bool is_plain = store.value == sums[i] && !store.scatter && step(*schedule.lane_axis) == 1 &&
                           graph[store.buffer].dtype == info(schedule.dots).sum;

@@ -1,5 +1,9 @@
 #include "fusion/neighbour_tiles.h"
 
+#include <algorithm>
+
+#include "fusion/region_facts.h"
+
 namespace tilefuse {
 
 std::optional<Expr> offset_of_first(const Expr& offset, AxisId axis, int count) {
@@ -34,6 +38,15 @@ bool walks_windows_of_two(const TileGraph& graph, const Expr& offset, AxisId lan
   };
   return lanes != walked && graph[walked].extent.is_constant(kTileNeighbours) && moves_by(walked, 1) &&
          moves_by(lanes, kTileNeighbours);
+}
+
+std::optional<AxisId> rows_of_two(const Schedule& schedule) {
+  const std::optional<AxisId> rows = row_axis(schedule);
+  if (!rows || schedule.rows != kTileNeighbours || schedule.columns != 1) return std::nullopt;
+  const bool are_apart = std::any_of(schedule.grid.begin(), schedule.grid.end(), [&](const AxisTile& tile) {
+    return tile.axis == *rows && tile.tile == 1;
+  });
+  return are_apart ? std::nullopt : rows;
 }
 
 }  // namespace tilefuse

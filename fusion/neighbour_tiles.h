@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "core/expr.h"
+#include "fusion/schedule.h"
 #include "fusion/tile_graph.h"
 
 namespace tilefuse {
@@ -29,5 +30,8 @@ std::optional<AxisId> neighbour_axis(const TileGraph& graph, const Expr& offset)
 // Whether the two steps of `walked` stand beside each other, and those of the next lane along `lanes` behind
 // them.
 bool walks_windows_of_two(const TileGraph& graph, const Expr& offset, AxisId lanes, AxisId walked);
+
+// The axis of which two rows go side by side, both of them in each task; absent: there is none.
+std::optional<AxisId> rows_of_two(const Schedule& schedule);
 
 }  // namespace tilefuse
