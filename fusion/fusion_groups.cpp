@@ -46,6 +46,7 @@ FusionGroups::FusionGroups(const Graph& graph)
     : graph_(&graph),
       group_of_(graph.nodes.size(), kNone),
       seen_outside_(graph.values.size(), false),
+      is_copied_(graph.nodes.size(), false),
       readers_(graph.nodes.size()),
       reads_(graph.nodes.size()),
       call_rank_(graph.nodes.size(), 0),
@@ -111,6 +112,12 @@ bool FusionGroups::lies_in_memory(NodeId node) const {
   return !is_transparent_kind(op) || (std::holds_alternative<View>(op) && is_computing(node));
 }
 
+// Whether `reader` has a copy of `producer`.
+bool FusionGroups::reads_through(NodeId reader, NodeId producer) const {
+  if (!lies_in_memory(producer)) return true;
+  return is_copied_[producer] && group_of_[producer] != group_of_[reader];
+}
+
 // The values in memory that `node` reads through transparent nodes, in the order of operands.
 void FusionGroups::collect_reads(NodeId node, std::vector<bool>& seen) {
   const Graph& graph = *graph_;
@@ -121,7 +128,7 @@ void FusionGroups::collect_reads(NodeId node, std::vector<bool>& seen) {
     stack.pop_back();
     for (ValueId operand : graph[current].operands) {
       const NodeId producer = graph[operand].producer;
-      if (lies_in_memory(producer)) {
+      if (!reads_through(node, producer)) {
         if (std::find(reads.begin(), reads.end(), operand) == reads.end()) reads.push_back(operand);
       } else if (!seen[producer.index]) {
         seen[producer.index] = true;
@@ -218,6 +225,25 @@ GroupId FusionGroups::merge(GroupId first, GroupId second) {
   return first;
 }
 
+void FusionGroups::copy_into_readers(const std::vector<NodeId>& nodes, const std::vector<NodeId>& readers,
+                                     bool copied) {
+  for (const NodeId node : nodes) is_copied_[node] = copied;
+  std::vector<bool> seen(graph_->nodes.size(), false);
+  for (const NodeId reader : readers) {
+    for (const ValueId value : reads(reader)) {
+      std::erase(readers_[(*graph_)[value].producer.index], reader);
+    }
+    reads_[reader.index].clear();
+    collect_reads(reader, seen);
+    for (const ValueId value : reads(reader)) {
+      const NodeId producer = (*graph_)[value].producer;
+      if (std::holds_alternative<Input>((*graph_)[producer].op)) continue;
+      readers_[producer.index].push_back(reader);
+      sort_unique(readers_[producer.index]);
+    }
+  }
+}
+
 RegionNodes FusionGroups::region(GroupId group) const { return close(members(group)); }
 
 RegionNodes FusionGroups::region(GroupId first, GroupId second) const {
@@ -230,9 +256,9 @@ RegionNodes FusionGroups::region(const std::vector<GroupId>& groups) const {
   return close(std::move(nodes));
 }
 
-// Appends `root` behind the transparent nodes that it reads through and that are not there yet. The order
-// follows operands, not the graph, so that equal regions list equal nodes alike whoever shares their
-// constants.
+// Appends `root` behind the transparent nodes that it reads through and that are not there yet (`seen`: they
+// are, or will be). The order follows operands, not the graph, so that equal regions list equal nodes alike
+// whoever shares their constants.
 void FusionGroups::append_with_transparent(NodeId root, std::vector<bool>& seen,
                                            std::vector<NodeId>& nodes) const {
   const Graph& graph = *graph_;
@@ -246,7 +272,7 @@ void FusionGroups::append_with_transparent(NodeId root, std::vector<bool>& seen,
       continue;
     }
     const NodeId producer = graph[operands[next++]].producer;
-    if (lies_in_memory(producer) || seen[producer.index]) continue;
+    if (seen[producer.index] || !reads_through(root, producer)) continue;
     seen[producer.index] = true;
     stack.emplace_back(producer, 0);
   }
@@ -259,6 +285,7 @@ RegionNodes FusionGroups::close(std::vector<NodeId> computing) const {
 
   RegionNodes region;
   std::vector<bool> seen(graph.nodes.size(), false);
+  for (NodeId node : computing) seen[node.index] = true;
   for (NodeId node : computing) {
     for (ValueId value : reads(node)) {
       if (inside(graph[value].producer)) continue;

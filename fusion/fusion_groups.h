@@ -3,7 +3,8 @@
 // Computing nodes are maps, reductions, scans, concatenations and gathers, plus every view, constant or iota
 // that somebody outside needs in memory and that is no strided alias of something in memory already. All
 // other views, constants and iotas are *transparent*: they belong to no group, and each region that reads
-// through one has a copy.
+// through one has a copy. Maps whose readers compute them again (recompute.h) become transparent for these,
+// once no group grows any more.
 #pragma once
 #include <optional>
 #include <vector>
@@ -37,6 +38,10 @@ class FusionGroups {
   std::optional<NodeId> blocking_node(GroupId first, GroupId second) const;
   GroupId merge(GroupId first, GroupId second);
 
+  // From now on whoever reads results of `nodes` outside their group has copies of these, or no longer. To be
+  // told with the same readers both times, all of which lie in groups; no merge may follow.
+  void copy_into_readers(const std::vector<NodeId>& nodes, const std::vector<NodeId>& readers, bool copied);
+
   // The group (or the union of several) as a closed region: transparent nodes copied in, inputs and outputs
   // listed.
   RegionNodes region(GroupId group) const;
@@ -65,6 +70,7 @@ class FusionGroups {
   void classify();
   void link();
   bool lies_in_memory(NodeId node) const;
+  bool reads_through(NodeId reader, NodeId producer) const;
   void collect_reads(NodeId node, std::vector<bool>& seen);
   void append_with_transparent(NodeId root, std::vector<bool>& seen, std::vector<NodeId>& nodes) const;
   RegionNodes close(std::vector<NodeId> computing) const;
@@ -72,6 +78,7 @@ class FusionGroups {
   const Graph* graph_;
   IdMap<NodeId, uint32_t> group_of_;
   IdMap<ValueId, bool> seen_outside_;  // a Call, an alias that a Call reads, or the caller needs it in memory
+  IdMap<NodeId, bool> is_copied_;      // into groups that read its result
   std::vector<std::vector<NodeId>> members_;  // by group; empty: merged away
   std::vector<std::vector<NodeId>> readers_;  // by node
   std::vector<std::vector<ValueId>> reads_;   // by node

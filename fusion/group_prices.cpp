@@ -104,4 +104,11 @@ void GroupPrices::join(GroupId group, const std::vector<GroupId>& others, const 
   known_[group.index] = joined;
 }
 
+void GroupPrices::reprice(GroupId group, double us) {
+  Known& known = known_[group.index];
+  known.apart_us = apart_us(group);
+  known.cost = known.solved_cost = us;
+  known.cost_beside.clear();
+}
+
 }  // namespace tilefuse

@@ -39,6 +39,8 @@ class GroupPrices {
 
   // To be told before the groups are one: `others` belong to `group`.
   void join(GroupId group, const std::vector<GroupId>& others, const JointPrice& price, bool is_chain);
+  // The group reads or writes something else now; what it began with takes what it took.
+  void reprice(GroupId group, double us);
 
  private:
   struct Known {

@@ -8,6 +8,7 @@
 #include "fusion/group_prices.h"
 #include "fusion/merge_candidates.h"
 #include "fusion/merge_judge.h"
+#include "fusion/recompute.h"
 #include "fusion/region_name.h"
 #include "fusion/region_order.h"
 
@@ -22,7 +23,8 @@ class Partitioner {
         groups_(graph),
         apart_(graph, groups_, options.eager_numerics, prices),
         candidates_(graph, groups_, options.hints),
-        judge_(graph, groups_, options, apart_, prices) {}
+        judge_(graph, groups_, options, apart_, prices),
+        recompute_(graph, groups_, options, apart_, prices) {}
 
   Partition run();
 
@@ -42,6 +44,7 @@ class Partitioner {
   bool merge_chains();
   void merge_pairs();
   void plant_seeds();
+  std::vector<Recomputed> recompute();
   std::vector<UnfusedEdge> unfused_edges();
   FusionRefusal reason(NodeId producer, NodeId consumer);
   std::vector<Region> regions();
@@ -52,6 +55,8 @@ class Partitioner {
   GroupPrices apart_;
   MergeCandidates candidates_;
   MergeJudge judge_;
+  Recompute recompute_;
+  std::set<GroupId> dissolved_;  // nobody reads what they compute
   int merges_ = 0;
 };
 
@@ -141,6 +146,24 @@ void Partitioner::plant_seeds() {
   }
 }
 
+// A region's values all together, or else one by one.
+std::vector<Recomputed> Partitioner::recompute() {
+  std::vector<Recomputed> recomputed;
+  const auto try_again = [&](const std::vector<ValueId>& values) {
+    if (!may_merge()) return false;
+    auto found = recompute_.try_again(values);
+    if (!found) return false;
+    recomputed.push_back(*std::move(found));
+    ++merges_;
+    return true;
+  };
+  for (const std::vector<ValueId>& values : recompute_.candidates()) {
+    if (try_again(values) || values.size() == 1) continue;
+    for (const ValueId value : values) try_again({value});
+  }
+  return recomputed;
+}
+
 FusionRefusal Partitioner::reason(NodeId producer, NodeId consumer) {
   for (NodeId node : {producer, consumer}) {
     const auto verdict = options_.library.find(node);
@@ -164,6 +187,7 @@ std::vector<UnfusedEdge> Partitioner::unfused_edges() {
   for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
     const NodeId consumer{i};
     if (!groups_.is_computing(consumer) && !groups_.is_call(consumer)) continue;
+    if (groups_.is_computing(consumer) && dissolved_.contains(groups_.group_of(consumer))) continue;
     for (ValueId value : groups_.reads(consumer)) {
       const NodeId producer = graph_[value].producer;
       if (std::holds_alternative<Input>(graph_[producer].op)) continue;
@@ -183,7 +207,11 @@ std::vector<Region> Partitioner::regions() {
     region.name = region_name(graph_, groups_.members(group));
     region.fused_us = apart_.cost(group);
     region.apart_us = apart_.apart_us(group);
-    if (!region.outputs.empty()) result.push_back(std::move(region));
+    if (region.outputs.empty()) {
+      dissolved_.insert(group);
+    } else {
+      result.push_back(std::move(region));
+    }
   }
   return result;
 }
@@ -194,9 +222,11 @@ Partition Partitioner::run() {
   merge_pairs();
   while (merge_chains()) merge_pairs();
   Partition result;
+  result.recomputed = recompute();
+  std::vector<Region> found = regions();
   if (options_.says_why) result.unfused = unfused_edges();
   result.nodes_examined = judge_.nodes_examined();
-  result.regions = in_run_order(graph_, regions());
+  result.regions = in_run_order(graph_, std::move(found));
   return result;
 }
 

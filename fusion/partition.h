@@ -5,7 +5,8 @@
 //
 // Every computing node starts as its own region. Edges wait in a queue ordered by estimated time saved; pop,
 // check that the joint tile graph can be scheduled and no cycle arises, merge, update the neighbours. Views,
-// constants and iotas belong to no region of their own: each region that reads through one has a copy.
+// constants and iotas belong to no region of their own: each region that reads through one has a copy. So
+// has, in the end, who reads maps that are cheaper to compute again than to store (recompute.h).
 #pragma once
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "fusion/fusion_refusal.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/partition_options.h"
+#include "fusion/recompute.h"
 #include "fusion/region_prices.h"
 
 namespace tilefuse {
@@ -31,7 +33,8 @@ struct UnfusedEdge {
 struct Partition {
   std::vector<Region> regions;  // in an order in which they can run (Calls between, by node order)
   std::vector<UnfusedEdge>
-      unfused;                 // every edge between two computing nodes or Calls that is not inside a region
+      unfused;  // every edge between two computing nodes or Calls that is not inside a region
+  std::vector<Recomputed> recomputed;
   int64_t nodes_examined = 0;  // by all merges that were tried: the measure of the work done
 };
 

@@ -73,6 +73,10 @@ std::string to_text(const Partition& partition, const Graph& graph) {
     text += "  reads " + names(graph, region.inputs) + "; writes " + names(graph, region.outputs) + "\n";
     text += "  " + microseconds(region.fused_us) + " fused, " + microseconds(region.apart_us) + " apart\n";
   }
+  for (const Recomputed& again : partition.recomputed) {
+    text += "again " + names(graph, again.values) + ": by who reads it, " + microseconds(again.again_us) +
+            " for " + "all that have to do with it, " + microseconds(again.stored_us) + " stored\n";
+  }
   for (const UnfusedEdge& edge : partition.unfused) {
     text += "edge %" + graph[edge.value].name + " -> " + node_name(graph, edge.consumer) + "\n  " +
             kind_of(edge.reason) + ": " + to_text(edge.reason) + "\n";

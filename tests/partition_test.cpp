@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <stdexcept>
 
@@ -101,6 +103,91 @@ TEST(Partition, maps_of_any_size_are_one_region) {
     }
     EXPECT_EQ(partition(parse_graph(text), target()).regions.size(), 1U) << rows;
   }
+}
+
+// ------------------------------------------------------------------ maps that readers compute again
+// A product between keeps the two regions apart; `x` is bf16.
+struct Halves {
+  Graph graph;
+  Partition partition;
+};
+Halves around_a_product(const std::function<ValueId(GraphBuilder&, ValueId x)>& shared) {
+  GraphBuilder builder("halves");
+  const ValueId x = builder.input("x", {DType::BF16, {512, 512}});
+  const ValueId value = shared(builder, x);
+  const ValueId product = opaque(builder, {builder.map(MapFn::Exp, {value}), x});
+  builder.output(builder.map(MapFn::Add, {value, product}));
+  Graph graph = builder.finish();
+  Partition result = partition(graph, target());
+  return {std::move(graph), std::move(result)};
+}
+
+TEST(Partition, a_wider_copy_is_made_by_whoever_reads_it) {
+  const auto [graph, result] =
+      around_a_product([](GraphBuilder& builder, ValueId x) { return builder.cast(x, DType::F32); });
+  ASSERT_EQ(result.recomputed.size(), 1U) << to_text(result, graph);
+  EXPECT_LT(result.recomputed[0].again_us, result.recomputed[0].stored_us);
+  ASSERT_EQ(result.regions.size(), 2U) << to_text(result, graph);
+  const ValueId x = graph[NodeId{0}].results.front();
+  for (const Region& region : result.regions) {
+    EXPECT_EQ(std::count(region.inputs.begin(), region.inputs.end(), x), 1) << to_text(result, graph);
+    EXPECT_EQ(std::count(region.outputs.begin(), region.outputs.end(), result.recomputed[0].values.front()),
+              0);
+  }
+  EXPECT_EQ(result.unfused.size(), crossing_edges(graph, result));
+  expect_runnable(graph, result);
+}
+
+// The means are stored instead, a 512th of the values.
+TEST(Partition, what_is_made_of_small_results_is_made_again) {
+  const auto [graph, result] = around_a_product([](GraphBuilder& builder, ValueId x) {
+    const ValueId wide = builder.cast(x, DType::F32);
+    const ValueId sums = builder.reduce(ReduceKind::Sum, wide, {0});
+    return builder.map(MapFn::Sub, {wide, builder.expand(sums, {512, 512})});
+  });
+  ASSERT_EQ(result.recomputed.size(), 1U) << to_text(result, graph);
+  ASSERT_EQ(result.regions.size(), 2U) << to_text(result, graph);
+  for (const ValueId output : result.regions[0].outputs) {
+    EXPECT_NE(output, result.recomputed[0].values.front()) << to_text(result, graph);
+  }
+  expect_runnable(graph, result);
+}
+
+TEST(Partition, what_takes_as_much_to_read_stays_in_memory) {
+  GraphBuilder builder("as_much");
+  const ValueId x = builder.input("x", matrix()), y = builder.input("y", matrix());
+  const ValueId value = builder.map(MapFn::Add, {x, y});
+  const ValueId product = opaque(builder, {builder.map(MapFn::Exp, {value}), x});
+  builder.output(builder.map(MapFn::Mul, {value, product}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  EXPECT_TRUE(result.recomputed.empty()) << to_text(result, graph);
+}
+
+TEST(Partition, what_an_opaque_operator_reads_stays_in_memory) {
+  GraphBuilder builder("needed");
+  const ValueId x = builder.input("x", {DType::BF16, {512, 512}});
+  const ValueId wide = builder.cast(x, DType::F32);
+  const ValueId product = opaque(builder, {builder.map(MapFn::Exp, {wide}), wide});
+  builder.output(builder.map(MapFn::Add, {wide, product}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  EXPECT_TRUE(result.recomputed.empty()) << to_text(result, graph);
+  expect_runnable(graph, result);
+}
+
+TEST(Partition, a_limit_of_merges_counts_what_is_made_again) {
+  GraphBuilder builder("limited");
+  const ValueId x = builder.input("x", {DType::BF16, {512, 512}});
+  const ValueId wide = builder.cast(x, DType::F32);
+  const ValueId product = opaque(builder, {builder.map(MapFn::Exp, {wide}), x});
+  builder.output(builder.map(MapFn::Add, {wide, product}));
+  const Graph graph = builder.finish();
+  PartitionOptions options;
+  options.fuse_limit = 1;
+  EXPECT_TRUE(partition(graph, target(), options).recomputed.empty());
+  options.fuse_limit = 2;
+  EXPECT_EQ(partition(graph, target(), options).recomputed.size(), 1U);
 }
 
 TEST(Partition, opaque_operators_bound_regions_and_say_so) {
