@@ -66,10 +66,14 @@ Computed LaunchLowering::value(TileValueId id) {
   } else {
     computed = compute(id);
   }
-  if (std::holds_alternative<Literal>(computed.code.kind)) return computed;
-  computed.depth = std::max(computed.depth, base_depth_);  // what is made of literals, too, is this nest's
-  computed.code = scopes_.let(computed.depth, name_of(id) + copy_suffix(id), type_of(id, computed.is_vector),
-                              std::move(computed.code));
+  if (std::holds_alternative<Literal>(computed.code.kind)) {
+    if (!keeps) return computed;
+    computed.depth = scopes_.depth();  // other pieces of a loop, which settle less, read it where it is kept
+  } else {
+    computed.depth = std::max(computed.depth, base_depth_);  // what is made of literals, too, is this nest's
+    computed.code = scopes_.let(computed.depth, name_of(id) + copy_suffix(id),
+                                type_of(id, computed.is_vector), std::move(computed.code));
+  }
   if (keeps && kept_in_pass_.emplace(id, pass_).first->second == pass_ && is_kept_in_scratch(id)) {
     to_keep_.push_back({id, copies_, computed});
   }

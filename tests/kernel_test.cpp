@@ -405,6 +405,30 @@ TEST_F(KernelTest, turns_blocks_in_registers) {
   }
 }
 
+// A piece of a loop in which guards settle what is read keeps it for later passes as the other pieces do.
+TEST_F(KernelTest, keeps_what_a_piece_of_a_loop_settles) {
+  const char* const graph = R"(tile_graph guarded_rows {
+  axes j: s0, r: s1
+  buffers %x: f32[s0, s1] in, %y: f32[s0, s1] out
+  %0 = load %x[j*s1 + r] if [GUARD] else 0 : f32[j, r]
+  %m = reduce.max(%0) over r               : f32[j]
+  %c = sub(%0, %m)                         : f32[j, r]
+  %e = exp(%c)                             : f32[j, r]
+  %s = reduce.sum(%e) over r               : f32[j]
+  %p = div(%e, %s)                         : f32[j, r]
+  store %p -> %y[j*s1 + r]
+}
+)";
+  for (const char* guard : {"j - 1, 20 - j", "r - 32", "63 - r", "r - 16, 79 - r"}) {
+    const std::string text = std::regex_replace(graph, std::regex("GUARD"), guard);
+    SCOPED_TRACE(text);
+    expect_same(text,
+                "lanes r = 16\n grid j = 16\n walk resident; keep %0, %e\n rows 1\n split 1\n stage none\n"
+                " stores cached",
+                {{"s0", 70}, {"s1", 150}});
+  }
+}
+
 // A loop cut at the breakpoint needs neither the condition nor the other side's load.
 TEST_F(KernelTest, cuts_loops_where_guards_change) {
   const char* const graph = R"(tile_graph rotary_0 {
