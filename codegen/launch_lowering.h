@@ -423,9 +423,10 @@ class LaunchLowering {
   void stage_loads(AxisId opening);
   void fill_staged(const StagedLoad& staged);
   void fill_blocks(const StagedLoad& staged, const ScratchRow& row);
-  void fill_block(const StagedLoad& staged, const ScratchRow& row);
+  void fill_block(const StagedLoad& staged, const ScratchRow& row, const LoopRange& columns);
   void for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement);
-  std::optional<Code> columns_left(const StagedLoad& staged);
+  LoopRange turned_range(const StagedLoad& staged);
+  std::optional<Code> columns_left(const StagedLoad& staged, const LoopRange& columns);
   LoopRange panel_range(AxisId axis);
   void fill_panels();
   void fill_panel(const StagedLoad& staged, const ScratchRow& row, size_t next);

@@ -99,8 +99,9 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
                [&] { fill_panel(staged, row, next + 1); });
   } else if (turns) {
     for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
-      open_plain(staged.contiguous, panel_range(staged.contiguous), schedule_.lanes * panel_step(),
-                 graph_[staged.contiguous].name, [&] { fill_block(staged, row); });
+      const LoopRange columns = panel_range(staged.contiguous);
+      open_plain(staged.contiguous, columns, schedule_.lanes * panel_step(), graph_[staged.contiguous].name,
+                 [&] { fill_block(staged, row, columns); });
     });
   } else {
     for_each_lane_copy([&] { copy_vector(staged, row); });

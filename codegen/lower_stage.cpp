@@ -35,7 +35,9 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
   row.name = name_of(staged.load) + "_turned";
   Expr length = task_length(lane_axis, int64_t{schedule_.lanes} * schedule_.unroll);
   row.offset = task_coordinate(lane_axis) + task_coordinate(staged.contiguous) * length;
-  length = length * task_length(staged.contiguous, schedule_.lanes);
+  // What begins behind the first row ends as far behind the last one.
+  const bool is_shifted = guarded_span(std::get<TileLoad>(v.op), staged.contiguous)->low > 0;
+  length = length * (task_length(staged.contiguous, schedule_.lanes) + (is_shifted ? schedule_.lanes : 0));
   for (size_t i = others.size(); i-- > 0;) {
     row.offset = row.offset + task_coordinate(others[i]) * length;
     length = length * task_length(others[i], 1);
@@ -55,19 +57,37 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
 // can follow them, which it cannot from row to row down a tile.
 void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row) {
   const AxisId across = *schedule_.lane_axis, along = staged.contiguous;
+  const LoopRange columns = turned_range(staged);
   open_plain(across, task_range(across), schedule_.lanes, graph_[across].name, [&] {
-    open_plain(along, task_range(along), schedule_.lanes, graph_[along].name,
-               [&] { fill_block(staged, row); });
+    open_plain(along, columns, schedule_.lanes, graph_[along].name,
+               [&] { fill_block(staged, row, columns); });
   });
 }
 
+// The coordinates of the task along the contiguous axis at which there is something to read.
+LoopRange LaunchLowering::turned_range(const StagedLoad& staged) {
+  LoopRange range = task_range(staged.contiguous);
+  const Span span = *guarded_span(std::get<TileLoad>(graph_[staged.load].op), staged.contiguous);
+  const auto cut = [&](Code& end, const Code& bound, bool is_low) {
+    const Code inside =
+        is_low ? operate(CodeOperator::Less, {end, bound}) : operate(CodeOperator::Less, {bound, end});
+    const std::string name = name_of(staged.load) + (is_low ? "_first" : "_last");
+    end = named(scopes_.depth(), name, operate(CodeOperator::Choose, {inside, bound, end}));
+    range.depth = scopes_.depth();
+    range.granule = 1;
+  };
+  if (span.low > 0) cut(range.first, integer(span.low), true);
+  const Expr& extent = facts_.extents[staged.contiguous.index];
+  if (!proves_nonnegative(Expr(span.high) - extent)) cut(range.last, integer(span.high), false);
+  return range;
+}
+
 // How many elements of the current row of a block are there; absent: always all of them.
-std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
+std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged, const LoopRange& columns) {
   const int lanes = schedule_.lanes;
-  const auto left = [&](AxisId axis) -> std::optional<Code> {
-    const bool is_summed = structure_.is_reduced(axis);
-    const int64_t step = is_summed ? panel_step() : 1;
-    const LoopRange range = is_summed ? panel_range(axis) : task_range(axis);
+  const bool is_panel = packs_panels(structure_, schedule_);
+  const auto left = [&](AxisId axis, const LoopRange& range) -> std::optional<Code> {
+    const int64_t step = is_panel && structure_.is_reduced(axis) ? panel_step() : 1;
     if (range.granule % (lanes * step) == 0) return std::nullopt;
     const int depth = bound_.at(axis).depth;
     const std::string key = "left of " + std::to_string(axis.index);
@@ -78,12 +98,13 @@ std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged) {
     }
     return scopes_.find(key)->code;
   };
-  std::optional<Code> columns = left(staged.contiguous);
-  const bool is_panel = packs_panels(structure_, schedule_);  // a block is as many rows as lanes are left
-  const std::optional<Code> rows = is_panel ? copies_.left : left(*schedule_.lane_axis);
-  if (!rows) return columns;
+  const AxisId lane_axis = *schedule_.lane_axis;
+  std::optional<Code> of_row = left(staged.contiguous, columns);
+  // A block of a panel is as many rows as lanes are left.
+  const std::optional<Code> rows = is_panel ? copies_.left : left(lane_axis, task_range(lane_axis));
+  if (!rows) return of_row;
   const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *rows});
-  return operate(CodeOperator::Choose, {is_inside, columns ? *columns : integer(lanes), integer(0)});
+  return operate(CodeOperator::Choose, {is_inside, of_row ? *of_row : integer(lanes), integer(0)});
 }
 
 // "row" is bound to the number of the row.
@@ -98,7 +119,7 @@ void LaunchLowering::for_each_block_row(SymbolId block, const std::function<void
 
 // Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
 // and columns outside are not read; the tile has room for whole blocks. Bools are turned as bytes.
-void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row) {
+void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row, const LoopRange& columns) {
   const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
   const Buffer& buffer = graph_[load.buffer];
   Code source = buffer_pointer(load.buffer), target = row.pointer;
@@ -120,7 +141,7 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row)
     const Expr offset = at_copy(at_row(load.offset, *schedule_.lane_axis));
     std::vector<Code> arguments = {
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
-    if (const auto count = columns_left(staged)) arguments.push_back(*count);
+    if (const auto count = columns_left(staged, columns)) arguments.push_back(*count);
     scopes_.add({Assign{vector, std::nullopt,
                         call(facts_.dots.empty() ? "load" : "load_neighbours", std::move(arguments))},
                  ""});

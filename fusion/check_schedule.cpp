@@ -249,17 +249,24 @@ void Checker::check_staged_load(const StagedLoad& staged) {
   const std::string what = "stage: %" + value.name;
   const auto* load = std::get_if<TileLoad>(&value.op);
   require(load != nullptr, what + " is no load");
-  require(lanes_are_parallel(), what + " needs a parallel lane axis");
-  if (load == nullptr || !lanes_are_parallel()) return;
-  require(load->gathered.empty() && load->guard.empty(), what + " is gathered or guarded");
+  const bool is_panel = structure_.contracts;
+  require(schedule_.lane_axis.has_value(), what + " needs a lane axis");
+  require(!is_panel || lanes_are_parallel(), what + " needs a parallel lane axis");
+  if (load == nullptr || !schedule_.lane_axis || (is_panel && !lanes_are_parallel())) return;
+  const bool is_whole = load->guard.empty() || (!is_panel && guarded_span(*load, staged.contiguous));
+  require(load->gathered.empty() && is_whole, what + " is gathered or guarded");
   require(held_bytes(value.dtype) <= 4, what + " has elements of more than 4 bytes");
   const std::optional<Expr> along = stride_along(graph_, *load, staged.contiguous);
   require(along && along->is_constant(1), what + " is not contiguous along " + name(staged.contiguous));
   const std::optional<Expr> across = stride_along(graph_, *load, *schedule_.lane_axis);
   require(across && !across->is_constant(0), what + " does not walk the lane axis in even steps");
-  if (has_reductions()) return check_panel(staged);
+  if (is_panel) return check_panel(staged);
+  require(!structure_.is_reduced(staged.contiguous), what + " is contiguous along a reduced axis");
+  require(schedule_.split == 1 && !schedule_.accumulate_in_scratch && schedule_.walk != Walk::Online,
+          what + " is turned for whole walks that add in registers");
   require(staged.contiguous != *schedule_.lane_axis, what + " is contiguous along the lane axis already");
   for (AxisId axis : {staged.contiguous, *schedule_.lane_axis}) {
+    if (structure_.is_reduced(axis)) continue;  // a task has all of it
     const AxisTile* tile = tile_of(axis);
     require(tile != nullptr && tile->tile % schedule_.lanes == 0,
             what + " needs a tile of " + name(axis) + " that is a multiple of the lanes");
@@ -368,14 +375,14 @@ double Checker::held_elements(const TileValue& value) const {
 }
 
 double Checker::staged_bytes(const StagedLoad& staged) const {
-  const bool in_dots = has_reductions() && walks_dots(graph_, structure_, schedule_);
+  const bool in_dots = structure_.contracts && walks_dots(graph_, structure_, schedule_);
   const double element = in_dots ? 4.0 / info(schedule_.dots).count : 4;
-  double bytes = has_reductions() ? element * schedule_.lanes * schedule_.unroll : element;
+  double bytes = structure_.contracts ? element * schedule_.lanes * schedule_.unroll : element;
   for (AxisId axis : graph_[staged.load].axes) {
-    if (has_reductions() && !structure_.is_reduced(axis)) continue;
+    if (structure_.contracts && !structure_.is_reduced(axis)) continue;
     const AxisTile* tile = tile_of(axis);
     bytes *= tile != nullptr && tile->tile > 0 ? double(tile->tile) : largest_extent(axis);
-    const bool is_cut = has_reductions() && axis == structure_.reduced.front();
+    const bool is_cut = structure_.contracts && axis == structure_.reduced.front();
     if (is_cut) bytes /= double(schedule_.split);
   }
   return bytes;
@@ -393,11 +400,11 @@ void Checker::check_limits(const Target& target) {
                                                    std::to_string(target.l2_bytes / 2) + " bytes)");
   double panels = 0;
   for (const StagedLoad& staged : schedule_.staged) {
-    if (has_reductions() && is_packed_once(graph_, structure_, staged.load)) continue;
+    if (is_packed_once(graph_, structure_, staged.load)) continue;
     const double bytes = staged_bytes(staged);
-    panels += has_reductions() ? bytes : 0;
+    panels += structure_.contracts ? bytes : 0;
     require(std::max(bytes, panels) <= double(target.l2_bytes) / 2,
-            "stage: the " + std::string(has_reductions() ? "panel" : "turned tile") + " of %" +
+            "stage: the " + std::string(structure_.contracts ? "panel" : "turned tile") + " of %" +
                 graph_[staged.load].name + " takes more than half of L2");
   }
   if (schedule_.lanes == 1 || schedule_.accumulate_in_scratch || takes_tile_rows(schedule_.rows)) return;

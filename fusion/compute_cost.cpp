@@ -210,7 +210,17 @@ double ComputeCost::cycles_apart(const Access& access, const TileLoad& load, con
          (is_half ? std::min(narrow * rates_.strided_load_half, rates_.strided_load) : rates_.strided_load);
 }
 
-PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool staged) const {
+ComputeCost::Staging ComputeCost::staging_of(TileValueId value, size_t pass,
+                                             const std::vector<std::vector<TileValueId>>& passes,
+                                             const Schedule& schedule) const {
+  if (!is_staged(value, schedule)) return Staging::None;
+  const auto end = passes.begin() + static_cast<ptrdiff_t>(std::min(pass, passes.size()));
+  const bool is_there = std::any_of(
+      passes.begin(), end, [&](const std::vector<TileValueId>& earlier) { return contains(earlier, value); });
+  return is_there ? Staging::Turned : Staging::Turns;
+}
+
+PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Staging staging) const {
   const bool vector = lanes.axis && sets_[axes_[value.index]][lanes.axis->index];
   const Access* access = access_[value.index];
   PortCycles cycles;
@@ -223,11 +233,12 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, bool
   if (vector) each.whole *= std::max(1.0, registers) / registers * (lanes.is_alone ? kAloneFactor : 1);
   if (!vector && divides(graph_[value])) each.whole *= kDividedShare;
   cycles.add(each, registers);
-  if (staged && shared_[value.index]) {  // from the panel, as it is computed with
+  if (staging != Staging::None && shared_[value.index]) {  // from the panel, as it is computed with
     return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
   }
   if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
-  if (staged) {  // loaded, log2(lanes) exchanges, into scratch and back
+  if (staging == Staging::Turned) return cycles;
+  if (staging == Staging::Turns) {  // loaded, log2(lanes) exchanges, into scratch and back
     cycles.load *= 2;
     cycles.store += 1 / rates_.store;
     cycles.shuffle += std::log2(lanes.count) / rates_.permute;
@@ -318,8 +329,9 @@ ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId
   for (size_t pass = 0; pass < passes.size(); ++pass) {
     add_kept(pass, passes, schedule, work.passes[pass]);
     for (TileValueId value : passes[pass]) {
-      const PortCycles cycles = dots.step > 1 ? dot_cycles(value, lanes, dots)
-                                              : value_cycles(value, lanes, is_staged(value, schedule));
+      const PortCycles cycles = dots.step > 1
+                                    ? dot_cycles(value, lanes, dots)
+                                    : value_cycles(value, lanes, staging_of(value, pass, passes, schedule));
       work.passes[pass][axes_[value.index]].add(cycles, 1);
       if (reduces(graph_[value].op)) work.reductions[pass].push_back(value);
     }
@@ -329,7 +341,8 @@ ComputeCost::Work ComputeCost::work_of(const std::vector<std::vector<TileValueId
     const TileValueId value{v};
     if (in_a_pass(value)) continue;
     const double share = row ? facts_.shared_reads.share(value, *row, schedule.rows) : 1;
-    work.outside[axes_[v]].add(value_cycles(value, lanes, is_staged(value, schedule)), share);
+    const Staging staging = staging_of(value, passes.size(), passes, schedule);
+    work.outside[axes_[v]].add(value_cycles(value, lanes, staging), share);
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     const TileStore& store = graph_.stores[s];
@@ -437,13 +450,14 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
   };
   const auto add = [&](TileValueId value) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
-    PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), false);
+    PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), Staging::None);
     if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) {
       each = dot_cycles(value, {lanes, lane_axis}, least_dot_walk());
     }
-    const bool may_be_turned = facts_.structure.reductions.empty() || shared_[value.index];
+    const bool may_be_turned = !facts_.structure.contracts || shared_[value.index];
     if (access_[value.index] != nullptr && may_be_turned) {
-      const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), true);
+      const Staging least = passes.size() > 1 ? Staging::Turned : Staging::Turns;
+      const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), least);
       each.whole = std::min(each.whole, turned.whole);
       each.vector = std::min(each.vector, turned.vector);
       each.shuffle = std::min(each.shuffle, turned.shuffle);

@@ -46,7 +46,11 @@ class ComputeCost {
   };
   Lanes lanes_of(const Schedule& schedule) const;
   double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
-  PortCycles value_cycles(TileValueId value, const Lanes& lanes, bool staged) const;
+  // What becomes of a load on its way: `Turned` is found as an earlier pass has left it.
+  enum class Staging : uint8_t { None, Turns, Turned };
+  Staging staging_of(TileValueId value, size_t pass, const std::vector<std::vector<TileValueId>>& passes,
+                     const Schedule& schedule) const;
+  PortCycles value_cycles(TileValueId value, const Lanes& lanes, Staging staging) const;
   struct DotWalk {
     double step = 1;  // elements of the summed axis that are added up at a time
     bool in_tiles = false;

@@ -12,7 +12,7 @@ bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileV
   };
   const auto along =
       static_cast<size_t>(std::count_if(structure.parallel.begin(), structure.parallel.end(), varies));
-  return has_contraction(graph) && structure.varies_along_reduced(graph, load) && along > 0 &&
+  return structure.contracts && structure.varies_along_reduced(graph, load) && along > 0 &&
          along < structure.parallel.size();
 }
 
@@ -27,8 +27,23 @@ bool is_packed_once(const TileGraph& graph, const Structure& structure, TileValu
          });
 }
 
+std::optional<Span> guarded_span(const TileLoad& load, AxisId axis) {
+  const Expr index = Expr::index(static_cast<int>(axis.index));
+  Span span;
+  for (const Expr& guard : load.guard) {
+    if (const auto above = simplify(guard - index).constant()) {
+      span.low = std::max(span.low, -*above);
+    } else if (const auto below = simplify(guard + index).constant()) {
+      span.high = std::min(span.high, *below + 1);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return span;
+}
+
 bool packs_panels(const Structure& structure, const Schedule& schedule) {
-  return !structure.reductions.empty() && !schedule.staged.empty();
+  return structure.contracts && !schedule.staged.empty();
 }
 
 namespace {

@@ -12,6 +12,8 @@
 // The panels of a constant are packed once, by a kernel of their own, and lie in memory one behind the other:
 // no call pays for the packing, and rows share them however the tasks are cut.
 #pragma once
+#include <limits>
+#include <optional>
 #include <vector>
 
 #include "fusion/schedule.h"
@@ -26,7 +28,15 @@ bool is_shared_by_rows(const TileGraph& graph, const Structure& structure, TileV
 // A constant in a layout that is known when the kernel is made: staged, it is packed once and for all.
 bool is_packed_once(const TileGraph& graph, const Structure& structure, TileValueId load);
 
-// In a region with reductions a staged load is packed; elsewhere it is turned tile by tile.
+// Coordinates low <= it < high along an axis.
+struct Span {
+  int64_t low = 0, high = std::numeric_limits<int64_t>::max();
+};
+
+// Where a load reads along `axis`, if its guards say no more than that: a tile is turned of what is there.
+std::optional<Span> guarded_span(const TileLoad& load, AxisId axis);
+
+// In a region with a contraction a staged load is packed; elsewhere it is turned tile by tile.
 bool packs_panels(const Structure& structure, const Schedule& schedule);
 
 // The parallel axes, the lane axis among them, as their loops stand in a task, outermost first. `panel_axes`:

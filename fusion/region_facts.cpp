@@ -280,6 +280,21 @@ bool rows_share_work(const TileGraph& graph, AxisId lane, AxisId row) {
   });
 }
 
+WalkedBytes walked_bytes(const RegionFacts& facts) {
+  WalkedBytes bytes;
+  for (const Access& access : facts.accesses) {
+    double elements = 1;
+    for (AxisId axis : facts.structure.reduced) {
+      elements *= access.varies_along(axis) ? facts.extent[axis.index] : 1;
+    }
+    if (elements <= 1) continue;
+    const bool varies = std::any_of(facts.structure.parallel.begin(), facts.structure.parallel.end(),
+                                    [&](AxisId axis) { return access.varies_along(axis); });
+    (varies ? bytes.apart : bytes.shared) += elements * access.element_bytes;
+  }
+  return bytes;
+}
+
 std::optional<AxisId> row_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 0); }
 std::optional<AxisId> column_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 1); }
 

@@ -59,6 +59,12 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
 // With what an online walk would be, which estimates do without.
 Result<RegionFacts> collect_schedule_facts(const TileGraph& graph, const SizeHints& hints);
 
+// Bytes of one row of everything that is walked along reduced axes; and of what all rows share.
+struct WalkedBytes {
+  double apart = 0, shared = 0;
+};
+WalkedBytes walked_bytes(const RegionFacts& facts);
+
 int64_t hinted_size(const Expr& size, const SizeHints& hints);
 double hinted_elements(const std::vector<Expr>& shape, const SizeHints& hints);
 

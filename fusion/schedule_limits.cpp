@@ -290,9 +290,10 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   const std::string what = "%" + graph_[load].name;
   const auto& op = std::get<TileLoad>(graph_[load].op);
   const Choice elsewhere = is_not(stage, contiguous.index);
+  if (!guarded_span(op, contiguous)) return require({elsewhere}, what + " is guarded");
   const Choice across = where(system_.lane_axis, [&](int64_t number) {
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(number, 0))};
-    if (number < 0 || axis == contiguous || structure_.is_reduced(axis)) return false;
+    if (number < 0 || axis == contiguous) return false;
     const std::optional<Expr> stride = stride_along(graph_, op, axis);
     return stride && !stride->is_constant(0);
   });
@@ -301,7 +302,19 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   const Choice here = is(stage, contiguous.index);
   require(MultipleOf{{here}, *tile_variable(contiguous), {system_.lanes}},
           "the tile of " + name(contiguous) + " is whole blocks of " + what);
-  AtMost fits{{{4, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes) / 2, "B"};
+  if (has_reductions()) {
+    const std::string whole = what + " is turned for whole walks that add in registers";
+    require({elsewhere, is(system_.split, 1)}, whole);
+    require({elsewhere, is(system_.accumulate, 0)}, whole);
+    require({elsewhere, is_not(system_.walk, static_cast<int64_t>(Walk::Online))}, whole);
+  }
+  double element_bytes = 4;
+  for (const AxisId axis : structure_.reduced) {
+    const auto& axes = graph_[load].axes;
+    if (std::binary_search(axes.begin(), axes.end(), axis)) element_bytes *= largest_extent(graph_, axis);
+  }
+  element_bytes = std::min(kUnbounded, element_bytes);
+  AtMost fits{{{element_bytes, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes) / 2, "B"};
   for (const auto& [axis, tile] : system_.grid) {
     if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis)) continue;
     const double all = largest_extent(graph_, axis);
@@ -361,10 +374,11 @@ void LimitWriter::add_panel(TileValueId load, VariableId stage) {
 std::string LimitWriter::why_never_staged(TileValueId load) const {
   const auto& op = std::get<TileLoad>(graph_[load].op);
   const std::string what = "%" + graph_[load].name;
-  if (has_reductions() && !is_shared_by_rows(graph_, structure_, load)) {
-    return what + " is turned only where nothing is reduced, and no rows share it";
+  if (structure_.contracts && !is_shared_by_rows(graph_, structure_, load)) {
+    return what + " is turned only where nothing is multiplied, and no rows share it";
   }
-  if (!op.gathered.empty() || !op.guard.empty()) return what + " is gathered or guarded";
+  if (!op.gathered.empty() || (structure_.contracts && !op.guard.empty()))
+    return what + " is gathered or guarded";
   if (held_bytes(graph_[load].dtype) > 4) return what + " has elements of more than 4 bytes";
   return "";
 }
@@ -377,7 +391,7 @@ void LimitWriter::add_stage() {
       require({is(stage, -1)}, why);
       continue;
     }
-    if (has_reductions()) {
+    if (structure_.contracts) {
       add_panel(load, stage);
       if (!is_packed_once(graph_, structure_, load)) panels.sum.push_back(panel_bytes(load, stage));
       continue;

@@ -68,7 +68,6 @@ class PreferenceWriter : private RuleWriter {
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
-  std::pair<double, double> walked_bytes() const;
   double most_in_a_pass() const;  // reductions
   double walked_values() const;
   double recompute_cycles(TileValueId value) const;
@@ -270,7 +269,7 @@ void PreferenceWriter::prefer_rows() {
     require({is(system_.rows, 1)}, "rows this long defeat the prefetcher side by side");
     return;
   }
-  const auto [apart, shared] = walked_bytes();
+  const auto [apart, shared] = walked_bytes(facts_);
   AtMost together{
       {{shared, {}}, {apart, {number_of(system_.rows)}}}, kRowsInL1 * double(target_.l1_bytes), "B"};
   double one_row = shared + apart;
@@ -308,20 +307,6 @@ void PreferenceWriter::prefer_rows_in_sets(const Access& access) {
     }
     require(std::move(ways), "rows that share a set of L1 leave ways to what they are multiplied with");
   }
-}
-
-// Bytes of one row of everything that is walked along reduced axes; and of what all rows share.
-std::pair<double, double> PreferenceWriter::walked_bytes() const {
-  double apart = 0, shared = 0;
-  for (const Access& access : facts_.accesses) {
-    double elements = 1;
-    for (AxisId axis : structure_.reduced) elements *= access.varies_along(axis) ? extent(axis) : 1;
-    if (elements <= 1) continue;
-    const bool varies = std::any_of(structure_.parallel.begin(), structure_.parallel.end(),
-                                    [&](AxisId axis) { return access.varies_along(axis); });
-    (varies ? apart : shared) += elements * access.element_bytes;
-  }
-  return {apart, shared};
 }
 
 void PreferenceWriter::prefer_split() {
@@ -383,7 +368,7 @@ void PreferenceWriter::prefer_task_count() {
   }
   few.sum[0].factors.push_back(number_of(system_.split));
   // Turned tiles are as small as they are for the caches' sake; the host hands several to a thread at a time.
-  if (structure_.reductions.empty()) {
+  if (!structure_.contracts) {
     for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
   }
   many.sum[0].factors.push_back(factor(system_.split, [](int64_t parts) { return 1 / double(parts); }));
@@ -426,14 +411,18 @@ void PreferenceWriter::prefer_grid() {
 // A transposed load is turned in tiles of a fixed size: what moves pages, rows of DRAM and lines of stores at
 // once was measured, and no closed form ranked it.
 void PreferenceWriter::prefer_stage() {
-  if (!structure_.reductions.empty()) return;
+  if (structure_.contracts) return;
+  const bool walks = !structure_.reductions.empty();
   for (const auto& [load, stage] : system_.stage) {
     for (const auto& [axis, tile] : system_.grid) {
       const double side = from_memory() ? kTurnedTileMemory : kTurnedTile;
-      const Choice large = where(
-          tile, [&](int64_t number) { return number == 0 ? extent(axis) <= side : double(number) == side; });
+      const Choice large = where(tile, [&](int64_t number) {  // no larger, where its rows are walked again
+        const double length = number == 0 ? extent(axis) : double(number);
+        return length == side || (length < side && (number == 0 || walks));
+      });
       const Choice single = where(tile, [&](int64_t number) { return number == 1 || extent(axis) <= 1; });
       require({is_not(stage, axis.index), large}, "turned tiles are whole lines both ways");
+      if (walks) continue;
       require({is(stage, -1), lane_axis_is_not(axis), large}, "turned tiles are whole lines both ways");
       require({is(stage, -1), is(stage, axis.index), lane_axis_is(axis), single},
               "only the axes of a turned tile are cut");

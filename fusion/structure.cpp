@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/match.h"
+#include "fusion/contraction.h"
 #include "fusion/launches.h"
 
 namespace tilefuse {
@@ -156,6 +157,7 @@ Result<Structure> analyze_structure(const TileGraph& graph) {
   if (auto refusal = check_coverage(graph, structure)) return *std::move(refusal);
   assign_levels(graph, structure);
   find_copied_axes(graph, structure);
+  structure.contracts = has_contraction(graph);
   return structure;
 }
 

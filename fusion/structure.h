@@ -22,6 +22,7 @@ struct Structure {
   // likewise. So a reduction has the level of its element and what reads its result one more; a scan, which
   // is there element by element, does not raise the level of what reads it.
   std::vector<int> level;  // by TileValueId
+  bool contracts = false;  // some reduction is a contraction (contraction.h)
   int passes = 0;          // levels of loops over the reduced axes, the storing one included
   bool varies_along_reduced(const TileGraph& graph, TileValueId value) const;
   // A store that walks a reduced axis stands in a pass, also when what it stores is the same all along.

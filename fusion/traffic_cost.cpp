@@ -214,6 +214,13 @@ WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestL
   return looks;
 }
 
+bool TrafficCost::is_read_before(const Access& access, size_t pass,
+                                 const std::vector<std::vector<TileValueId>>& passes) const {
+  bool found = false;
+  for (size_t earlier = 0; earlier < pass; ++earlier) found = found || reads_in(access, earlier, passes);
+  return found;
+}
+
 // Of what a pass reads again, the share that is still in a cache.
 double TrafficCost::found_again(const Access& access, size_t pass,
                                 const std::vector<std::vector<TileValueId>>& passes,
@@ -246,8 +253,9 @@ void TrafficCost::add_dram(const Access& access, double bytes, const std::vector
   if (is_whole) moved.read_whole += lines;
 }
 
-// A turned tile is read once, in pieces as long as the tile, and passes through scratch.
-void TrafficCost::add_turned(const Access& access, const Schedule& schedule, Traffic& traffic,
+// A turned tile is read once, in pieces as long as the tile, and passes through scratch; later passes find it
+// there.
+void TrafficCost::add_turned(const Access& access, bool is_again, const Schedule& schedule, Traffic& traffic,
                              Moved& moved) const {
   double elements = 1, tile_elements = 1, run = 1, rows = 1;
   for (const AxisTile& tile : schedule.grid) {
@@ -258,10 +266,22 @@ void TrafficCost::add_turned(const Access& access, const Schedule& schedule, Tra
     tile_elements *= length;
     (access.along[tile.axis.index].kind == AxisAccess::Kind::Unit ? run : rows) *= length;
   }
+  for (const AxisId axis : facts_.structure.reduced) {
+    if (!access.varies_along(axis)) continue;
+    const double extent = facts_.extent[axis.index];
+    elements *= extent;
+    tile_elements *= extent;
+    rows *= extent;
+  }
+  const bool is_in_l2 = tile_elements * 4 > usable_[0];
+  if (is_again) {
+    if (is_in_l2) traffic.l2_bytes += elements * 4;
+    return;
+  }
   const double bytes = elements * access.element_bytes;
   if (home_.level > MemoryLevel::L1) traffic.l2_bytes += bytes;
   traffic.l3_bytes += bytes * home_.beyond_l2;
-  if (tile_elements * 4 > usable_[0]) traffic.l2_bytes += 2 * elements * 4;
+  if (is_in_l2) traffic.l2_bytes += 2 * elements * 4;
   if (home_.level != MemoryLevel::Dram) return;
   moved.ns +=
       bytes / kLineBytes *
@@ -359,7 +379,9 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
                                   const Schedule& schedule, Moved& moved) const {
   const PassLooks& look = looks.passes[pass];
   Traffic traffic;
-  for (const Access* access : look.turned) add_turned(*access, schedule, traffic, moved);
+  for (const Access* access : look.turned) {
+    add_turned(*access, is_read_before(*access, pass, passes.values), schedule, traffic, moved);
+  }
   for (size_t level = 0; level < 3; ++level) {
     const std::vector<double> missed = look.footprints.missed_bytes(usable_.at(level));
     for (size_t i = 0; i < look.accesses.size(); ++i) {

@@ -66,6 +66,8 @@ class TrafficCost {
                                               const std::vector<std::vector<TileValueId>>& passes,
                                               const Structure& structure) const;
   bool reads_in(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes) const;
+  bool is_read_before(const Access& access, size_t pass,
+                      const std::vector<std::vector<TileValueId>>& passes) const;
   double touched_bytes(const Access& access, const Schedule& schedule) const;
   double found_again(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                      const std::vector<double>& windows, double usable) const;
@@ -87,7 +89,8 @@ class TrafficCost {
   double spilled_bytes(size_t pass, const Schedule& schedule) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
-  void add_turned(const Access& access, const Schedule& schedule, Traffic& traffic, Moved& moved) const;
+  void add_turned(const Access& access, bool is_again, const Schedule& schedule, Traffic& traffic,
+                  Moved& moved) const;
   double dram_ns(const Moved& moved, const Schedule& schedule) const;
 
   const TileGraph& graph_;

@@ -429,6 +429,39 @@ TEST_F(KernelTest, keeps_what_a_piece_of_a_loop_settles) {
   }
 }
 
+// Rows that lie apart in memory are turned for the walks along them; the first one is not there, nor the
+// last.
+TEST_F(KernelTest, turns_rows_that_are_walked) {
+  const char* const graph = R"(tile_graph normalised_rows {
+  axes b: 2, j: s0, r: s1
+  buffers %x: TYPE[2, s1, s0] in, %w: f32[s1] in, %y: TYPE[2, s0, s1] out
+  %0 = load %x[b*s0*s1 + r*s0 + j] GUARD : TYPE[b, j, r]
+  %m = reduce.max(%0) over r             : TYPE[b, j]
+  %c = sub(%0, %m)                       : TYPE[b, j, r]
+  %e = exp(%c)                           : TYPE[b, j, r]
+  %s = reduce.sum(%e) over r             : TYPE[b, j]
+  %p = div(%e, %s)                       : TYPE[b, j, r]
+  store %p -> %y[b*s0*s1 + j*s1 + r]
+}
+)";
+  for (const char* guard : {"", "if [j - 1] else 0", "if [j - 1, 20 - j] else 0"}) {
+    for (const char* type : {"f32", "bf16"}) {
+      std::string text = std::regex_replace(graph, std::regex("TYPE"), type);
+      text = std::regex_replace(text, std::regex("GUARD"), guard);
+      for (const char* walk : {"grid b = 1, j = 32\n walk multi_pass\n rows 1",
+                               "grid b = all, j = 16\n walk resident; keep %0, %e\n rows 4",
+                               "grid b = 1, j = 64\n walk resident; keep %e, %0\n rows 2"}) {
+        const std::string decisions =
+            std::string("lanes r = 16, unroll 2\n ") + walk + "\n split 1\n stage %0 along j\n stores cached";
+        SCOPED_TRACE(text + decisions);
+        expect_same(text, decisions, {{"s0", 70}, {"s1", 150}});
+        expect_same(text, decisions, {{"s0", 64}, {"s1", 128}});
+        EXPECT_THAT(runner_.source(), HasSubstr("transpose_block("));
+      }
+    }
+  }
+}
+
 // A loop cut at the breakpoint needs neither the condition nor the other side's load.
 TEST_F(KernelTest, cuts_loops_where_guards_change) {
   const char* const graph = R"(tile_graph rotary_0 {

@@ -61,7 +61,7 @@ class Drawer {
     if (chance(30)) schedule.rows = one_of<int>({2, 4});
     if (chance(30)) schedule.split = one_of<int64_t>({2, 3, 8});
     schedule.accumulate_in_scratch = chance(30);
-    if (chance(50)) draw_panels(schedule);
+    if (chance(50)) structure_.contracts ? draw_panels(schedule) : draw_turned(schedule);
     if (chance(30)) schedule.columns = one_of<int>({2, 3});
   }
 
@@ -80,6 +80,13 @@ class Drawer {
     });
     if (schedule.staged.empty()) return;
     schedule.rows = one_of<int>({1, 2, 4, 6});
+    schedule.accumulate_in_scratch = false;
+  }
+
+  void draw_turned(Schedule& schedule) {
+    draw_staged(schedule);
+    if (schedule.staged.empty()) return;
+    schedule.split = 1;
     schedule.accumulate_in_scratch = false;
   }
 

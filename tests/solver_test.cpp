@@ -30,7 +30,7 @@ Solution solved(const TileGraph& graph, const Target& target, const Pins& pins =
 TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
   const Target zen4 = load_target("x86-zen4");
   std::map<std::string, int> drawn;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < 1700; ++seed) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
     const Target target = random_target(random, zen4);

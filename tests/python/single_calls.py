@@ -45,6 +45,8 @@ SINGLE_CALLS = {
     "fake_quantize_per_tensor_affine_cachemask_backward.default": (X, B), "fake_quantize_per_channel_affine_cachemask_backward.default": (X, B),
     "rrelu_with_noise_functional.default": (X, floats(3, 4)), "soft_margin_loss_backward.default": (floats(), X, X.sign(), 1),
     "special_xlog1py.other_scalar": (X, 2.5), "special_xlog1py.self_scalar": (2.5, X.abs()), "heaviside.default": (X, floats(4)),
+    "special_xlog1py.default": (X, X.abs()), "special_entr.default": (X,), "special_log_ndtr.default": (X,),
+    "soft_margin_loss.default": (X, X.sign()), "linalg_cross.default": (floats(4, 3), floats(4, 3)),
     "im2col.default": (IMAGE, [2, 2], [1, 1], [1, 0], [2, 1]), "col2im.default": (floats(2, 8, 6), [3, 4], [2, 2], [1, 1], [0, 0], [1, 1]),
     "__and__.Scalar": (I, 6), "__and__.Tensor": (I, I.flip(0)), "__or__.Scalar": (I, 6), "__or__.Tensor": (B, B.flip(0)),
     "__xor__.Scalar": (I, 6), "__xor__.Tensor": (B, B.flip(0)), "__lshift__.Scalar": (I, 2), "__rshift__.Scalar": (I, 1),

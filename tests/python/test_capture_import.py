@@ -259,6 +259,8 @@ def test_opinfo_samples_evaluate_as_in_eager(op, dtype, tmp_path):
 # ---------------------------------------------------------------- forms that no OpInfo sample reaches
 aten = torch.ops.aten
 DIRECT = {
+    "adaptive_max_pools": lambda x: (aten.adaptive_max_pool2d(x.reshape(1, 3, 4), [3, 2])[0],
+                                     aten.adaptive_max_pool3d(x.reshape(1, 3, 2, 2), [3, 1, 2])[0]),
     "aminmax": lambda x: aten.aminmax(x, dim=1),
     "any_dims": lambda x: (aten.any.dims(x > 1, [0, 1]), aten.all.dims(x > -9, [1], True)),
     "arange": lambda x: x + torch.arange(0.5, 2.5, 0.5) + torch.arange(1, 8, 2),
