@@ -91,6 +91,13 @@ bool takes_every_other(const Access& access, AxisId lane_axis) {
          (access.element_bytes == 4 || access.element_bytes == 2);
 }
 
+// Where nothing is multiplied: a load that is contiguous along an axis that tasks are cut along.
+bool may_be_turned(const Access& access, const Structure& structure) {
+  return !structure.contracts &&
+         std::any_of(structure.parallel.begin(), structure.parallel.end(),
+                     [&](AxisId axis) { return access.along[axis.index].kind == AxisAccess::Kind::Unit; });
+}
+
 std::vector<NestLoop> parallel_loops(const std::vector<NestLoop>& nest, const Structure& structure) {
   std::vector<NestLoop> loops;
   for (const NestLoop& loop : nest) {
@@ -105,6 +112,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     : graph_(graph),
       target_(target),
       facts_(facts),
+      vectors_(vector_sizes(target)),
       rates_{target.rate("rate.load"),
              target.rate("rate.store"),
              target.rate("rate.permute"),
@@ -120,7 +128,8 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              0},
       has_tiles_(multiplies_in_tiles(facts.dots, target)),
       dots_(has_tiles_ || multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
-      access_(graph.values.size(), nullptr) {
+      access_(graph.values.size(), nullptr),
+      turnable_(graph.values.size(), false) {
   const size_t axes = graph.axes.size();
   set_dot_rates();
   for (const TileValue& value : graph.values) {
@@ -142,10 +151,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
     shared_.push_back(std::holds_alternative<TileLoad>(graph.values[v].op) &&
                       is_shared_by_rows(graph, facts.structure, TileValueId{v}));
   }
-  for (const Access& access : facts.accesses) {
-    if (access.load) access_[access.load->index] = &access;
-    if (access.store) store_access_.push_back(&access);
-  }
+  set_accesses();
   for (const TileStore& store : graph.stores) {
     store_cycles_.push_back(cycles_per_register(graph, store, target));
     paired_store_cycles_.push_back(cycles_in_pairs(graph, store, target));
@@ -158,6 +164,15 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
   for (uint32_t a = 0; a < axes; ++a) pairs_along_.push_back(can_pair_along(graph, {a}));
   is_written_out_ = is_written_out();
   least_share_ = least_shares();
+}
+
+void ComputeCost::set_accesses() {
+  for (const Access& access : facts_.accesses) {
+    if (access.store) store_access_.push_back(&access);
+    if (!access.load) continue;
+    access_[access.load->index] = &access;
+    turnable_[access.load->index] = may_be_turned(access, facts_.structure);
+  }
 }
 
 // Of what loads read, in the longest block of rows along any axis.
@@ -229,12 +244,12 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Stag
     return cycles_along_lanes(graph_[value], lanes.count, target_);
   PortCycles each = vector && lanes.in_pairs ? paired_cycles_[value.index] : cycles_[value.index];
   const double registers =
-      vector ? registers_of_vector(graph_[value].dtype, lanes.count, target_) : scalar_share(lanes);
+      vector ? registers_of_vector(graph_[value].dtype, lanes.count, vectors_) : scalar_share(lanes);
   if (vector) each.whole *= std::max(1.0, registers) / registers * (lanes.is_alone ? kAloneFactor : 1);
   if (!vector && divides(graph_[value])) each.whole *= kDividedShare;
   cycles.add(each, registers);
   if (staging != Staging::None && shared_[value.index]) {  // from the panel, as it is computed with
-    return {.load = registers_of_vector(graph_[value].dtype, lanes.count, target_) / rates_.load};
+    return {.load = registers_of_vector(graph_[value].dtype, lanes.count, vectors_) / rates_.load};
   }
   if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
   if (staging == Staging::Turned) return cycles;
@@ -286,12 +301,12 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
   const DType dtype = graph_[graph_.stores[store].buffer].dtype;
   PortCycles cycles;
   cycles.add(lanes.in_pairs ? paired_store_cycles_[store] : store_cycles_[store],
-             registers_of_vector(dtype, lanes.count, target_));
+             registers_of_vector(dtype, lanes.count, vectors_));
   if (lanes.count >= 2 * facts_.extent[lanes.axis->index]) cycles.whole += kHalfEmptyCycles;
   const Access& access = *store_access_[store];
   if (!scattered(access, lanes.axis)) return cycles;
   if (stores_in_turn(graph_.stores[store], lanes)) {
-    cycles.shuffle += registers_of_vector(dtype, lanes.count, target_) / rates_.permute;
+    cycles.shuffle += registers_of_vector(dtype, lanes.count, vectors_) / rates_.permute;
     return cycles;
   }
   const double crowded = crowds_sets(access, lanes) ? kCrowdedStoreCycles : 0;
@@ -304,7 +319,7 @@ PortCycles ComputeCost::store_cycles(size_t store, const Lanes& lanes) const {
 void ComputeCost::add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                            const Schedule& schedule, std::vector<PortCycles>& work) const {
   for (TileValueId kept : schedule.keep) {
-    const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, target_);
+    const double registers = registers_of_vector(graph_[kept].dtype, schedule.lanes, vectors_);
     PortCycles& cycles = work[axes_[kept.index]];
     if (contains(passes[pass], kept)) {
       if (read_back(graph_, facts_.structure, schedule, kept)) continue;
@@ -454,8 +469,7 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
     if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) {
       each = dot_cycles(value, {lanes, lane_axis}, least_dot_walk());
     }
-    const bool may_be_turned = !facts_.structure.contracts || shared_[value.index];
-    if (access_[value.index] != nullptr && may_be_turned) {
+    if (turnable_[value.index] || shared_[value.index]) {
       const Staging least = passes.size() > 1 ? Staging::Turned : Staging::Turns;
       const PortCycles turned = value_cycles(value, lanes_for(graph_[value].dtype), least);
       each.whole = std::min(each.whole, turned.whole);

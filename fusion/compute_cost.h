@@ -74,6 +74,7 @@ class ComputeCost {
   double scratch_visits(TileValueId reduction, double times, const std::vector<NestLoop>& nest,
                         const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
+  void set_accesses();
   std::vector<double> least_shares() const;
   bool in_a_pass(TileValueId value) const;
   bool is_written_out() const;
@@ -91,6 +92,7 @@ class ComputeCost {
   const TileGraph& graph_;
   const Target& target_;
   const RegionFacts& facts_;
+  VectorSizes vectors_;
   Rates rates_;
   std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
@@ -103,6 +105,7 @@ class ComputeCost {
   std::vector<size_t> store_axes_;
   std::vector<std::vector<int64_t>> sharing_a_place_;  // by store and axis: of scatter.h, 1 for other stores
   std::vector<const Access*> access_;                  // by value: of a load
+  std::vector<bool> turnable_;                         // by value: a load that may be turned
   std::vector<bool> shared_;                           // by value: a load that may be packed
   std::vector<double> least_share_;                    // by value: shared_reads.h
   std::vector<const Access*> store_access_;            // by store

@@ -28,7 +28,7 @@ ComputeCost::DotWalk ComputeCost::least_dot_walk() const {
 // Of one element of the summed axis, where several are done at once (dots.h): nothing is widened.
 PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes, const DotWalk& walk) const {
   PortCycles cycles;
-  const double registers = registers_of_vector(DType::F32, lanes.count, target_);
+  const double registers = registers_of_vector(DType::F32, lanes.count, vectors_);
   if (access_[value.index] == nullptr) {
     if (!std::holds_alternative<TileReduce>(graph_[value].op)) return {};
     // Little goes beside products in tiles: a Granite Rapids core takes 2900 to 3500 cycles for 128 x 64 sums
@@ -56,7 +56,7 @@ PortCycles ComputeCost::dot_cycles(TileValueId value, const Lanes& lanes, const 
 PortCycles ComputeCost::tile_sum_cycles(const Schedule& schedule, const Lanes& lanes) const {
   if (!dot_walk(schedule).in_tiles) return {};
   if (!stored_rows_of_sums(graph_, facts_.structure, schedule).empty()) return {};
-  const double registers = registers_of_vector(DType::F32, lanes.count, target_);
+  const double registers = registers_of_vector(DType::F32, lanes.count, vectors_);
   const double parts =
       !schedule.block ? 1
                       : std::ceil(facts_.extent[schedule.block->axis.index] / double(schedule.block->tile));
@@ -92,7 +92,7 @@ double ComputeCost::packing_cycles(const std::vector<NestLoop>& nest, const Sche
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
     if (access.is_packed_once) continue;
-    double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, target_);
+    double vectors = registers_of_vector(graph_[staged.load].dtype, schedule.lanes, vectors_);
     for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
       if (!access.varies_along(AxisId{a})) continue;
       const double extent = facts_.extent[a];

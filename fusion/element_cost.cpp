@@ -76,11 +76,14 @@ constexpr double kWidenQuarter = 6, kNarrowQuarter = 16;
 
 }  // namespace
 
-double registers_of_vector(DType dtype, int lanes, const Target& target) {
-  const int held = std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute));
+VectorSizes vector_sizes(const Target& target) {
   const double least = double(target.datapath_bytes) / target.vector_bytes;
-  return std::max(least * target.rate_or("share.short_vector", 1),
-                  double(lanes) * held / target.vector_bytes);
+  return {double(target.vector_bytes), least * target.rate_or("share.short_vector", 1)};
+}
+
+double registers_of_vector(DType dtype, int lanes, const VectorSizes& sizes) {
+  const int held = std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute));
+  return std::max(sizes.least, double(lanes) * held / sizes.register_bytes);
 }
 
 void PortCycles::add(const PortCycles& other, double times) {

@@ -6,9 +6,15 @@
 
 namespace tilefuse {
 
-// Registers that a vector of so many lanes of a type takes: the share of one that the data path does at a
-// time at least.
-double registers_of_vector(DType dtype, int lanes, const Target& target);
+// Of a processor, looked up once.
+struct VectorSizes {
+  double register_bytes = 0;
+  double least = 0;  // registers that any vector takes: the share of one that the data path does at a time
+};
+VectorSizes vector_sizes(const Target& target);
+
+// Registers that a vector of so many lanes of a type takes.
+double registers_of_vector(DType dtype, int lanes, const VectorSizes& sizes);
 
 // Cycles by where instructions wait: ports work side by side, so the busiest one counts; divisions and
 // polynomials keep all of them busy and come on top.

@@ -107,6 +107,7 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
   const int lanes = is_serial(graph) ? kScalarLanes : target.vector_bytes / 4;
   const bool contracts = has_contraction(graph);  // then lanes go along an axis of the results
   const std::vector<double> shares = shares_computed(graph, extent, target);
+  const VectorSizes vectors = vector_sizes(target);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const TileValue& value = graph.values[v];
     double elements = elements_of(value.axes, extent);
@@ -124,7 +125,7 @@ double compute_cycles(const TileGraph& graph, const std::vector<double>& extent,
       continue;
     }
     cycles.add(cycles_per_register(graph, value, target),
-               shares[v] * std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, target));
+               shares[v] * std::ceil(elements / lanes) * registers_of_vector(value.dtype, lanes, vectors));
   }
   for (const TileStore& store : graph.stores) {
     const double elements =

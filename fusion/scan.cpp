@@ -21,7 +21,7 @@ bool may_have_lanes(const TileValue& scan) { return carried_dtype(scan) != DType
 
 PortCycles cycles_along_lanes(const TileValue& scan, int lanes, const Target& target) {
   const DType carried = carried_dtype(scan);
-  const double registers = std::max(1.0, registers_of_vector(carried, lanes, target));
+  const double registers = std::max(1.0, registers_of_vector(carried, lanes, vector_sizes(target)));
   const double steps = std::log2(lanes / registers);
   const bool converts = carried != info(scan.dtype).compute;
   const double joins = registers - 1;  // of a half with the last lane of the one before

@@ -210,7 +210,7 @@ TEST(CostModel, puts_narrow_elements_into_half_a_vector_more_slowly) {
 // In halves, a core that computes with whole vectors has more ports, but not twice as many.
 TEST(CostModel, takes_less_than_whole_vectors_for_halves) {
   const auto registers = [](const char* target, int lanes) {
-    return registers_of_vector(DType::F32, lanes, load_target(target));
+    return registers_of_vector(DType::F32, lanes, vector_sizes(load_target(target)));
   };
   EXPECT_EQ(registers("x86-granite-rapids", 16), 1);
   EXPECT_GT(registers("x86-granite-rapids", 8), 0.5);
