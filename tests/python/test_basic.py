@@ -25,6 +25,16 @@ FUNCTIONS = {
     "softmax": (lambda x: torch.softmax(x, -1), [(31, 100)]),
     "softmax_outer": (lambda x: torch.softmax(x, 0), [(31, 100)]),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (96,), w, b), [(7, 5, 96), (96,), (96,)]),
+    "norm_of_channels_apart": (lambda x, w: F.layer_norm(x.permute(0, 2, 3, 1), (96,), w), [(2, 96, 9, 7), (96,)]),
+    "norm_of_padded_channels": (
+        lambda x, w: F.layer_norm(F.pad(x, (1, 2, 3, 1)).permute(0, 2, 3, 1), (96,), w),
+        [(2, 96, 14, 14), (96,)],
+    ),
+    "norm_of_patches_behind_a_token": (
+        lambda x, t, w: F.layer_norm(torch.cat((t.expand(2, 1, 96), x.flatten(2).mT), 1), (96,), w),
+        [(2, 96, 6, 6), (1, 1, 96), (96,)],
+    ),
+    "softmax_of_channels_apart": (lambda x: x.permute(0, 2, 3, 1).softmax(-1), [(2, 33, 6, 10)]),
     "residual_norm": (lambda x, r, w: F.rms_norm(x + r, (96,), w), [(7, 96), (7, 96), (96,)]),
     "row_sum": (lambda x: x.sum(-1), [(50, 333)]),
     "column_sum": (lambda x: x.sum(0), [(333, 50)]),
