@@ -86,6 +86,7 @@ Recompute::Copy Recompute::copy_of(const std::vector<ValueId>& values) const {
       }
     }
   }
+  std::erase_if(copy.nodes, [&](NodeId node) { return groups_.is_copied(node); });
   return copy;
 }
 

@@ -36,7 +36,7 @@ class Recompute {
  private:
   // What there is to copy, and what changes by it.
   struct Copy {
-    std::vector<NodeId> nodes;    // of the values' group, those of the values first
+    std::vector<NodeId> nodes;    // of the values' group, but for those that are copied already
     std::vector<ValueId> leaves;  // what they read from memory, or will
     std::vector<NodeId> readers;  // of the values, outside their group
     std::vector<GroupId> groups;  // the values' own first, then their readers'

@@ -55,7 +55,8 @@ size_t crossing_edges(const Graph& graph, const Partition& partition) {
   return count;
 }
 
-// Every region's inputs are graph inputs, results of Calls, or outputs of regions that run before it.
+// Every region's inputs are graph inputs, results of Calls, or outputs of regions that run before it, and its
+// nodes read nothing but these and each other.
 void expect_runnable(const Graph& graph, const Partition& partition) {
   std::set<uint32_t> written;
   for (const Region& region : partition.regions) {
@@ -63,6 +64,13 @@ void expect_runnable(const Graph& graph, const Partition& partition) {
       const Op& op = graph.producer(input).op;
       if (std::holds_alternative<Input>(op) || std::holds_alternative<Call>(op)) continue;
       EXPECT_TRUE(written.contains(input.index)) << to_text(partition, graph);
+    }
+    std::set<ValueId> there(region.inputs.begin(), region.inputs.end());
+    for (const NodeId node : region.nodes) {
+      for (const ValueId operand : graph[node].operands) {
+        EXPECT_TRUE(there.contains(operand)) << graph[operand].name << "\n" << to_text(partition, graph);
+      }
+      there.insert(graph[node].results.begin(), graph[node].results.end());
     }
     for (ValueId output : region.outputs) written.insert(output.index);
   }
@@ -162,6 +170,23 @@ TEST(Partition, what_takes_as_much_to_read_stays_in_memory) {
   const Graph graph = builder.finish();
   const Partition result = partition(graph, target());
   EXPECT_TRUE(result.recomputed.empty()) << to_text(result, graph);
+}
+
+// The cheap one is made again with the wider copy below it; the dear one shares that and stays in memory.
+TEST(Partition, what_one_value_is_made_of_again_does_not_depend_on_the_others) {
+  GraphBuilder builder("cheap_and_dear");
+  const ValueId x = builder.input("x", {DType::BF16, {512, 512}});
+  const ValueId wide = builder.cast(x, DType::F32);
+  const ValueId cheap = builder.map(MapFn::Mul, {wide, wide}, "cheap");
+  ValueId dear = wide;
+  for (int i = 0; i < 3; ++i) dear = builder.map(MapFn::Exp, {dear});
+  const ValueId product = opaque(builder, {builder.map(MapFn::Sub, {cheap, dear}), x});
+  builder.output(builder.map(MapFn::Add, {builder.map(MapFn::Mul, {cheap, product}), dear}));
+  const Graph graph = builder.finish();
+  const Partition result = partition(graph, target());
+  ASSERT_EQ(result.recomputed.size(), 1U) << to_text(result, graph);
+  EXPECT_EQ(result.recomputed[0].values, std::vector<ValueId>{cheap}) << to_text(result, graph);
+  expect_runnable(graph, result);
 }
 
 TEST(Partition, what_an_opaque_operator_reads_stays_in_memory) {
