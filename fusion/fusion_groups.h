@@ -40,8 +40,8 @@ class FusionGroups {
 
   // From now on whoever reads results of `nodes` outside their group has copies of these, or no longer. To be
   // told with the same readers both times, all of which lie in groups; no merge may follow.
-  bool is_copied(NodeId node) const { return is_copied_[node]; }
   void copy_into_readers(const std::vector<NodeId>& nodes, const std::vector<NodeId>& readers, bool copied);
+  bool is_copied(NodeId node) const { return is_copied_[node]; }
 
   // The group (or the union of several) as a closed region: transparent nodes copied in, inputs and outputs
   // listed.

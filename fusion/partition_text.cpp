@@ -75,7 +75,7 @@ std::string to_text(const Partition& partition, const Graph& graph) {
   }
   for (const Recomputed& again : partition.recomputed) {
     text += "again " + names(graph, again.values) + ": by who reads it, " + microseconds(again.again_us) +
-            " for " + "all that have to do with it, " + microseconds(again.stored_us) + " stored\n";
+            " for all that have to do with it, " + microseconds(again.stored_us) + " stored\n";
   }
   for (const UnfusedEdge& edge : partition.unfused) {
     text += "edge %" + graph[edge.value].name + " -> " + node_name(graph, edge.consumer) + "\n  " +

@@ -50,6 +50,12 @@ bool Recompute::is_written(ValueId value) const {
          });
 }
 
+bool Recompute::is_read_by(GroupId group, ValueId value) const {
+  const auto& members = groups_.members(group);
+  return std::any_of(members.begin(), members.end(),
+                     [&](NodeId member) { return contains(groups_.reads(member), value); });
+}
+
 std::vector<std::vector<ValueId>> Recompute::candidates() const {
   std::vector<std::vector<ValueId>> sets;
   for (const GroupId group : groups_.live_groups()) {
@@ -103,10 +109,9 @@ bool Recompute::saves_bytes(const Copy& copy, const std::vector<ValueId>& values
   }
   std::vector<ValueId> kept;
   for (size_t g = 1; g < copy.groups.size(); ++g) {
-    const std::vector<ValueId> inputs = groups_.region(copy.groups[g]).inputs;
-    for (const ValueId value : values) moved += contains(inputs, value) ? bytes(value) : 0;
+    for (const ValueId value : values) moved += is_read_by(copy.groups[g], value) ? bytes(value) : 0;
     for (const ValueId leaf : copy.leaves) {
-      if (contains(inputs, leaf)) continue;
+      if (is_read_by(copy.groups[g], leaf)) continue;
       added += bytes(leaf);
       add_once(kept, leaf);
     }

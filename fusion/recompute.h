@@ -46,6 +46,7 @@ class Recompute {
   bool is_member(NodeId node, GroupId group) const;
   bool is_needed(ValueId value) const;
   bool is_written(ValueId value) const;
+  bool is_read_by(GroupId group, ValueId value) const;
   double bytes(ValueId value) const;
   bool saves_bytes(const Copy& copy, const std::vector<ValueId>& values) const;
   std::optional<std::vector<double>> prices_us(const Copy& copy);

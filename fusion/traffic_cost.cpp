@@ -214,21 +214,21 @@ WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestL
   return looks;
 }
 
-bool TrafficCost::is_read_before(const Access& access, size_t pass,
-                                 const std::vector<std::vector<TileValueId>>& passes) const {
-  bool found = false;
-  for (size_t earlier = 0; earlier < pass; ++earlier) found = found || reads_in(access, earlier, passes);
-  return found;
+// The pass; nullopt: none reads it.
+std::optional<size_t> TrafficCost::last_read_before(
+    const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes) const {
+  std::optional<size_t> last;
+  for (size_t earlier = 0; earlier < pass; ++earlier) {
+    if (reads_in(access, earlier, passes)) last = earlier;
+  }
+  return last;
 }
 
 // Of what a pass reads again, the share that is still in a cache.
 double TrafficCost::found_again(const Access& access, size_t pass,
                                 const std::vector<std::vector<TileValueId>>& passes,
                                 const std::vector<double>& windows, double usable) const {
-  std::optional<size_t> last;
-  for (size_t earlier = 0; earlier < pass; ++earlier) {
-    if (reads_in(access, earlier, passes)) last = earlier;
-  }
+  const std::optional<size_t> last = last_read_before(access, pass, passes);
   if (!last) return 0;
   double between = 0;
   for (size_t p = *last + 1; p < pass; ++p) between += windows[p];
@@ -380,7 +380,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
   const PassLooks& look = looks.passes[pass];
   Traffic traffic;
   for (const Access* access : look.turned) {
-    add_turned(*access, is_read_before(*access, pass, passes.values), schedule, traffic, moved);
+    add_turned(*access, last_read_before(*access, pass, passes.values).has_value(), schedule, traffic, moved);
   }
   for (size_t level = 0; level < 3; ++level) {
     const std::vector<double> missed = look.footprints.missed_bytes(usable_.at(level));

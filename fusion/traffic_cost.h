@@ -66,8 +66,8 @@ class TrafficCost {
                                               const std::vector<std::vector<TileValueId>>& passes,
                                               const Structure& structure) const;
   bool reads_in(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes) const;
-  bool is_read_before(const Access& access, size_t pass,
-                      const std::vector<std::vector<TileValueId>>& passes) const;
+  std::optional<size_t> last_read_before(const Access& access, size_t pass,
+                                         const std::vector<std::vector<TileValueId>>& passes) const;
   double touched_bytes(const Access& access, const Schedule& schedule) const;
   double found_again(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                      const std::vector<double>& windows, double usable) const;

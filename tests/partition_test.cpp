@@ -202,12 +202,8 @@ TEST(Partition, what_an_opaque_operator_reads_stays_in_memory) {
 }
 
 TEST(Partition, a_limit_of_merges_counts_what_is_made_again) {
-  GraphBuilder builder("limited");
-  const ValueId x = builder.input("x", {DType::BF16, {512, 512}});
-  const ValueId wide = builder.cast(x, DType::F32);
-  const ValueId product = opaque(builder, {builder.map(MapFn::Exp, {wide}), x});
-  builder.output(builder.map(MapFn::Add, {wide, product}));
-  const Graph graph = builder.finish();
+  const Graph graph =
+      around_a_product([](GraphBuilder& builder, ValueId x) { return builder.cast(x, DType::F32); }).graph;
   PartitionOptions options;
   options.fuse_limit = 1;
   EXPECT_TRUE(partition(graph, target(), options).recomputed.empty());
