@@ -45,7 +45,15 @@ TILE_INLINE auto narrow_to_bf16_exactly(V x) {
 }
 TILE_INLINE unsigned short narrow_to_bf16(float x) { return (unsigned short)(round_high_half(x) >> 16); }
 
-#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+#if defined(TILE_AVX512) && defined(__AVX512BF16__) && !defined(__clang__) && TILEFUSE_LANES == 8
+TILE_INLINE VecN<unsigned short, 8> narrow_to_bf16(VecN<float, 8> x) {
+#if defined(TILEFUSE_EXACT_BF16)  // see below
+  if (__builtin_expect(__builtin_ia32_fpclassps256_mask(x, 0x20, (unsigned char)-1), 0))
+    return narrow_to_bf16_exactly(x);
+#endif
+  return (VecN<unsigned short, 8>)__builtin_ia32_cvtneps2bf16_v8sf(x);
+}
+#elif defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
 // vcvtneps2bf16 takes subnormals (below 1.2e-38) for zero; eager's rounding keeps them. Looking for them
 // costs 7-13 % of a kernel (norms, gelu, swiglu in L2), rounding by integers more, so only eager's numerics
 // looks.

@@ -35,24 +35,88 @@ TILE_INLINE void store_raw(void* p, V v) {
   }
 }
 
+#if defined(TILE_AVX512) && !defined(__clang__)
+// Masks of the first n lanes in mask registers, for vectors of any number of lanes: what goes through an
+// array is loaded as a whole after parts of it were stored, and waits for them.
+#define TILE_MASKED_MEMORY 1
+template <int N>
+TILE_INLINE unsigned long long first_bits(int64_t n) {
+  return n >= N ? ~0ull >> (64 - N) : n <= 0 ? 0 : (1ull << n) - 1;
+}
+// The lanes of less than a register, as often as they fit one.
+template <class V, int... I>
+TILE_INLINE auto in_whole_register(V v, Lanes<I...>) {
+  return __builtin_shufflevector(v, v, (I % Facts<V>::kCount)...);
+}
+template <class T, int N>
+TILE_INLINE VecN<T, N> load_first(const void* p, unsigned long long bits) {
+  using V = VecN<T, N>;
+  constexpr int kBytes = sizeof(V), kLane = sizeof(T);
+  if constexpr (kBytes < 16) {  // the lower half of a vector that the mask leaves empty above
+    constexpr int kWhole = 16 / kLane;
+    return slice<0>(load_first<T, kWhole>(p, bits), FirstLanes<N>());
+  } else if constexpr (kLane == 4) {
+    const auto* from = (const float*)p;
+    if constexpr (kBytes == 64) return (V)__builtin_ia32_loadups512_mask(from, VecN<float, 16>{}, bits);
+    if constexpr (kBytes == 32) return (V)__builtin_ia32_loadups256_mask(from, VecN<float, 8>{}, bits);
+    if constexpr (kBytes == 16) return (V)__builtin_ia32_loadups128_mask(from, VecN<float, 4>{}, bits);
+  } else if constexpr (kLane == 8) {
+    const auto* from = (const double*)p;
+    if constexpr (kBytes == 64) return (V)__builtin_ia32_loadupd512_mask(from, VecN<double, 8>{}, bits);
+    if constexpr (kBytes == 32) return (V)__builtin_ia32_loadupd256_mask(from, VecN<double, 4>{}, bits);
+    if constexpr (kBytes == 16) return (V)__builtin_ia32_loadupd128_mask(from, VecN<double, 2>{}, bits);
+  } else if constexpr (kLane == 2) {
+    const auto* from = (const short*)p;
+    if constexpr (kBytes == 64) return (V)__builtin_ia32_loaddquhi512_mask(from, VecN<short, 32>{}, bits);
+    if constexpr (kBytes == 32) return (V)__builtin_ia32_loaddquhi256_mask(from, VecN<short, 16>{}, bits);
+    if constexpr (kBytes == 16) return (V)__builtin_ia32_loaddquhi128_mask(from, VecN<short, 8>{}, bits);
+  } else {
+    const auto* from = (const char*)p;
+    if constexpr (kBytes == 64) return (V)__builtin_ia32_loaddquqi512_mask(from, VecN<char, 64>{}, bits);
+    if constexpr (kBytes == 32) return (V)__builtin_ia32_loaddquqi256_mask(from, VecN<char, 32>{}, bits);
+    if constexpr (kBytes == 16) return (V)__builtin_ia32_loaddquqi128_mask(from, VecN<char, 16>{}, bits);
+  }
+}
+template <class V>
+TILE_INLINE void store_first(void* p, V v, unsigned long long bits) {
+  constexpr int kBytes = sizeof(V), kLane = sizeof(LaneOf<V>);
+  if constexpr (kBytes < 16) {
+    store_first(p, in_whole_register(v, FirstLanes<16 / kLane>()), bits);
+  } else if constexpr (kLane == 4) {
+    auto* to = (float*)p;
+    if constexpr (kBytes == 64) __builtin_ia32_storeups512_mask(to, (VecN<float, 16>)v, bits);
+    if constexpr (kBytes == 32) __builtin_ia32_storeups256_mask(to, (VecN<float, 8>)v, bits);
+    if constexpr (kBytes == 16) __builtin_ia32_storeups128_mask(to, (VecN<float, 4>)v, bits);
+  } else if constexpr (kLane == 8) {
+    auto* to = (double*)p;
+    if constexpr (kBytes == 64) __builtin_ia32_storeupd512_mask(to, (VecN<double, 8>)v, bits);
+    if constexpr (kBytes == 32) __builtin_ia32_storeupd256_mask(to, (VecN<double, 4>)v, bits);
+    if constexpr (kBytes == 16) __builtin_ia32_storeupd128_mask(to, (VecN<double, 2>)v, bits);
+  } else if constexpr (kLane == 2) {
+    auto* to = (short*)p;
+    if constexpr (kBytes == 64) __builtin_ia32_storedquhi512_mask(to, (VecN<short, 32>)v, bits);
+    if constexpr (kBytes == 32) __builtin_ia32_storedquhi256_mask(to, (VecN<short, 16>)v, bits);
+    if constexpr (kBytes == 16) __builtin_ia32_storedquhi128_mask(to, (VecN<short, 8>)v, bits);
+  } else {
+    auto* to = (char*)p;
+    if constexpr (kBytes == 64) __builtin_ia32_storedquqi512_mask(to, (VecN<char, 64>)v, bits);
+    if constexpr (kBytes == 32) __builtin_ia32_storedquqi256_mask(to, (VecN<char, 32>)v, bits);
+    if constexpr (kBytes == 16) __builtin_ia32_storedquqi128_mask(to, (VecN<char, 16>)v, bits);
+  }
+}
+#endif
+
 template <class T, int N>
 TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
   using V [[maybe_unused]] = VecN<T, N>;
-#if defined(TILE_MASK_BITS)
   if constexpr (is_wide<V>) {
     return {load_raw<T, N / 2>(p, n), load_raw<T, N / 2>((const T*)p + N / 2, n - N / 2)};
-  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
-    return (V)__builtin_ia32_loadups512_mask((const float*)p, VecN<float, 16>{}, first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 8) {
-    return (V)__builtin_ia32_loadupd512_mask((const double*)p, VecN<double, 8>{},
-                                             (unsigned char)first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 32 && sizeof(T) == 2) {
-    return (V)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 16 && sizeof(T) == 1) {
-    return (V)__builtin_ia32_loaddquqi128_mask((const char*)p, Chars16{}, first_lanes(n).bits);
   } else
-#elif defined(TILE_AVX2)
-  if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
+#if defined(TILE_MASKED_MEMORY)
+    return load_first<T, N>(p, first_bits<N>(n));
+#else
+#if defined(TILE_AVX2)
+      if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
     return (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n));
   } else
 #endif
@@ -61,26 +125,21 @@ TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
     __builtin_memcpy(lanes, p, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
     return load_raw<T, N>(lanes);
   }
+#endif
 }
 template <class V>
 TILE_INLINE void store_raw(void* p, V v, int64_t n) {
   using T = LaneOf<V>;
   constexpr int N = Facts<V>::kCount;
-#if defined(TILE_MASK_BITS)
   if constexpr (is_wide<V>) {
     store_raw(p, v.lo, n);
     store_raw((T*)p + N / 2, v.hi, n - N / 2);
-  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 4) {
-    __builtin_ia32_storeups512_mask((float*)p, (VecN<float, 16>)v, first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 64 && sizeof(T) == 8) {
-    __builtin_ia32_storeupd512_mask((double*)p, (VecN<double, 8>)v, (unsigned char)first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 32 && sizeof(T) == 2) {
-    __builtin_ia32_storedquhi256_mask((short*)p, (Shorts16)v, first_lanes(n).bits);
-  } else if constexpr (sizeof(V) == 16 && sizeof(T) == 1) {
-    __builtin_ia32_storedquqi128_mask((char*)p, (Chars16)v, first_lanes(n).bits);
   } else
-#elif defined(TILE_AVX2)
-  if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
+#if defined(TILE_MASKED_MEMORY)
+    store_first(p, v, first_bits<N>(n));
+#else
+#if defined(TILE_AVX2)
+      if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
     __builtin_ia32_maskstoreps256((VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n), (VecN<float, 8>)v);
   } else
 #endif
@@ -89,6 +148,7 @@ TILE_INLINE void store_raw(void* p, V v, int64_t n) {
     store_raw(lanes, v);
     __builtin_memcpy(p, lanes, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
   }
+#endif
 }
 
 // p must be aligned to the size of each register stored.
