@@ -125,6 +125,7 @@ class LaunchLowering {
     int row_in_column() const { return row % column_rows; }
     int column() const { return row / column_rows; }
     std::optional<Code> left;  // in a masked tail: the number of lanes that count
+    bool ends_rows = false;    // the tail is the last vector of rows in scratch
   };
   struct Accumulator {
     TileValueId reduction;
@@ -170,6 +171,7 @@ class LaunchLowering {
   void parallel_loops(size_t next);
   std::vector<AxisId> loop_order() const;
   void open_axis(AxisId axis, const LoopRange& range, const Body& body);
+  bool ends_rows(AxisId axis, const LoopRange& range) const;
   void open_lanes(AxisId axis, const LoopRange& range, const Body& body);
   std::optional<int64_t> rows_left(AxisId axis, const LoopRange& range, int rows) const;
   void bind_rows(AxisId axis, const LoopRange& range, const Body& body);
@@ -417,6 +419,9 @@ class LaunchLowering {
   // ---- scratch, staging
   Code scratch_pointer(const std::string& name, DType dtype, const Expr& elements);
   Address scratch_address(const ScratchRow& row, int depth);
+  Copies whole_in_scratch(const ScratchRow& row) const;
+  Code load_scratch(const ScratchRow& row, int depth);
+  void store_scratch(const ScratchRow& row, const Computed& value);
   Expr task_coordinate(AxisId axis) const;  // from the first one of the task
   Expr scratch_length(AxisId axis) const;
   Expr task_length(AxisId axis, int64_t multiple) const;

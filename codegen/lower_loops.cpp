@@ -367,6 +367,14 @@ std::pair<Code, std::optional<int64_t>> LaunchLowering::rounded_down(AxisId axis
   return {scopes_.find(key)->code, std::nullopt};
 }
 
+// Whether the last lanes of a range are the last vector of a row of scratch that begins with the axis, or
+// with the task.
+bool LaunchLowering::ends_rows(AxisId axis, const LoopRange& range) const {
+  const Expr& extent = facts_.extents[axis.index];
+  if (!simplify(range.high - extent).is_constant(0)) return false;
+  return range.low.is_constant(0) || (range.first_value && *range.first_value % schedule_.lanes == 0);
+}
+
 // Whole vectors `unroll` at a time, then one at a time, then the lanes that are left.
 void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body& body) {
   const int64_t lanes = schedule_.lanes;
@@ -385,6 +393,7 @@ void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body&
           const bool is_constant = part.first_value && part.last_value;
           copies_.left = is_constant ? integer(*part.last_value - *part.first_value)
                                      : named(scopes_.depth(), "left", left);
+          copies_.ends_rows = ends_rows(axis, range);
         }
         body();
       });

@@ -1,6 +1,7 @@
 // Scratch: values kept between passes, and accumulators that are a row instead of a register.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "codegen/launch_lowering.h"
 #include "codegen/spell_reduce.h"
@@ -27,6 +28,28 @@ LaunchLowering::Address LaunchLowering::scratch_address(const ScratchRow& row, i
   Address result = address({row.pointer, row.name, offset, nullptr, depth}, {});
   if (row.holds_vector) result.stride = Expr(1);
   return result;
+}
+
+// Rows of scratch are whole vectors long, and so is their last one: what loads it after a store with a mask
+// waits until everything before has left the store buffer.
+LaunchLowering::Copies LaunchLowering::whole_in_scratch(const ScratchRow& row) const {
+  Copies result = copies_;
+  if (row.holds_vector || copies_.ends_rows) result.left.reset();
+  return result;
+}
+
+Code LaunchLowering::load_scratch(const ScratchRow& row, int depth) {
+  const Copies outside = std::exchange(copies_, whole_in_scratch(row));
+  const Address from = scratch_address(row, depth);
+  Code code = plain_load(from, from.varies_along_lanes());
+  copies_ = outside;
+  return code;
+}
+
+void LaunchLowering::store_scratch(const ScratchRow& row, const Computed& value) {
+  const Copies outside = std::exchange(copies_, whole_in_scratch(row));
+  store_at(scratch_address(row, scopes_.depth()), value, {.dtype = row.dtype});
+  copies_ = outside;
 }
 
 // Elements along an axis that scratch has room for: in a nest of a chain, those of a tile that is not cut
@@ -87,10 +110,9 @@ Expr LaunchLowering::task_length(AxisId axis, int64_t multiple) const {
 void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row,
                                     const std::vector<Code>& elements) {
   const ReduceSpelling spelling = spelling_of(reduction);
-  const Address at = scratch_address(row, scopes_.depth());
-  Code sum = plain_load(at, true);
+  Code sum = load_scratch(row, scopes_.depth());
   for (const Code& element : elements) sum = combined(spelling, sum, element);
-  store_at(at, {sum, 0, true}, {.dtype = row.dtype});
+  store_scratch(row, {sum, 0, true});
 }
 
 // The elements of the rows side by side, into one vector of the accumulators.
@@ -124,9 +146,7 @@ void LaunchLowering::clear_rows(const std::map<TileValueId, ScratchRow>& rows) {
   open_lanes(*schedule_.lane_axis, task_range(*schedule_.lane_axis), [&] {
     for (const auto& [id, row] : rows) {
       const Code identity = spelling_of(id).identity;
-      for_each_lane_copy([&] {
-        store_at(scratch_address(row, scopes_.depth()), {identity, 0, false}, {.dtype = row.dtype});
-      });
+      for_each_lane_copy([&] { store_scratch(row, {identity, 0, false}); });
     }
   });
 }
@@ -136,8 +156,7 @@ void LaunchLowering::add_block_rows(const std::map<TileValueId, ScratchRow>& row
     for (const auto& [id, row] : rows) {
       for_each_lane_copy([&] {
         const ScratchRow& total = total_rows_.at(id);
-        const Code block =
-            call("convert", {plain_load(scratch_address(row, scopes_.depth()), true)}, {total.dtype});
+        const Code block = call("convert", {load_scratch(row, scopes_.depth())}, {total.dtype});
         update_scratch(id, total, {block});
       });
     }

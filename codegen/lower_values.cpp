@@ -97,7 +97,7 @@ Computed LaunchLowering::compute(TileValueId id) {
       [&](const TileReduce&) -> Computed {
         const auto row = total_rows_.find(id);
         TILEFUSE_CHECK(row != total_rows_.end(), "the reduction %" + v.name + " is wanted before its pass");
-        Code total = plain_load(scratch_address(row->second, scopes_.depth()), true);
+        Code total = load_scratch(row->second, scopes_.depth());
         const DType compute = info(v.dtype).compute;
         if (row->second.dtype != compute) total = call("convert", {total}, {compute});
         return {total, scopes_.depth(), true};
@@ -215,16 +215,15 @@ Computed LaunchLowering::kept_value(TileValueId id) {
     return load(id, TileLoad{graph_.stores[*store].buffer, graph_.stores[*store].offset, {}, {}, {}});
   }
   const int depth = depth_of(graph_[id].axes);
-  const Address from = scratch_address(kept_row(id), depth);
-  return {plain_load(from, from.varies_along_lanes()), depth, from.varies_along_lanes()};
+  const ScratchRow& row = kept_row(id);
+  return {load_scratch(row, depth), depth, scratch_address(row, depth).varies_along_lanes()};
 }
 
 void LaunchLowering::store_kept() {
   const Copies copies = copies_;
   for (const KeptValue& kept : to_keep_) {
     copies_ = kept.copies;
-    const ScratchRow& row = kept_row(kept.id);
-    store_at(scratch_address(row, scopes_.depth()), kept.value, {.dtype = row.dtype});
+    store_scratch(kept_row(kept.id), kept.value);
   }
   to_keep_.clear();
   copies_ = copies;
