@@ -330,10 +330,12 @@ class LaunchLowering {
   Computed onto(const Address& address, const Computed& value, MapFn fn, DType dtype);
   struct StoreStyle {
     DType dtype = DType::F32;
-    bool streamed = false;
+    StorePath path = StorePath::Cached;
     std::string note = {};
     std::optional<int> group = std::nullopt;  // see Effect
   };
+  StorePath path_of(BufferId buffer) const;
+  void ask_ahead(const Code& pointer, DType dtype, int vectors);
   static Code as_vector(const Computed& value, DType dtype);
   void store_at(const Address& address, const Computed& value, const StoreStyle& style);
   TileValueId stored_value(const TileStore& store) const;

@@ -15,6 +15,7 @@ namespace tilefuse {
 namespace {
 
 constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
+constexpr int64_t kLineBytes = 64;
 
 bool is_zero(const Scalar& value) { return to_double(value) == 0.0; }
 
@@ -364,13 +365,32 @@ void LaunchLowering::emit_scatter(const TileStore& store, const Computed& value)
 void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
   if (store.scatter) return emit_scatter(store, value);
   const Buffer& buffer = graph_[store.buffer];
-  const bool streamed = std::find(schedule_.streamed.begin(), schedule_.streamed.end(), store.buffer) !=
-                        schedule_.streamed.end();
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};
   std::optional<int> group;  // scratch is read again
   if (buffer.role == Buffer::Role::Output) group = static_cast<int>(&store - graph_.stores.data());
-  store_at(address(place, {}), value, {buffer.dtype, streamed, "%" + graph_[store.value].name, group});
+  const std::string note = "%" + graph_[store.value].name;
+  store_at(address(place, {}), value, {buffer.dtype, path_of(store.buffer), note, group});
+}
+
+StorePath LaunchLowering::path_of(BufferId buffer) const {
+  const auto is_in = [&](const std::vector<BufferId>& buffers) {
+    return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
+  };
+  return is_in(schedule_.streamed) ? StorePath::Streamed
+         : is_in(schedule_.ahead)  ? StorePath::Ahead
+                                   : StorePath::Cached;
+}
+
+// The lines that the next iteration writes where this one writes these vectors; each line once.
+void LaunchLowering::ask_ahead(const Code& pointer, DType dtype, int vectors) {
+  const int64_t bytes = int64_t{schedule_.lanes} * size_in_bytes(dtype);
+  if (copies_.lane * bytes % kLineBytes != 0) return;
+  for (int64_t line = 0; line < std::max<int64_t>(1, vectors * bytes / kLineBytes); ++line) {
+    const int64_t elements =
+        int64_t{schedule_.lanes} * copies_.lanes + line * kLineBytes / size_in_bytes(dtype);
+    scopes_.add({Effect{call("prefetch_write", {add(pointer, integer(elements))})}, ""});
+  }
 }
 
 // A store to a narrow float rounds: the cast before it need not.
@@ -390,7 +410,7 @@ Code LaunchLowering::as_vector(const Computed& value, DType dtype) {
 }
 
 void LaunchLowering::store_at(const Address& address, const Computed& value, const StoreStyle& style) {
-  const auto& [dtype, streamed, note, group] = style;
+  const auto& [dtype, path, note, group] = style;
   if (!address.varies_along_lanes()) {
     TILEFUSE_CHECK(!value.is_vector, "a vector is stored to one element: " + note);
     scopes_.add({Effect{call("store_one", {address.pointer, value.code}), group}, note});
@@ -408,8 +428,11 @@ void LaunchLowering::store_at(const Address& address, const Computed& value, con
   if (!is_contiguous) arguments.push_back(index_code(*address.stride));
   arguments.push_back(vector);
   if (copies_.left) arguments.push_back(*copies_.left);
-  streams_ |= streamed && is_contiguous && !copies_.left;
-  const char* function = !is_contiguous ? "store_strided" : streamed && !copies_.left ? "stream" : "store";
+  const bool is_whole = is_contiguous && !copies_.left;
+  const bool streams = path == StorePath::Streamed && is_whole;
+  streams_ |= streams;
+  if (path == StorePath::Ahead && is_whole) ask_ahead(address.pointer, dtype, 1);
+  const char* function = !is_contiguous ? "store_strided" : streams ? "stream" : "store";
   scopes_.add({Effect{call(function, std::move(arguments)), group}, note});
 }
 

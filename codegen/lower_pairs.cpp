@@ -31,14 +31,15 @@ Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int dep
 // The store of the current copy and the next one.
 void LaunchLowering::emit_pair_store(const TileStore& store, const Computed& first, const Computed& second) {
   const Buffer& buffer = graph_[store.buffer];
-  const bool streamed = std::find(schedule_.streamed.begin(), schedule_.streamed.end(), store.buffer) !=
-                        schedule_.streamed.end();
+  const StorePath path = path_of(store.buffer);
+  const bool streams = path == StorePath::Streamed;
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};
-  streams_ |= streamed;
-  const Code code =
-      call(streamed ? "stream_pair" : "store_pair",
-           {address(place, {}).pointer, as_vector(first, buffer.dtype), as_vector(second, buffer.dtype)});
+  streams_ |= streams;
+  const Code pointer = address(place, {}).pointer;
+  if (path == StorePath::Ahead) ask_ahead(pointer, buffer.dtype, 2);
+  const Code code = call(streams ? "stream_pair" : "store_pair",
+                         {pointer, as_vector(first, buffer.dtype), as_vector(second, buffer.dtype)});
   scopes_.add(
       {Effect{code, static_cast<int>(&store - graph_.stores.data())}, "%" + graph_[store.value].name});
 }

@@ -322,6 +322,10 @@ void Checker::check_streamed() {
     if (const auto why = why_not_streamed(buffer))
       findings_.push_back("stores: %" + graph_[buffer].name + " " + *why);
   }
+  for (BufferId buffer : schedule_.ahead) {
+    require(seen.insert(buffer).second, "stores: %" + graph_[buffer].name + " is listed twice");
+    require(graph_[buffer].role == Buffer::Role::Output, "stores: %" + graph_[buffer].name + " is no output");
+  }
 }
 
 // Elements that may meet in one place are written by one task, in order.

@@ -5,8 +5,10 @@
 
 #include "core/nearest_name.h"
 #include "core/result.h"
+#include "fusion/contraction.h"
 #include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
+#include "fusion/rate_tables.h"
 
 namespace tilefuse {
 namespace {
@@ -38,6 +40,8 @@ class VariableMaker {
   std::vector<DecisionValue> tiles(AxisId axis) const;
   std::vector<DecisionValue> rows() const;
   std::vector<DecisionValue> splits() const;
+  bool asks_ahead(BufferId buffer) const;
+  std::vector<DecisionValue> store_paths(const std::string& name, BufferId buffer) const;
   std::vector<DecisionValue> with_pinned(const std::string& name, std::vector<DecisionValue> domain) const;
 
   const TileGraph& graph_;
@@ -141,6 +145,28 @@ void VariableMaker::add_grid() {
   }
 }
 
+// The store buffer of a core waits for lines in order: those of outputs that lie beyond L1 are asked for one
+// iteration before, where the target gains by it. In-order waits cost most where other stores hit L1.
+bool VariableMaker::asks_ahead(BufferId buffer) const {
+  if (target_.rate_or("stores.ahead", 0) == 0 ||
+      facts_.home_bytes <= usable_bytes(target_, MemoryLevel::L1, 1))
+    return false;
+  return !has_contraction(graph_) &&
+         std::none_of(graph_.stores.begin(), graph_.stores.end(),
+                      [&](const TileStore& store) { return store.buffer == buffer && store.scatter; });
+}
+
+std::vector<DecisionValue> VariableMaker::store_paths(const std::string& name, BufferId buffer) const {
+  const auto value = [](StorePath path, const char* text) {
+    return DecisionValue{static_cast<int64_t>(path), text};
+  };
+  const auto pin = pins_.decisions.find(name);
+  const std::string_view pinned = pin == pins_.decisions.end() ? "" : std::string_view(pin->second);
+  const bool is_ahead = pinned == "ahead" || (pinned != "cached" && asks_ahead(buffer));
+  return {is_ahead ? value(StorePath::Ahead, "ahead") : value(StorePath::Cached, "cached"),
+          value(StorePath::Streamed, "streamed")};
+}
+
 ScheduleSystem VariableMaker::make() {
   system_.constraints.tile_graph = graph_.name;
   system_.constraints.target = target_.name;
@@ -154,12 +180,9 @@ ScheduleSystem VariableMaker::make() {
       add("columns", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});
   system_.split = add("split", with_pinned("split", splits()));
   add_stage();
-  for (uint32_t b = 0; b < graph_.buffers.size(); ++b) {
-    const bool is_stored = std::any_of(graph_.stores.begin(), graph_.stores.end(),
-                                       [&](const TileStore& store) { return store.buffer.index == b; });
-    if (graph_.buffers[b].role != Buffer::Role::Output || !is_stored) continue;
-    const VariableId store = add("store." + graph_.buffers[b].name, {{0, "cached"}, {1, "streamed"}});
-    system_.store.emplace_back(BufferId{b}, store);
+  for (const BufferId buffer : stored_outputs(graph_)) {
+    const std::string name = "store." + graph_[buffer].name;
+    system_.store.emplace_back(buffer, add(name, store_paths(name, buffer)));
   }
   add_grid();
   return std::move(system_);

@@ -22,6 +22,9 @@ class RuleWriter {
   }
   Choice is(VariableId variable, int64_t number) const;
   Choice is_not(VariableId variable, int64_t number) const;
+  Choice is_not_streamed(VariableId store) const {
+    return is_not(store, static_cast<int64_t>(StorePath::Streamed));
+  }
   Choice lane_axis_is(AxisId axis) const { return is(system_.lane_axis, axis.index); }
   Choice lane_axis_is_not(AxisId axis) const { return is_not(system_.lane_axis, axis.index); }
   Choice lane_axis_is_parallel(const Structure& structure) const;

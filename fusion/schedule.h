@@ -37,6 +37,8 @@
 
 namespace tilefuse {
 
+// How an output is stored; the numbers are those of its decision.
+enum class StorePath : uint8_t { Cached, Streamed, Ahead };
 enum class Walk : uint8_t {
   None,       // no reduction
   MultiPass,  // one pass per level, loads repeated; `keep` values pass through scratch instead of being
@@ -90,6 +92,7 @@ struct Schedule {
   std::vector<StagedLoad> staged;
   DotKind dots = DotKind::None;    // products so many at a time, where the graph allows it (dots.h)
   std::vector<BufferId> streamed;  // outputs stored past the caches
+  std::vector<BufferId> ahead;     // outputs whose lines are asked for an iteration before they are written
   // Of a chain (chain.h): decisions of each nest; the others are of the task. Of several launches
   // (launches.h): all.
   std::vector<Schedule> nests;
@@ -98,6 +101,7 @@ struct Schedule {
   double alone_us = 0;  // what one thread takes, where cost_us is the time of several; else 0
 };
 
+std::vector<BufferId> stored_outputs(const TileGraph& graph);
 std::string_view walk_name(Walk walk);  // "multi_pass"
 bool is_staged(TileValueId load, const Schedule& schedule);
 std::string to_text(const Schedule& schedule, const TileGraph& graph);

@@ -415,7 +415,7 @@ bool LimitWriter::has_aligned_rows(BufferId buffer, AxisId lane_axis) const {
 
 void LimitWriter::add_streamed_store(BufferId buffer, VariableId store) {
   const std::string what = "%" + graph_[buffer].name;
-  const Choice cached = is(store, 0);
+  const Choice cached = is_not_streamed(store);
   const Choice aligned = where(system_.lane_axis, [&](int64_t axis) {
     return axis >= 0 && has_aligned_rows(buffer, AxisId{static_cast<uint32_t>(axis)});
   });
@@ -460,9 +460,9 @@ void LimitWriter::add_scatter() {
   require({is(system_.columns, 1)}, "a scatter walks blocks of columns in another order");
   for (const TileStore& store : graph_.stores) {
     if (!store.scatter) continue;
-    for (const auto& [buffer, streamed] : system_.store) {
-      if (buffer != store.buffer) continue;
-      require({is(streamed, 0)}, "%" + graph_[buffer].name + " is scattered into, which reads what is there");
+    for (const auto& [buffer, path] : system_.store) {
+      const std::string why = "%" + graph_[buffer].name + " is scattered into, which reads what is there";
+      if (buffer == store.buffer) require({is_not_streamed(path)}, why);
     }
   }
 }

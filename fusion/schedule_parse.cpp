@@ -145,10 +145,16 @@ void ScheduleParser::stage() {
 void ScheduleParser::stores() {
   cursor_.expect("stores");
   if (cursor_.accept("cached")) return;
+  if (cursor_.accept("ahead")) {
+    schedule_.ahead = stored_outputs(graph_);
+    return;
+  }
   items([&] {
-    schedule_.streamed.push_back(buffer());
+    const BufferId stored = buffer();
     cursor_.expect(":");
-    cursor_.expect("streamed");
+    const bool is_ahead = cursor_.accept("ahead");
+    if (!is_ahead) cursor_.expect("streamed");
+    (is_ahead ? schedule_.ahead : schedule_.streamed).push_back(stored);
   });
 }
 

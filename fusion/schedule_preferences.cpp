@@ -447,7 +447,7 @@ double PreferenceWriter::stored_bytes(BufferId buffer) const {
 void PreferenceWriter::prefer_stores() {
   for (const auto& [buffer, store] : system_.store) {
     if (from_memory() && stored_bytes(buffer) > double(target_.l2_bytes)) continue;
-    require({is(store, 0)}, "%" + graph_[buffer].name + " stays in a cache");
+    require({is_not_streamed(store)}, "%" + graph_[buffer].name + " stays in a cache");
   }
 }
 

@@ -38,7 +38,9 @@ Schedule schedule_of(const ScheduleSystem& system, const TileGraph& graph, const
     if (axis >= 0) schedule.staged.push_back({load, AxisId{static_cast<uint32_t>(axis)}});
   }
   for (const auto& [buffer, variable] : system.store) {
-    if (number(variable) != 0) schedule.streamed.push_back(buffer);
+    const auto path = static_cast<StorePath>(number(variable));
+    if (path == StorePath::Streamed) schedule.streamed.push_back(buffer);
+    if (path == StorePath::Ahead) schedule.ahead.push_back(buffer);
   }
   return schedule;
 }

@@ -83,11 +83,16 @@ std::string stage_text(const Schedule& schedule, const TileGraph& graph) {
 }
 
 std::string stores_text(const Schedule& schedule, const TileGraph& graph) {
+  if (!schedule.ahead.empty() && schedule.ahead == stored_outputs(graph)) return "ahead";
   std::string text;
-  for (BufferId buffer : schedule.streamed) {
-    if (!text.empty()) text += ", ";
-    text += "%" + graph[buffer].name + ": streamed";
-  }
+  const auto add = [&](const std::vector<BufferId>& buffers, const std::string& how) {
+    for (BufferId buffer : buffers) {
+      if (!text.empty()) text += ", ";
+      text += "%" + graph[buffer].name + ": " + how;
+    }
+  };
+  add(schedule.streamed, "streamed");
+  add(schedule.ahead, "ahead");
   return text.empty() ? "cached" : text;
 }
 
@@ -127,6 +132,16 @@ std::string nests_text(const Schedule& schedule, const std::vector<TileGraph>& g
 }
 
 }  // namespace
+
+std::vector<BufferId> stored_outputs(const TileGraph& graph) {
+  std::vector<BufferId> found;
+  for (uint32_t b = 0; b < graph.buffers.size(); ++b) {
+    const bool is_stored = std::any_of(graph.stores.begin(), graph.stores.end(),
+                                       [&](const TileStore& store) { return store.buffer.index == b; });
+    if (graph.buffers[b].role == Buffer::Role::Output && is_stored) found.push_back(BufferId{b});
+  }
+  return found;
+}
 
 std::string_view walk_name(Walk walk) {
   constexpr std::array<std::string_view, 4> kNames = {"none", "multi_pass", "resident", "online"};

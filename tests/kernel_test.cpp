@@ -529,6 +529,27 @@ TEST_F(KernelTest, streams_whole_lines) {
   EXPECT_THAT(runner_.source(), HasSubstr("stream_fence();"));
 }
 
+// Each line of the next iteration once: of two vectors of bf16 one line, of two of f32 two.
+TEST_F(KernelTest, asks_for_lines_an_iteration_before_they_are_written) {
+  const auto requests = [&](const std::string& type, const std::string& decisions) {
+    const std::string graph = "tile_graph asked {\n  axes i: 1000\n  buffers %x: " + type +
+                              "[1000] in, %y: " + type + "[1000] out\n  %0 = load %x[i] : " + type +
+                              "[i]\n  store %0 -> %y[i]\n}\n";
+    expect_same(graph,
+                decisions + "\n grid i = 256\n walk none\n rows 1\n split 1\n stage none\n stores ahead", {});
+    const std::string& source = runner_.source();
+    int count = 0;
+    for (size_t at = source.find("prefetch_write("); at != std::string::npos;
+         at = source.find("prefetch_write(", at + 1))
+      ++count;
+    return count;
+  };
+  EXPECT_EQ(requests("f32", "lanes i = 16"), 1);
+  EXPECT_EQ(requests("f32", "lanes i = 16, unroll 2"), 3);  // and one for the vector behind the last two
+  EXPECT_EQ(requests("bf16", "lanes i = 16, unroll 2"), 2);
+  EXPECT_EQ(requests("f32", "lanes 1"), 0);
+}
+
 // NaN wins maxima, minima and positions, and does not leave lanes that the tail masks.
 TEST_F(KernelTest, propagates_nan_and_infinity) {
   const TileGraph graph = parse_tile_graph(kSoftmax);

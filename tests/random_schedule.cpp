@@ -117,7 +117,12 @@ class Drawer {
 
   void draw_stores(Schedule& schedule) {
     for (uint32_t i = 0; i < graph_.buffers.size(); ++i) {
-      if (graph_.buffers[i].role == Buffer::Role::Output && chance(30)) schedule.streamed.push_back({i});
+      if (graph_.buffers[i].role != Buffer::Role::Output) continue;
+      if (chance(30)) {
+        schedule.streamed.push_back({i});
+      } else if (chance(30)) {
+        schedule.ahead.push_back({i});
+      }
     }
   }
 

@@ -196,6 +196,29 @@ TEST(Solver, lists_no_schedule_that_stores_past_a_cache_what_it_would_hold) {
   EXPECT_TRUE(streams(solved(negated(65536), target).ranked.front()));
 }
 
+// Where the profile says so, and only of what lies beyond L1: in it a request is one more thing to do.
+TEST(Solver, asks_ahead_for_the_lines_of_outputs_beyond_l1) {
+  const Target target = load_target("x86-granite-rapids");
+  const TileGraph large = negated(128), small = negated(4);
+  EXPECT_THAT(to_text(solved(large, target).ranked.front(), large), HasSubstr("  stores   ahead\n"));
+  EXPECT_THAT(to_text(solved(small, target).ranked.front(), small), HasSubstr("  stores   cached\n"));
+  const TileGraph memory = negated(65536);
+  EXPECT_THAT(to_text(solved(memory, target).ranked.front(), memory), HasSubstr("  stores   %y: streamed\n"));
+  const Target silent = load_target("x86-zen4");
+  EXPECT_TRUE(solved(large, silent).ranked.front().ahead.empty());
+}
+
+TEST(Solver, takes_pins_of_how_an_output_is_stored) {
+  const Target target = load_target("x86-granite-rapids");
+  const auto with = [&](const TileGraph& graph, const char* path) {
+    return solved(graph, target, {{{"store.y", path}}}).ranked.front();
+  };
+  const TileGraph large = negated(128), small = negated(4);
+  EXPECT_TRUE(with(large, "cached").ahead.empty());
+  EXPECT_EQ(with(small, "ahead").ahead.size(), 1U);
+  EXPECT_EQ(with(large, "streamed").streamed.size(), 1U);
+}
+
 bool adds_floats(const TileGraph& graph) {
   return std::any_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
     const auto* reduce = std::get_if<TileReduce>(&value.op);

@@ -374,6 +374,11 @@ TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b, int64_t n) {
   store_raw(p, in_turn<0>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count, kLanes));
   store_raw(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count - kLanes, kLanes));
 }
+// Asks for the line of p, to be written.
+template <class T>
+TILE_INLINE void prefetch_write(const T* p) {
+  __builtin_prefetch(p, 1);
+}
 template <class T>
 TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
   if constexpr (__is_same(T, bf16)) {
