@@ -73,6 +73,7 @@ class PreferenceWriter : private RuleWriter {
   double recompute_cycles(TileValueId value) const;
   bool reuses_across(size_t outer, size_t inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
+  std::vector<Choice> or_staged(std::vector<Choice> choices) const;
   void prefer_task_count();
   double stored_bytes(BufferId buffer) const;
 
@@ -266,8 +267,8 @@ void PreferenceWriter::prefer_rows() {
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
   if (from_afar() && row_bytes > kLongRowMemory) {
-    require({is(system_.rows, 1)}, "rows this long defeat the prefetcher side by side");
-    return;
+    require(or_staged({is(system_.rows, 1)}), "rows this long defeat the prefetcher side by side");
+    if (system_.stage.empty()) return;
   }
   const auto [apart, shared] = walked_bytes(facts_);
   AtMost together{
@@ -328,7 +329,11 @@ void PreferenceWriter::prefer_split() {
 
 // A tile is turned as it is read: then both of its axes have tiles of their own.
 std::vector<Choice> PreferenceWriter::or_turned(std::vector<Choice> choices) const {
-  if (!structure_.reductions.empty()) return choices;
+  return structure_.reductions.empty() ? or_staged(std::move(choices)) : choices;
+}
+
+// Or some load is turned, or packed: what is walked lies in scratch then.
+std::vector<Choice> PreferenceWriter::or_staged(std::vector<Choice> choices) const {
   for (const auto& [load, stage] : system_.stage) choices.push_back(is_not(stage, -1));
   return choices;
 }
