@@ -146,13 +146,13 @@ void VariableMaker::add_grid() {
 }
 
 // The store buffer of a core waits for lines in order: those of outputs that lie beyond L1 are asked for one
-// iteration before, where the target gains by it. In-order waits cost most where other stores hit L1.
+// iteration before, where the target gains by it. In-order waits cost most where other stores hit L1. What a
+// contraction stores next to a block comes after all other rows.
 bool VariableMaker::asks_ahead(BufferId buffer) const {
-  if (target_.rate_or("stores.ahead", 0) == 0 ||
-      facts_.home_bytes <= usable_bytes(target_, MemoryLevel::L1, 1))
-    return false;
-  return !has_contraction(graph_) &&
-         std::none_of(graph_.stores.begin(), graph_.stores.end(),
+  if (target_.rate_or("stores.ahead", 0) == 0) return false;
+  if (facts_.home_bytes <= usable_bytes(target_, MemoryLevel::L1, 1)) return false;
+  if (has_contraction(graph_) && !walks_again_to_store(graph_, facts_.structure)) return false;
+  return std::none_of(graph_.stores.begin(), graph_.stores.end(),
                       [&](const TileStore& store) { return store.buffer == buffer && store.scatter; });
 }
 
