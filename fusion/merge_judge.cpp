@@ -12,6 +12,11 @@ namespace {
 // A merge has to save this much, and this share of the smaller part: below it the prediction is noise.
 constexpr double kMarginUs = 0.05;
 constexpr double kMarginShare = 0.001;
+// But a kernel that is little more than its launch goes into its neighbour at a tie, too: it has a
+// compilation, a place in memory and a dispatch of its own, and the price of so little beside so much is
+// noise.
+constexpr double kOfLaunch = 1.1;
+constexpr double kTieShare = 0.01;
 // What a chain can save at most, of the time of its parts: below it nobody asks the solver.
 constexpr double kLeastChainShare = 0.02;
 // Estimates of regions with products were up to three times what the solver found, never more.
@@ -83,7 +88,10 @@ MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
     if (estimate_us > kHopelessEstimate * apart_us) return NoGain{apart_us, estimate_us};
   }
   // A share of the smaller one: the launch of a small map counts beside a region of any size.
-  const double worth_us = apart_us - kMarginShare * std::min(first_us, second_us) - kMarginUs;
+  const double least_us = std::min(first_us, second_us);
+  const bool is_launch = least_us < kOfLaunch * prices_.target().rate("launch.host");
+  const double worth_us =
+      is_launch ? apart_us * (1 + kTieShare) : apart_us - kMarginShare * least_us - kMarginUs;
   const Result<double> price = prices_.of(*tiles, worth_us);
   if (!price) return NotSchedulable{price.unsupported().reason};
   if (*price > worth_us) return NoGain{apart_us, *price};
