@@ -35,7 +35,8 @@ TILE_INLINE void store_raw(void* p, V v) {
   }
 }
 
-#if defined(TILE_AVX512) && !defined(__clang__)
+#if defined(TILE_AVX512) && __has_builtin(__builtin_ia32_loaddquhi128_mask) && \
+    __has_builtin(__builtin_ia32_storeups256_mask)  // of clang, which drops some from time to time
 // Masks of the first n lanes in mask registers, for vectors of any number of lanes: what goes through an
 // array is loaded as a whole after parts of it were stored, and waits for them.
 #define TILE_MASKED_MEMORY 1
@@ -48,33 +49,56 @@ template <class V, int... I>
 TILE_INLINE auto in_whole_register(V v, Lanes<I...>) {
   return __builtin_shufflevector(v, v, (I % Facts<V>::kCount)...);
 }
+// What the instructions know lanes as, by size; and the type of their addresses, which compilers differ in.
+template <int kSize>
+struct MaskedLane;
+template <>
+struct MaskedLane<1> {
+  using type = char;
+};
+template <>
+struct MaskedLane<2> {
+  using type = short;
+};
+template <>
+struct MaskedLane<4> {
+  using type = float;
+};
+template <>
+struct MaskedLane<8> {
+  using type = double;
+};
+template <class V>
+using MaskedVec = VecN<typename MaskedLane<sizeof(LaneOf<V>)>::type, Facts<V>::kCount>;
+#if defined(__clang__)
+template <class V>
+using MaskedAt = typename Pick<sizeof(V) == 64 && sizeof(LaneOf<V>) >= 4, LaneOf<V>, V>::type;
+#else
+template <class V>
+using MaskedAt = LaneOf<V>;
+#endif
+
 template <class T, int N>
 TILE_INLINE VecN<T, N> load_first(const void* p, unsigned long long bits) {
   using V = VecN<T, N>;
   constexpr int kBytes = sizeof(V), kLane = sizeof(T);
-  if constexpr (kBytes < 16) {  // the lower half of a vector that the mask leaves empty above
-    constexpr int kWhole = 16 / kLane;
-    return slice<0>(load_first<T, kWhole>(p, bits), FirstLanes<N>());
-  } else if constexpr (kLane == 4) {
-    const auto* from = (const float*)p;
-    if constexpr (kBytes == 64) return (V)__builtin_ia32_loadups512_mask(from, VecN<float, 16>{}, bits);
-    if constexpr (kBytes == 32) return (V)__builtin_ia32_loadups256_mask(from, VecN<float, 8>{}, bits);
-    if constexpr (kBytes == 16) return (V)__builtin_ia32_loadups128_mask(from, VecN<float, 4>{}, bits);
-  } else if constexpr (kLane == 8) {
-    const auto* from = (const double*)p;
-    if constexpr (kBytes == 64) return (V)__builtin_ia32_loadupd512_mask(from, VecN<double, 8>{}, bits);
-    if constexpr (kBytes == 32) return (V)__builtin_ia32_loadupd256_mask(from, VecN<double, 4>{}, bits);
-    if constexpr (kBytes == 16) return (V)__builtin_ia32_loadupd128_mask(from, VecN<double, 2>{}, bits);
-  } else if constexpr (kLane == 2) {
-    const auto* from = (const short*)p;
-    if constexpr (kBytes == 64) return (V)__builtin_ia32_loaddquhi512_mask(from, VecN<short, 32>{}, bits);
-    if constexpr (kBytes == 32) return (V)__builtin_ia32_loaddquhi256_mask(from, VecN<short, 16>{}, bits);
-    if constexpr (kBytes == 16) return (V)__builtin_ia32_loaddquhi128_mask(from, VecN<short, 8>{}, bits);
+  if constexpr (kBytes < 16) {  // the lower part of a vector that the mask leaves empty above
+    return slice<0>(load_first<T, 16 / kLane>(p, bits), FirstLanes<N>());
   } else {
-    const auto* from = (const char*)p;
-    if constexpr (kBytes == 64) return (V)__builtin_ia32_loaddquqi512_mask(from, VecN<char, 64>{}, bits);
-    if constexpr (kBytes == 32) return (V)__builtin_ia32_loaddquqi256_mask(from, VecN<char, 32>{}, bits);
-    if constexpr (kBytes == 16) return (V)__builtin_ia32_loaddquqi128_mask(from, VecN<char, 16>{}, bits);
+    using M = MaskedVec<V>;
+    const auto* from = (const MaskedAt<M>*)p;
+    if constexpr (kLane == 4 && kBytes == 64) return (V)__builtin_ia32_loadups512_mask(from, M{}, bits);
+    if constexpr (kLane == 4 && kBytes == 32) return (V)__builtin_ia32_loadups256_mask(from, M{}, bits);
+    if constexpr (kLane == 4 && kBytes == 16) return (V)__builtin_ia32_loadups128_mask(from, M{}, bits);
+    if constexpr (kLane == 8 && kBytes == 64) return (V)__builtin_ia32_loadupd512_mask(from, M{}, bits);
+    if constexpr (kLane == 8 && kBytes == 32) return (V)__builtin_ia32_loadupd256_mask(from, M{}, bits);
+    if constexpr (kLane == 8 && kBytes == 16) return (V)__builtin_ia32_loadupd128_mask(from, M{}, bits);
+    if constexpr (kLane == 2 && kBytes == 64) return (V)__builtin_ia32_loaddquhi512_mask(from, M{}, bits);
+    if constexpr (kLane == 2 && kBytes == 32) return (V)__builtin_ia32_loaddquhi256_mask(from, M{}, bits);
+    if constexpr (kLane == 2 && kBytes == 16) return (V)__builtin_ia32_loaddquhi128_mask(from, M{}, bits);
+    if constexpr (kLane == 1 && kBytes == 64) return (V)__builtin_ia32_loaddquqi512_mask(from, M{}, bits);
+    if constexpr (kLane == 1 && kBytes == 32) return (V)__builtin_ia32_loaddquqi256_mask(from, M{}, bits);
+    if constexpr (kLane == 1 && kBytes == 16) return (V)__builtin_ia32_loaddquqi128_mask(from, M{}, bits);
   }
 }
 template <class V>
@@ -82,26 +106,21 @@ TILE_INLINE void store_first(void* p, V v, unsigned long long bits) {
   constexpr int kBytes = sizeof(V), kLane = sizeof(LaneOf<V>);
   if constexpr (kBytes < 16) {
     store_first(p, in_whole_register(v, FirstLanes<16 / kLane>()), bits);
-  } else if constexpr (kLane == 4) {
-    auto* to = (float*)p;
-    if constexpr (kBytes == 64) __builtin_ia32_storeups512_mask(to, (VecN<float, 16>)v, bits);
-    if constexpr (kBytes == 32) __builtin_ia32_storeups256_mask(to, (VecN<float, 8>)v, bits);
-    if constexpr (kBytes == 16) __builtin_ia32_storeups128_mask(to, (VecN<float, 4>)v, bits);
-  } else if constexpr (kLane == 8) {
-    auto* to = (double*)p;
-    if constexpr (kBytes == 64) __builtin_ia32_storeupd512_mask(to, (VecN<double, 8>)v, bits);
-    if constexpr (kBytes == 32) __builtin_ia32_storeupd256_mask(to, (VecN<double, 4>)v, bits);
-    if constexpr (kBytes == 16) __builtin_ia32_storeupd128_mask(to, (VecN<double, 2>)v, bits);
-  } else if constexpr (kLane == 2) {
-    auto* to = (short*)p;
-    if constexpr (kBytes == 64) __builtin_ia32_storedquhi512_mask(to, (VecN<short, 32>)v, bits);
-    if constexpr (kBytes == 32) __builtin_ia32_storedquhi256_mask(to, (VecN<short, 16>)v, bits);
-    if constexpr (kBytes == 16) __builtin_ia32_storedquhi128_mask(to, (VecN<short, 8>)v, bits);
   } else {
-    auto* to = (char*)p;
-    if constexpr (kBytes == 64) __builtin_ia32_storedquqi512_mask(to, (VecN<char, 64>)v, bits);
-    if constexpr (kBytes == 32) __builtin_ia32_storedquqi256_mask(to, (VecN<char, 32>)v, bits);
-    if constexpr (kBytes == 16) __builtin_ia32_storedquqi128_mask(to, (VecN<char, 16>)v, bits);
+    const auto lanes = (MaskedVec<V>)v;
+    auto* to = (MaskedAt<MaskedVec<V>>*)p;
+    if constexpr (kLane == 4 && kBytes == 64) __builtin_ia32_storeups512_mask(to, lanes, bits);
+    if constexpr (kLane == 4 && kBytes == 32) __builtin_ia32_storeups256_mask(to, lanes, bits);
+    if constexpr (kLane == 4 && kBytes == 16) __builtin_ia32_storeups128_mask(to, lanes, bits);
+    if constexpr (kLane == 8 && kBytes == 64) __builtin_ia32_storeupd512_mask(to, lanes, bits);
+    if constexpr (kLane == 8 && kBytes == 32) __builtin_ia32_storeupd256_mask(to, lanes, bits);
+    if constexpr (kLane == 8 && kBytes == 16) __builtin_ia32_storeupd128_mask(to, lanes, bits);
+    if constexpr (kLane == 2 && kBytes == 64) __builtin_ia32_storedquhi512_mask(to, lanes, bits);
+    if constexpr (kLane == 2 && kBytes == 32) __builtin_ia32_storedquhi256_mask(to, lanes, bits);
+    if constexpr (kLane == 2 && kBytes == 16) __builtin_ia32_storedquhi128_mask(to, lanes, bits);
+    if constexpr (kLane == 1 && kBytes == 64) __builtin_ia32_storedquqi512_mask(to, lanes, bits);
+    if constexpr (kLane == 1 && kBytes == 32) __builtin_ia32_storedquqi256_mask(to, lanes, bits);
+    if constexpr (kLane == 1 && kBytes == 16) __builtin_ia32_storedquqi128_mask(to, lanes, bits);
   }
 }
 #endif
