@@ -89,7 +89,7 @@ MergeJudge::Verdict MergeJudge::weigh(GroupId first, GroupId second) {
   }
   // A share of the smaller one: the launch of a small map counts beside a region of any size.
   const double least_us = std::min(first_us, second_us);
-  const bool is_launch = least_us < kOfLaunch * prices_.target().rate("launch.host");
+  const bool is_launch = least_us < kOfLaunch * prices_.launch_us();
   const double worth_us =
       is_launch ? apart_us * (1 + kTieShare) : apart_us - kMarginShare * least_us - kMarginUs;
   const Result<double> price = prices_.of(*tiles, worth_us);

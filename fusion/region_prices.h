@@ -78,6 +78,7 @@ class RegionPrices {
 
   bool is_for_gpu() const { return gpu_ != nullptr; }
   const Target& target() const { return *target_; }  // where it is for a processor
+  double launch_us() const { return is_for_gpu() ? gpu_->launch_us : target_->rate("launch.host"); }
   int threads() const { return threads_; }
   const SizeHints& hints() const { return hints_; }
 
