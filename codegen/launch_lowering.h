@@ -334,7 +334,6 @@ class LaunchLowering {
     std::string note = {};
     std::optional<int> group = std::nullopt;  // see Effect
   };
-  StorePath path_of(BufferId buffer) const;
   void ask_ahead(const Code& pointer, DType dtype, int vectors);
   static Code as_vector(const Computed& value, DType dtype);
   void store_at(const Address& address, const Computed& value, const StoreStyle& style);
@@ -422,7 +421,7 @@ class LaunchLowering {
   Code scratch_pointer(const std::string& name, DType dtype, const Expr& elements);
   Address scratch_address(const ScratchRow& row, int depth);
   Copies whole_in_scratch(const ScratchRow& row) const;
-  Code load_scratch(const ScratchRow& row, int depth);
+  Computed load_scratch(const ScratchRow& row, int depth);
   void store_scratch(const ScratchRow& row, const Computed& value);
   Expr task_coordinate(AxisId axis) const;  // from the first one of the task
   Expr scratch_length(AxisId axis) const;

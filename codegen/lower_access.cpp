@@ -370,16 +370,7 @@ void LaunchLowering::emit_store(const TileStore& store, const Computed& value) {
   std::optional<int> group;  // scratch is read again
   if (buffer.role == Buffer::Role::Output) group = static_cast<int>(&store - graph_.stores.data());
   const std::string note = "%" + graph_[store.value].name;
-  store_at(address(place, {}), value, {buffer.dtype, path_of(store.buffer), note, group});
-}
-
-StorePath LaunchLowering::path_of(BufferId buffer) const {
-  const auto is_in = [&](const std::vector<BufferId>& buffers) {
-    return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
-  };
-  return is_in(schedule_.streamed) ? StorePath::Streamed
-         : is_in(schedule_.ahead)  ? StorePath::Ahead
-                                   : StorePath::Cached;
+  store_at(address(place, {}), value, {buffer.dtype, store_path(store.buffer, schedule_), note, group});
 }
 
 // The lines that the next iteration writes where this one writes these vectors; each line once.

@@ -31,7 +31,7 @@ Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int dep
 // The store of the current copy and the next one.
 void LaunchLowering::emit_pair_store(const TileStore& store, const Computed& first, const Computed& second) {
   const Buffer& buffer = graph_[store.buffer];
-  const StorePath path = path_of(store.buffer);
+  const StorePath path = store_path(store.buffer, schedule_);
   const bool streams = path == StorePath::Streamed;
   const Place place{buffer_pointer(store.buffer), buffer.name, at_copy(store.offset), nullptr,
                     scopes_.depth()};

@@ -38,12 +38,13 @@ LaunchLowering::Copies LaunchLowering::whole_in_scratch(const ScratchRow& row) c
   return result;
 }
 
-Code LaunchLowering::load_scratch(const ScratchRow& row, int depth) {
+Computed LaunchLowering::load_scratch(const ScratchRow& row, int depth) {
   const Copies outside = std::exchange(copies_, whole_in_scratch(row));
   const Address from = scratch_address(row, depth);
-  Code code = plain_load(from, from.varies_along_lanes());
+  const bool is_vector = from.varies_along_lanes();
+  Code code = plain_load(from, is_vector);
   copies_ = outside;
-  return code;
+  return {std::move(code), depth, is_vector};
 }
 
 void LaunchLowering::store_scratch(const ScratchRow& row, const Computed& value) {
@@ -110,7 +111,7 @@ Expr LaunchLowering::task_length(AxisId axis, int64_t multiple) const {
 void LaunchLowering::update_scratch(TileValueId reduction, const ScratchRow& row,
                                     const std::vector<Code>& elements) {
   const ReduceSpelling spelling = spelling_of(reduction);
-  Code sum = load_scratch(row, scopes_.depth());
+  Code sum = load_scratch(row, scopes_.depth()).code;
   for (const Code& element : elements) sum = combined(spelling, sum, element);
   store_scratch(row, {sum, 0, true});
 }
@@ -156,7 +157,7 @@ void LaunchLowering::add_block_rows(const std::map<TileValueId, ScratchRow>& row
     for (const auto& [id, row] : rows) {
       for_each_lane_copy([&] {
         const ScratchRow& total = total_rows_.at(id);
-        const Code block = call("convert", {load_scratch(row, scopes_.depth())}, {total.dtype});
+        const Code block = call("convert", {load_scratch(row, scopes_.depth()).code}, {total.dtype});
         update_scratch(id, total, {block});
       });
     }

@@ -97,10 +97,10 @@ Computed LaunchLowering::compute(TileValueId id) {
       [&](const TileReduce&) -> Computed {
         const auto row = total_rows_.find(id);
         TILEFUSE_CHECK(row != total_rows_.end(), "the reduction %" + v.name + " is wanted before its pass");
-        Code total = load_scratch(row->second, scopes_.depth());
+        Computed total = load_scratch(row->second, scopes_.depth());
         const DType compute = info(v.dtype).compute;
-        if (row->second.dtype != compute) total = call("convert", {total}, {compute});
-        return {total, scopes_.depth(), true};
+        if (row->second.dtype != compute) total.code = call("convert", {total.code}, {compute});
+        return total;
       },
       [&](const TileScan& op) { return scan(id, op); },
       [&](const TileCarry&) -> Computed {
@@ -214,9 +214,7 @@ Computed LaunchLowering::kept_value(TileValueId id) {
   if (const auto store = read_back(graph_, structure_, schedule_, id)) {
     return load(id, TileLoad{graph_.stores[*store].buffer, graph_.stores[*store].offset, {}, {}, {}});
   }
-  const int depth = depth_of(graph_[id].axes);
-  const ScratchRow& row = kept_row(id);
-  return {load_scratch(row, depth), depth, scratch_address(row, depth).varies_along_lanes()};
+  return load_scratch(kept_row(id), depth_of(graph_[id].axes));
 }
 
 void LaunchLowering::store_kept() {

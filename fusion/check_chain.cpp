@@ -19,7 +19,7 @@ Findings check_task(const TileGraph& graph, const ChainAxes& axes, const Schedul
   require(schedule.lanes == 1 && !schedule.lane_axis && schedule.unroll == 1,
           "lanes: those of a chain are decided nest by nest");
   require(schedule.rows == 1 && schedule.columns == 1 && schedule.keep.empty() && schedule.staged.empty() &&
-              schedule.streamed.empty() && !schedule.accumulate_in_scratch,
+              schedule.streamed.empty() && schedule.ahead.empty() && !schedule.accumulate_in_scratch,
           "rows: those of a chain are decided nest by nest");
   require(schedule.split == 1, "split: the nests of a chain are not split");
   std::vector<AxisId> grid;

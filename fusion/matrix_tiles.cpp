@@ -91,8 +91,7 @@ std::vector<int64_t> stored_rows_of_sums(const TileGraph& graph, const Structure
     };
     const bool is_plain = store.value == sums[i] && !store.scatter && step(*schedule.lane_axis) == 1 &&
                           graph[store.buffer].dtype == info(schedule.dots).sum;
-    const auto& streamed = schedule.streamed;
-    const bool goes_past = std::find(streamed.begin(), streamed.end(), store.buffer) != streamed.end();
+    const bool goes_past = store_path(store.buffer, schedule) == StorePath::Streamed;
     const std::optional<int64_t> to_next = step(*rows);
     if (!is_plain || goes_past || !to_next || *to_next < width) return {};
     apart.push_back(*to_next);

@@ -8,7 +8,7 @@
 //     rows     1                                    (or 6 x 4: of two axes)
 //     split    1
 //     stage    none
-//     stores   %y: streamed
+//     stores   %y: streamed               (or: cached, of all; ahead)
 //     cost     41.2 us = compute 39 + cache 12.4 - overlap 11.8 + launch 1.6
 //   }
 //
@@ -104,6 +104,7 @@ struct Schedule {
 std::vector<BufferId> stored_outputs(const TileGraph& graph);
 std::string_view walk_name(Walk walk);  // "multi_pass"
 bool is_staged(TileValueId load, const Schedule& schedule);
+StorePath store_path(BufferId output, const Schedule& schedule);
 std::string to_text(const Schedule& schedule, const TileGraph& graph);
 Schedule parse_schedule(std::string_view text, const TileGraph& graph);  // UserError with line
 

@@ -153,6 +153,15 @@ bool is_staged(TileValueId load, const Schedule& schedule) {
                      [&](const StagedLoad& staged) { return staged.load == load; });
 }
 
+StorePath store_path(BufferId output, const Schedule& schedule) {
+  const auto is_in = [&](const std::vector<BufferId>& buffers) {
+    return std::find(buffers.begin(), buffers.end(), output) != buffers.end();
+  };
+  return is_in(schedule.streamed) ? StorePath::Streamed
+         : is_in(schedule.ahead)  ? StorePath::Ahead
+                                  : StorePath::Cached;
+}
+
 std::string to_text(const Schedule& schedule, const TileGraph& graph) {
   std::string text = "schedule " + schedule.tile_graph + " for " + schedule.target + " {\n";
   const auto line = [&](std::string_view key, const std::string& value) {

@@ -41,9 +41,7 @@ std::optional<size_t> read_back(const TileGraph& graph, const Structure& structu
   const std::optional<size_t> copy = stored_copy(graph, structure, value);
   if (!copy) return std::nullopt;
   const TileStore& store = graph.stores[*copy];
-  const bool streamed =
-      std::find(schedule.streamed.begin(), schedule.streamed.end(), store.buffer) != schedule.streamed.end();
-  if (streamed) return std::nullopt;
+  if (store_path(store.buffer, schedule) == StorePath::Streamed) return std::nullopt;
   if (schedule.lane_axis && uses_index(store.offset, static_cast<int>(schedule.lane_axis->index))) {
     const auto stride = stride_along(graph, store, *schedule.lane_axis);
     if (!stride || !stride->is_constant(1)) return std::nullopt;

@@ -139,8 +139,7 @@ bool TrafficCost::reads_in(const Access& access, size_t pass,
 }
 
 bool TrafficCost::is_streamed(const Access& access, const Schedule& schedule) const {
-  return access.store && std::find(schedule.streamed.begin(), schedule.streamed.end(), access.buffer) !=
-                             schedule.streamed.end();
+  return access.store && store_path(access.buffer, schedule) == StorePath::Streamed;
 }
 
 double TrafficCost::scratch_bytes(TileValueId value, const Schedule& schedule) const {

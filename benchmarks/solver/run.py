@@ -6,8 +6,8 @@
 
 Sets of regions: `tuned.txt` was looked at while the cost model was made, `held_out.txt` and `drawn_20261209.txt` were
 drawn at random from the regions of whole models and were not; `contractions.txt` has the cases of the benchmarks of
-products and convolutions. `draw.py` draws another. Prints a line per region and the means per family, and writes the rows to benchmarks/results/.
-Timings want a quiet machine.
+products and convolutions. `draw.py` draws another. Prints a line per region and the means per family, and writes the
+rows to benchmarks/results/. Timings want a quiet machine.
 """
 
 from __future__ import annotations
