@@ -1,6 +1,4 @@
 // Pairs: two vectors by one load, the even and the odd elements (fusion/lane_pairs.h says when).
-#include <algorithm>
-
 #include "codegen/launch_lowering.h"
 
 namespace tilefuse {
