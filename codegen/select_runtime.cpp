@@ -84,10 +84,10 @@ LineKind kind_of(std::string_view line) {
 class PieceReader {
  public:
   void read(std::string_view line) {
-    const LineKind kind = is_inside_      ? LineKind::Declaration
-                          : is_continued_ ? LineKind::Directive
-                                          : kind_of(line);
-    is_continued_ = kind == LineKind::Directive && last_character(line) == '\\';
+    const LineKind kind = is_inside_ ? LineKind::Declaration : is_continued_ ? continued_ : kind_of(line);
+    is_continued_ = (kind == LineKind::Directive || kind == LineKind::If || is_continued_) &&
+                    last_character(line) == '\\';
+    continued_ = kind == LineKind::Directive ? kind : LineKind::Blank;
     if (kind == LineKind::If) ++conditions_;
     if (kind == LineKind::EndIf) --conditions_;
     if (kind == LineKind::Directive || kind == LineKind::Scope) is_nameless_ = true;
@@ -124,9 +124,10 @@ class PieceReader {
   std::vector<std::string_view> names_;
   bool is_nameless_ = false;
   int conditions_ = 0;         // #if around declarations, not inside one
-  bool is_continued_ = false;  // a directive, by a backslash
-  bool is_inside_ = false;     // a declaration
-  bool in_body_ = false;       // its braces
+  bool is_continued_ = false;  // a directive or a condition, by a backslash
+  LineKind continued_ = LineKind::Blank;
+  bool is_inside_ = false;  // a declaration
+  bool in_body_ = false;    // its braces
 };
 
 }  // namespace

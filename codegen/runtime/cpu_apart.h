@@ -110,11 +110,8 @@ TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
 template <class T>
 TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
 #if defined(TILE_MASK_BITS)
-  using V = VecN<StoredLane<T>, kLanes>;
-  if constexpr (sizeof(T) == 4) {
-    return from_stored<T>((V)__builtin_ia32_loadups512_mask((const float*)p, VecN<float, 16>{}, mask.bits));
-  } else if constexpr (sizeof(T) == 2) {
-    return from_stored<T>((V)__builtin_ia32_loaddquhi256_mask((const short*)p, Shorts16{}, mask.bits));
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 2) {
+    return from_stored<T>(load_masked<StoredLane<T>, kLanes>(p, mask.bits));
   } else
 #elif defined(TILE_AVX2)
   if constexpr (sizeof(T) == 4 && kLanes == 8) {

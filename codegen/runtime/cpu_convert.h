@@ -45,29 +45,31 @@ TILE_INLINE auto narrow_to_bf16_exactly(V x) {
 }
 TILE_INLINE unsigned short narrow_to_bf16(float x) { return (unsigned short)(round_high_half(x) >> 16); }
 
-#if defined(TILE_AVX512) && defined(__AVX512BF16__) && !defined(__clang__) && TILEFUSE_LANES == 8
-TILE_INLINE VecN<unsigned short, 8> narrow_to_bf16(VecN<float, 8> x) {
-#if defined(TILEFUSE_EXACT_BF16)  // see below
-  if (__builtin_expect(__builtin_ia32_fpclassps256_mask(x, 0x20, (unsigned char)-1), 0))
-    return narrow_to_bf16_exactly(x);
-#endif
-  return (VecN<unsigned short, 8>)__builtin_ia32_cvtneps2bf16_v8sf(x);
-}
-#elif defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+#if defined(TILE_AVX512) && defined(__AVX512BF16__) && !defined(__clang__) && \
+    (TILEFUSE_LANES == 8 || TILEFUSE_LANES == 16)
 // vcvtneps2bf16 takes subnormals (below 1.2e-38) for zero; eager's rounding keeps them. Looking for them
 // costs 7-13 % of a kernel (norms, gelu, swiglu in L2), rounding by integers more, so only eager's numerics
 // looks.
-TILE_INLINE bool has_subnormal([[maybe_unused]] VecN<float, 16> a, [[maybe_unused]] VecN<float, 16> b) {
 #if defined(TILEFUSE_EXACT_BF16)
+TILE_INLINE bool has_subnormal(VecN<float, 8> x) {
+  return __builtin_ia32_fpclassps256_mask(x, 0x20, (unsigned char)-1) != 0;
+}
+TILE_INLINE bool has_subnormal(VecN<float, 16> a, VecN<float, 16> b) {
   return !__builtin_ia32_kortestzhi(__builtin_ia32_fpclassps512_mask(a, 0x20, (unsigned short)-1),
                                     __builtin_ia32_fpclassps512_mask(b, 0x20, (unsigned short)-1));
-#else
-  return false;
-#endif
 }
-TILE_INLINE VecN<unsigned short, 16> narrow_to_bf16(VecN<float, 16> x) {
-  if (__builtin_expect(has_subnormal(x, x), 0)) return narrow_to_bf16_exactly(x);
-  return (VecN<unsigned short, 16>)__builtin_ia32_cvtneps2bf16_v16sf(x);
+TILE_INLINE bool has_subnormal(VecN<float, 16> x) { return has_subnormal(x, x); }
+#else
+template <class... V>
+TILE_INLINE bool has_subnormal(V...) {
+  return false;
+}
+#endif
+TILE_INLINE auto narrow_at_once(VecN<float, 8> x) { return __builtin_ia32_cvtneps2bf16_v8sf(x); }
+TILE_INLINE auto narrow_at_once(VecN<float, 16> x) { return __builtin_ia32_cvtneps2bf16_v16sf(x); }
+TILE_INLINE auto narrow_to_bf16(Vec<float> x) {
+  using Bits = VecN<unsigned short, kLanes>;
+  return __builtin_expect(has_subnormal(x), 0) ? narrow_to_bf16_exactly(x) : (Bits)narrow_at_once(x);
 }
 #else
 template <class V>

@@ -41,6 +41,12 @@ using Compute = typename Stored<T>::Compute;
 template <>
 struct Facts<Mask> : FactsOf<bool, kLanes, true, false> {};
 
+// The first n of N bits, at most 64.
+template <int N>
+TILE_INLINE unsigned long long first_bits(int64_t n) {
+  return n >= N ? ~0ull >> (64 - N) : n <= 0 ? 0 : (1ull << n) - 1;
+}
+
 enum class Comparison { Lt, Le, Gt, Ge, Eq, Ne };
 
 #if defined(TILE_MASK_BITS)
@@ -118,9 +124,7 @@ TILE_INLINE bool any(Mask m) { return m.bits != 0; }
 TILE_INLINE bool all(Mask m) { return m.bits == 0xffff; }
 TILE_INLINE int64_t count(Mask m) { return __builtin_popcount(m.bits); }
 TILE_INLINE bool test_lane(Mask m, int i) { return (m.bits >> i & 1) != 0; }
-TILE_INLINE Mask first_lanes(int64_t n) {
-  return {(unsigned short)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1u << n) - 1u)};
-}
+TILE_INLINE Mask first_lanes(int64_t n) { return {(unsigned short)first_bits<kLanes>(n)}; }
 template <class V>
 TILE_INLINE V select_lanes(Mask m, V yes, V no) {
   return select_bits(m.bits, yes, no);

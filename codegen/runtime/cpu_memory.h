@@ -40,10 +40,6 @@ TILE_INLINE void store_raw(void* p, V v) {
 // Masks of the first n lanes in mask registers, for vectors of any number of lanes: what goes through an
 // array is loaded as a whole after parts of it were stored, and waits for them.
 #define TILE_MASKED_MEMORY 1
-template <int N>
-TILE_INLINE unsigned long long first_bits(int64_t n) {
-  return n >= N ? ~0ull >> (64 - N) : n <= 0 ? 0 : (1ull << n) - 1;
-}
 // The lanes of less than a register, as often as they fit one.
 template <class V, int... I>
 TILE_INLINE auto in_whole_register(V v, Lanes<I...>) {
@@ -51,25 +47,11 @@ TILE_INLINE auto in_whole_register(V v, Lanes<I...>) {
 }
 // What the instructions know lanes as, by size; and the type of their addresses, which compilers differ in.
 template <int kSize>
-struct MaskedLane;
-template <>
-struct MaskedLane<1> {
-  using type = char;
-};
-template <>
-struct MaskedLane<2> {
-  using type = short;
-};
-template <>
-struct MaskedLane<4> {
-  using type = float;
-};
-template <>
-struct MaskedLane<8> {
-  using type = double;
-};
+using MaskedLane =
+    typename Pick<kSize == 8, double,
+                  typename Pick<kSize == 4, float, typename Pick<kSize == 2, short, char>::type>::type>::type;
 template <class V>
-using MaskedVec = VecN<typename MaskedLane<sizeof(LaneOf<V>)>::type, Facts<V>::kCount>;
+using MaskedVec = VecN<MaskedLane<sizeof(LaneOf<V>)>, Facts<V>::kCount>;
 #if defined(__clang__)
 template <class V>
 using MaskedAt = typename Pick<sizeof(V) == 64 && sizeof(LaneOf<V>) >= 4, LaneOf<V>, V>::type;
@@ -79,11 +61,11 @@ using MaskedAt = LaneOf<V>;
 #endif
 
 template <class T, int N>
-TILE_INLINE VecN<T, N> load_first(const void* p, unsigned long long bits) {
+TILE_INLINE VecN<T, N> load_masked(const void* p, unsigned long long bits) {
   using V = VecN<T, N>;
   constexpr int kBytes = sizeof(V), kLane = sizeof(T);
   if constexpr (kBytes < 16) {  // the lower part of a vector that the mask leaves empty above
-    return slice<0>(load_first<T, 16 / kLane>(p, bits), FirstLanes<N>());
+    return slice<0>(load_masked<T, 16 / kLane>(p, bits), FirstLanes<N>());
   } else {
     using M = MaskedVec<V>;
     const auto* from = (const MaskedAt<M>*)p;
@@ -102,10 +84,10 @@ TILE_INLINE VecN<T, N> load_first(const void* p, unsigned long long bits) {
   }
 }
 template <class V>
-TILE_INLINE void store_first(void* p, V v, unsigned long long bits) {
+TILE_INLINE void store_masked(void* p, V v, unsigned long long bits) {
   constexpr int kBytes = sizeof(V), kLane = sizeof(LaneOf<V>);
   if constexpr (kBytes < 16) {
-    store_first(p, in_whole_register(v, FirstLanes<16 / kLane>()), bits);
+    store_masked(p, in_whole_register(v, FirstLanes<16 / kLane>()), bits);
   } else {
     const auto lanes = (MaskedVec<V>)v;
     auto* to = (MaskedAt<MaskedVec<V>>*)p;
@@ -132,7 +114,7 @@ TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
     return {load_raw<T, N / 2>(p, n), load_raw<T, N / 2>((const T*)p + N / 2, n - N / 2)};
   } else
 #if defined(TILE_MASKED_MEMORY)
-    return load_first<T, N>(p, first_bits<N>(n));
+    return load_masked<T, N>(p, first_bits<N>(n));
 #else
 #if defined(TILE_AVX2)
       if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
@@ -155,7 +137,7 @@ TILE_INLINE void store_raw(void* p, V v, int64_t n) {
     store_raw((T*)p + N / 2, v.hi, n - N / 2);
   } else
 #if defined(TILE_MASKED_MEMORY)
-    store_first(p, v, first_bits<N>(n));
+    store_masked(p, v, first_bits<N>(n));
 #else
 #if defined(TILE_AVX2)
       if constexpr (sizeof(V) == 32 && sizeof(T) == 4) {
@@ -393,11 +375,6 @@ TILE_INLINE void store_pair(T* p, Vec<T> a, Vec<T> b, int64_t n) {
   store_raw(p, in_turn<0>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count, kLanes));
   store_raw(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()), bounded_lanes(count - kLanes, kLanes));
 }
-// Asks for the line of p, to be written.
-template <class T>
-TILE_INLINE void prefetch_write(const T* p) {
-  __builtin_prefetch(p, 1);
-}
 template <class T>
 TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
   if constexpr (__is_same(T, bf16)) {
@@ -407,6 +384,12 @@ TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
     stream_or_store(p, in_turn<0>(even, odd, FirstLanes<kLanes>()));
     stream_or_store(p + kLanes, in_turn<1>(even, odd, FirstLanes<kLanes>()));
   }
+}
+
+// Asks for the line of p, to be written.
+template <class T>
+TILE_INLINE void prefetch_write(const T* p) {
+  __builtin_prefetch(p, 1);
 }
 
 }  // namespace tile
