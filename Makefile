@@ -6,8 +6,9 @@ PYTHON := $(VENV)/bin/python
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
+BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops
 
-.PHONY: help demo demo-offline gpu test test-full fuzz fuzz-fixed fuzz-build bench bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -29,14 +30,14 @@ test-full: test tidy asan-test-full
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_opinfo.py test_capture_import.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
-##                    operators in docs/ops.md
-bench: $(STAMPS)/installed $(STAMPS)/benchmarks
-	$(PYTHON) benchmarks/run.py
-	$(PYTHON) benchmarks/run.py --products
-	$(PYTHON) benchmarks/run.py --convolutions
-	$(PYTHON) benchmarks/run.py --models
-	$(PYTHON) benchmarks/run.py --models --dtype bf16
-	$(PYTHON) benchmarks/run.py --ops
+##                    operators in docs/ops.md. Some three hours; bench-memory, bench-products, bench-convolutions,
+##                    bench-models, bench-models-bf16 and bench-ops run a part of it
+bench:
+	for part in $(BENCH_PARTS); do $(MAKE) --no-print-directory $$part || exit 1; done
+bench-products bench-convolutions bench-models bench-ops: CASES = --$(@:bench-%=%)
+bench-models-bf16: CASES := --models --dtype bf16
+$(BENCH_PARTS): $(STAMPS)/installed $(STAMPS)/benchmarks
+	$(PYTHON) benchmarks/run.py $(CASES)
 
 ## make bench-offline fused files beside AOTInductor's packages: time to make, size, time to load, speed, from C++
 bench-offline: build

@@ -52,7 +52,10 @@ TEST(SelectRuntime, TakesWhatHasNoName) {
 
 TEST(SelectRuntime, KeepsAConditionOfSeveralLinesWhole) {
   const std::string with = RuntimeText(kHeader).select("float f() { return four(1); }");
-  EXPECT_THAT(with, HasSubstr("#if defined(A) && \\\n    (LANES == 8 || \\\n     LANES == 16)\nTILE_INLINE float four(float x)"));
+  EXPECT_THAT(
+      with,
+      HasSubstr(
+          "#if defined(A) && \\\n    (LANES == 8 || \\\n     LANES == 16)\nTILE_INLINE float four(float x)"));
   EXPECT_THAT(with, HasSubstr("#else\nTILE_INLINE float four(double x) { return 4; }\n#endif\n"));
   EXPECT_THAT(with, Not(HasSubstr("five")));
   const std::string without = RuntimeText(kHeader).select("float f() { return five(); }");
