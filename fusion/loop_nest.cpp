@@ -265,4 +265,12 @@ MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) 
   return {run * access.element_bytes, rows};
 }
 
+double part_bytes(const RegionFacts& facts, const Schedule& schedule, const Access& access) {
+  if (schedule.split <= 1 || !access.load) return 0;
+  const AxisId axis = facts.structure.reduced.front();
+  const AxisAccess& along = access.along[axis.index];
+  const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(std::abs(along.stride));
+  return facts.extent[axis.index] / double(schedule.split) * stride * access.element_bytes;
+}
+
 }  // namespace tilefuse

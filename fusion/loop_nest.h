@@ -61,4 +61,8 @@ struct MemoryWalk {
 };
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access);
 
+// Part after part of a split sum is walked, in a piece of each row: how long that piece is, where a load has
+// any; else 0.
+double part_bytes(const RegionFacts& facts, const Schedule& schedule, const Access& access);
+
 }  // namespace tilefuse

@@ -78,7 +78,8 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       usable_{usable_bytes(target, MemoryLevel::L1, threads), usable_bytes(target, MemoryLevel::L2, threads),
               usable_bytes(target, MemoryLevel::L3, threads)},
       tables_(target, threads),
-      restart_{target.rate("restart.L3.far"), target.rate("restart.L3.near")},
+      restart_{target.rate("restart.L3.far"), target.rate("restart.L3.near"),
+               target.rate_or("restart.DRAM.far", 0)},
       l2_write_share_(
           bandwidth_gbs(target, MemoryLevel::L2, "read", 1) /
           target.rate_or("bandwidth.L2.write.1", bandwidth_gbs(target, MemoryLevel::L2, "read", 1))),
@@ -246,6 +247,10 @@ void TrafficCost::add_dram(const Access& access, double bytes, const std::vector
     return;
   }
   (access.load ? moved.read : streamed ? moved.streamed : moved.written) += lines;
+  if (const double piece = part_bytes(facts_, schedule, access); piece > 0) {
+    const double restarts = restart_.dram_bytes / std::max(kLineBytes, piece);
+    moved.ns += lines * restarts * tables_.interleaved_ns(DramTables::Walked::Read, 1, kSequentialBytes);
+  }
   const bool is_whole = access.load && schedule.lane_axis &&
                         access.along[schedule.lane_axis->index].kind == AxisAccess::Kind::Unit &&
                         schedule.lanes * access.element_bytes >= kLineBytes;

@@ -98,8 +98,8 @@ class TrafficCost {
   Home home_, own_home_;            // of what lies in memory; of the tiles of a task
   std::array<double, 3> usable_{};  // of L1, L2, L3
   DramTables tables_;
-  struct {  // what a jump to another page costs from L3, and one within it: as so many bytes more
-    double far_bytes, near_bytes;
+  struct {  // what a jump to another page costs from L3, one within it, and one in memory: as bytes more
+    double far_bytes, near_bytes, dram_bytes;
   } restart_;
   double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
   double whole_line_reads_;                 // of what is read from DRAM, by how much such vectors slow it

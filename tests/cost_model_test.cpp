@@ -145,6 +145,33 @@ TEST(LoopNest, sees_where_a_walk_jumps) {
   EXPECT_EQ(memory_walk(loop_nest(facts, schedule), facts.accesses[1]).run_bytes, 64 * 4);
 }
 
+TEST(LoopNest, parts_of_a_sum_are_pieces_of_rows) {
+  const TileGraph graph = row_sum("100", "4096");
+  const RegionFacts facts = facts_of(graph);
+  Schedule schedule = rows_of_vectors(8);
+  const Access& load = facts.accesses.front();
+  EXPECT_EQ(part_bytes(facts, schedule, load), 0);
+  schedule.split = 4;
+  EXPECT_EQ(part_bytes(facts, schedule, load), 1024 * 4);
+  EXPECT_EQ(part_bytes(facts, schedule, facts.accesses.back()), 0);  // the sums, stored
+}
+
+TEST(CostModel, jumps_between_the_parts_of_a_sum_cost_as_bytes_more) {
+  const TileGraph graph = row_sum("8192", "8192");
+  const RegionFacts facts = facts_of(graph);
+  const Target target = load_target("x86-granite-rapids");
+  Schedule whole = rows_of_vectors(0), split = whole;
+  split.split = 8;
+  const auto dram_us = [&](Schedule schedule) {
+    CostModel(graph, target, facts, 1).price(schedule);
+    const auto term = std::find_if(schedule.cost.begin(), schedule.cost.end(),
+                                   [](const CostTerm& found) { return found.name == "DRAM"; });
+    return term->microseconds;
+  };
+  const double restart = target.rate("restart.DRAM.far") / (1024 * 4);
+  EXPECT_NEAR(dram_us(split) / dram_us(whole), 1 + restart, 0.02);
+}
+
 TEST(CostModel, counts_the_instructions_of_a_sum) {
   Target target = load_target("x86-zen4");
   const TileGraph graph = row_sum("64", "1024");  // 256 KiB: stays in L2
