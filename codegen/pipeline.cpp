@@ -29,8 +29,9 @@ struct Planned {
   std::vector<std::optional<NodeId>> product_of;  // by node: the captured Call that it was part of
   Partition partition;
   DistinctRegions distinct;
-  std::vector<LoweredRegion> regions;  // by distinct region
-  std::set<std::string> faults;        // what broke, in words
+  std::vector<LoweredRegion> regions;             // by distinct region
+  std::set<std::string> faults;                   // what broke, in words
+  std::map<std::string, std::string> unmet_pins;  // by region that is none for them: the conflict
   KernelTarget target;
   Place place;
   StageTimes times;
@@ -176,6 +177,10 @@ std::vector<std::optional<GpuKernels>> build_gpu_regions(Planned& planned, const
   return kernels;
 }
 
+std::string cannot_be_compiled(const CompiledRegion& region) {
+  return "region " + region.name + " cannot be compiled: " + region.refusal;
+}
+
 std::string line_of_fault(const LoweredRegion& region) {
   return "a region runs with the framework's operators: " + region.compiled.refusal;
 }
@@ -195,6 +200,17 @@ std::set<NodeId> refused_products(const Planned& planned) {
   return calls;
 }
 
+// Of regions that the next attempt will not have. In strict mode they are an error.
+void keep_unmet_pins(const Planned& planned, const CompileOptions& options,
+                     std::map<std::string, std::string>& unmet) {
+  for (const LoweredRegion& region : planned.regions) {
+    const CompiledRegion& compiled = region.compiled;
+    if (compiled.refusal.empty() || region.is_fault || !options.pins.contains(compiled.name)) continue;
+    if (options.strict) throw UserError(cannot_be_compiled(compiled));
+    unmet.emplace(compiled.name, compiled.refusal);
+  }
+}
+
 // Plans and builds; again, where regions with products are refused, without those products, and if that was
 // not enough with none.
 Planned plan_and_build(const Graph& graph, const KernelTarget& target, CompileOptions options,
@@ -202,6 +218,7 @@ Planned plan_and_build(const Graph& graph, const KernelTarget& target, CompileOp
                        const std::function<void(Planned&)>& build) {
   std::set<NodeId> library_products;
   std::set<std::string> faults;
+  std::map<std::string, std::string> unmet_pins;
   for (;;) {
     Planned planned = plan_regions(graph, target, options, choose, std::move(times), library_products);
     build(planned);
@@ -209,8 +226,10 @@ Planned plan_and_build(const Graph& graph, const KernelTarget& target, CompileOp
     faults.merge(planned.faults);
     if (refused.empty()) {
       planned.faults = std::move(faults);
+      planned.unmet_pins = std::move(unmet_pins);
       return planned;
     }
+    keep_unmet_pins(planned, options, unmet_pins);
     for (const LoweredRegion& region : planned.regions) {
       if (region.is_fault) faults.insert(line_of_fault(region));
     }
@@ -242,7 +261,7 @@ std::vector<std::string> warnings_of(const Planned& planned, bool strict) {
   for (const LoweredRegion& region : planned.regions) {
     const std::string& refusal = region.compiled.refusal;
     if (strict && !refusal.empty()) {
-      throw UserError("region " + region.compiled.name + " cannot be compiled: " + refusal);
+      throw UserError(cannot_be_compiled(region.compiled));
     }
     if (region.is_fault) lines.insert(line_of_fault(region));
   }
@@ -281,6 +300,12 @@ void finish(Planned& planned, const CompileOptions& options, const Framework& fr
   compiled.executable = plan_executable(planned, framework);
   compiled.report = report_of(planned, compiled.executable, options);
   compiled.warnings = warnings_of(planned, options.strict);
+  for (const auto& [region, conflict] : planned.unmet_pins) {
+    compiled.unmet_pins.push_back(region);
+    std::string note = "the pins of region " + region;
+    note.append(" cannot be met, so that the library makes its products: ").append(conflict);
+    compiled.notes.push_back(std::move(note));
+  }
 }
 
 // A plan from the cache and its modules.
@@ -384,7 +409,8 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
   note_refused_pins(options, compiled);
   compiled.key = key;
   compiled.cache_refusal = cache.refusal();
-  if (compiled.warnings.empty()) store_plan(cache, key, compiled.executable, compiled.report);
+  if (compiled.warnings.empty() && compiled.unmet_pins.empty())
+    store_plan(cache, key, compiled.executable, compiled.report);
   return compiled;
 }
 

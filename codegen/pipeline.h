@@ -30,11 +30,12 @@ struct CompiledGraph {
   // By region of the executable, absent where it is refused: for a processor, or for a GPU.
   std::vector<std::optional<Module>> modules;
   std::vector<std::optional<GpuKernels>> gpu_kernels;
-  std::string report;                 // JSON
-  std::vector<std::string> warnings;  // what runs with the framework because something broke
-  std::vector<std::string> notes;     // what else the user should know, once
-  std::string cache_refusal;          // why the next process will compile this anew; empty: it will not
-  bool cached = false;                // the plan came from the cache
+  std::string report;                   // JSON
+  std::vector<std::string> warnings;    // what runs with the framework because something broke
+  std::vector<std::string> notes;       // what else the user should know, once
+  std::vector<std::string> unmet_pins;  // regions that are none because of their pins
+  std::string cache_refusal;            // why the next process will compile this anew; empty: it will not
+  bool cached = false;                  // the plan came from the cache
 };
 
 std::string plan_key(std::string_view graph_json, const CompileOptions& options, const Framework& framework);

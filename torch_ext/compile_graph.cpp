@@ -116,19 +116,15 @@ Json register_compiled(CompiledGraph graph) {
           {"regions", std::move(regions)},
           {"warnings", std::move(graph.warnings)},
           {"notes", std::move(graph.notes)},
+          {"unmet_pins", std::move(graph.unmet_pins)},
           {"cached", graph.cached}};
 }
 
 Json fallback(const std::string& reason, bool strict) {
   if (strict) throw UserError("a graph cannot be compiled: " + reason);
-  return {{"op", nullptr},
-          {"fallback_reason", reason},
-          {"outputs", Json::array()},
-          {"report_id", nullptr},
-          {"regions", Json::array()},
-          {"warnings", Json::array()},
-          {"notes", Json::array()},
-          {"cached", false}};
+  return {{"op", nullptr},          {"fallback_reason", reason},   {"outputs", Json::array()},
+          {"report_id", nullptr},   {"regions", Json::array()},    {"warnings", Json::array()},
+          {"notes", Json::array()}, {"unmet_pins", Json::array()}, {"cached", false}};
 }
 
 Json compile_new(const std::string& graph_json, const CompileOptions& options) {

@@ -62,6 +62,23 @@ def test_pins_that_cannot_be_met_are_said_with_their_conflict():
     torch.testing.assert_close(y, chain(x))
 
 
+def test_pins_that_leave_a_product_to_the_library_are_said_too():
+    x, w = torch.randn(8, 64), torch.randn(64, 64)
+
+    def product(x, w):
+        return x @ w
+
+    options = {"products": "own", "pins": {"mm": {"rows": "2", "lanes": "1", "walk": "online"}}}
+    unmet = "the pins of region mm cannot be met, so that the library makes its products: no schedule of mm .*pinned"
+    with pytest.warns(TileFuseWarning, match=unmet) as seen:
+        y = torch.compile(product, backend="tilefuse", options=options)(x, w)
+    torch.testing.assert_close(y, x @ w)
+    assert len(seen) == 1  # not that there were no such region
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="region mm cannot be compiled: no schedule of mm"):
+        torch.compile(product, backend="tilefuse", options=options | {"strict": True})(x, w)
+
+
 def test_backend_is_found_without_an_import():
     assert "tilefuse" in torch._dynamo.list_backends()
 

@@ -167,8 +167,8 @@ def compile_captured(module: torch.fx.GraphModule, role: str, settings: Options)
 
 
 def regions_of(answer: Mapping[str, Any]) -> list[str]:
-    """The names of the regions, without their hashes."""
-    return [name.rpartition("_")[0] for name in answer["regions"]]
+    """The names of the regions, without their hashes, and of those that their pins left none of."""
+    return [*(name.rpartition("_")[0] for name in answer["regions"]), *answer["unmet_pins"]]
 
 
 def _answer(graph_json: str, settings: Options) -> Mapping[str, Any]:
