@@ -193,4 +193,12 @@ bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, 
   return false;
 }
 
+bool walks_dear_values(const TileGraph& graph, const Structure& structure, const Target& target) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (!structure.varies_along_reduced(graph, TileValueId{v})) continue;
+    if (is_dear(graph, graph.values[v], target)) return true;
+  }
+  return false;
+}
+
 }  // namespace tilefuse

@@ -37,5 +37,7 @@ bool is_dear(const TileGraph& graph, const TileValue& value, const Target& targe
 // Whether rows have in common something dear that is computed for every vector, where lanes run along the
 // innermost axis.
 bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, const Target& target);
+// Whether any is computed for every step along a reduced axis.
+bool walks_dear_values(const TileGraph& graph, const Structure& structure, const Target& target);
 
 }  // namespace tilefuse

@@ -265,6 +265,19 @@ MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) 
   return {run * access.element_bytes, rows};
 }
 
+double largest_element_bytes(const RegionFacts& facts) {
+  double most = 0, found = 4;
+  for (const Access& access : facts.accesses) {
+    double bytes = access.load ? access.element_bytes : 0;
+    for (uint32_t a = 0; a < facts.extent.size(); ++a) {
+      if (access.varies_along(AxisId{a})) bytes *= facts.extent[a];
+    }
+    if (bytes > most) found = access.element_bytes;
+    most = std::max(most, bytes);
+  }
+  return found;
+}
+
 double part_bytes(const RegionFacts& facts, const Schedule& schedule, const Access& access) {
   if (schedule.split <= 1 || !access.load) return 0;
   const AxisId axis = facts.structure.reduced.front();

@@ -61,6 +61,9 @@ struct MemoryWalk {
 };
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access);
 
+// Size of an element of what most bytes are loaded of; 4 where nothing is.
+double largest_element_bytes(const RegionFacts& facts);
+
 // Part after part of a split sum is walked, in a piece of each row: how long that piece is, where a load has
 // any; else 0.
 double part_bytes(const RegionFacts& facts, const Schedule& schedule, const Access& access);

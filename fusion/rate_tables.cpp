@@ -21,6 +21,8 @@ constexpr double kLineBytes = 64;
 constexpr double kSideBySidePenalty = 1.6, kShortPiecePenalty = 2.5;
 
 constexpr double kNearL3 = 1.5;  // times as fast as memory
+constexpr double kPageBytes = 4096;
+constexpr double kDefeated = 1.15;  // times as long as one row after the other
 
 // Position of `value` in an ascending grid, as the lower index and the share of the way to the next.
 std::pair<size_t, double> position(const std::vector<double>& grid, double value) {
@@ -69,6 +71,15 @@ bool lies_afar(const Target& target, double bytes) {
   const auto read_gbs = [&](MemoryLevel level) { return bandwidth_gbs(target, level, "read", 1); };
   const bool is_near = read_gbs(MemoryLevel::L3) > kNearL3 * read_gbs(MemoryLevel::Dram);
   return bytes > (is_near ? usable_bytes(target, MemoryLevel::L3, 1) : double(target.l2_bytes));
+}
+
+bool rows_defeat_prefetch(const Target& target) {
+  const DramTables tables(target, 1);
+  using Walked = DramTables::Walked;
+  return std::ranges::any_of(std::array{Walked::Read, Walked::Copy, Walked::CopyStreamed}, [&](Walked kind) {
+    const auto ns = [&](double rows) { return tables.interleaved_ns(kind, rows, kPageBytes); };
+    return std::min(ns(2), ns(4)) > kDefeated * ns(1);
+  });
 }
 
 double overlap(double norm, std::initializer_list<double> times) {

@@ -22,6 +22,10 @@ double bandwidth_gbs(const Target& target, MemoryLevel level, const std::string&
 // Whether so many bytes come from memory, or from an L3 that is not much nearer.
 bool lies_afar(const Target& target, double bytes);
 
+// Whether rows of a page are walked more slowly from memory side by side than one after the other, as where a
+// prefetcher follows few of them. So it is taken to be where that was not measured.
+bool rows_defeat_prefetch(const Target& target);
+
 // Times that overlap in part: their p-norm, between the sum (norm 1) and the maximum (infinity).
 double overlap(double norm, std::initializer_list<double> times);
 

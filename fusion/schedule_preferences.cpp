@@ -27,6 +27,9 @@ constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
 constexpr double kLongRowMemory = 256;  // bytes: longer ones side by side defeat the prefetcher from afar
+// Where it follows some. Four or eight gain no more on average and lose more often; two of a softmax in bf16,
+// which computes more than it waits, took up to 1.3 times as long as one.
+constexpr int64_t kLongRowsBeside = 2;
 // Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
 // bodies were no faster, and took compilers ten times as long. But six of 70 values that have a sine and a
 // cosine in common take 0.57 of the time of one, two of 150 that are a window 0.85 (Granite Rapids).
@@ -267,8 +270,10 @@ void PreferenceWriter::prefer_rows() {
   double row_bytes = sizeof(float);
   for (AxisId axis : structure_.reduced) row_bytes *= extent(axis);
   if (from_afar() && row_bytes > kLongRowMemory) {
-    require(or_staged({is(system_.rows, 1)}), "rows this long defeat the prefetcher side by side");
-    if (system_.stage.empty()) return;
+    const int64_t few =
+        rows_defeat_prefetch(target_) || walks_dear_values(graph_, structure_, target_) ? 1 : kLongRowsBeside;
+    require(or_staged({where(system_.rows, [&](int64_t rows) { return rows <= few; })}),
+            "many rows this long side by side defeat the prefetcher");
   }
   const auto [apart, shared] = walked_bytes(facts_);
   AtMost together{

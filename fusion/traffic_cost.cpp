@@ -86,6 +86,7 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       whole_line_reads_(target.rate_or("share.whole_line_reads", 0)),
       read_beside_(has_contraction(graph) ? 0 : target.rate_or("share.read_beside", 0)),
       written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
+      walked_element_bytes_(largest_element_bytes(facts)),
       access_(graph.values.size(), nullptr) {
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
@@ -297,8 +298,12 @@ void TrafficCost::add_turned(const Access& access, bool is_again, const Schedule
 // difference.
 double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const {
   using Walked = DramTables::Walked;
+  // One row after the other is a straight walk, but where each is walked again.
+  const bool again =
+      facts_.structure.passes > 1 && schedule.lane_axis && facts_.structure.is_reduced(*schedule.lane_axis);
   double run = 1 << 16;
-  if (schedule.rows > 1 && schedule.lane_axis) run = facts_.extent[schedule.lane_axis->index] * 4;
+  if ((schedule.rows > 1 || again) && schedule.lane_axis)
+    run = facts_.extent[schedule.lane_axis->index] * walked_element_bytes_;
   const double streamed = std::min(moved.read, moved.streamed);
   const double copied = std::min(moved.read - streamed, moved.written);
   const double whole = moved.read == 0 ? 0 : moved.read_whole / moved.read * whole_line_reads_;

@@ -105,6 +105,7 @@ class TrafficCost {
   double whole_line_reads_;                 // of what is read from DRAM, by how much such vectors slow it
   double read_beside_;                      // of what is read, by how much rows side by side slow it
   double written_beside_;                   // of what is written, by how much each other row slows it
+  double walked_element_bytes_;             // of what most is loaded of
   std::vector<const Access*> access_;       // by value: of a load
   std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
   std::map<TileValueId, TileValueId> looked_at_by_;  // of the others: which of those does

@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "fusion/element_cost.h"
 #include "fusion/instruction_sets.h"
+#include "fusion/rate_tables.h"
 #include "tests/random_tile_graph.h"
 
 namespace tilefuse {
@@ -396,6 +397,12 @@ TEST(DramTables, interpolate_between_what_was_measured) {
   const double middle = tables.interleaved_ns(Walked::Read, 2, 1024);
   EXPECT_NEAR(middle,
               (target.rate("interleaved.read.2.512.1") + target.rate("interleaved.read.2.2048.1")) / 2, 1e-9);
+}
+
+TEST(DramTables, know_where_rows_side_by_side_defeat_the_prefetcher) {
+  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-zen4")));
+  EXPECT_FALSE(rows_defeat_prefetch(load_target("x86-granite-rapids")));
+  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-avx2"))) << "nothing was measured";
 }
 
 TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {
