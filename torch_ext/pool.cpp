@@ -20,6 +20,9 @@ namespace {
 
 constexpr size_t kAlign = 64, kHugePage = size_t{2} << 20, kPage = 4096;
 constexpr int kClasses = 256;
+constexpr int kRoomierClasses = 4;  // up to twice as large
+constexpr int64_t kShareBeside =
+    4;  // of a new block: one in so many bytes of smaller ones stays free beside it
 constexpr size_t kLeastStaggered = 4 * kPage;  // the page that it costs is a small share
 
 // What the pool knows of a block, apart from it: in front of the data it would push a power of two, the most
@@ -29,7 +32,31 @@ struct Block {
   void* data;  // in it
   size_t bytes;
   int size_class;
+  size_t mapped_bytes;  // 0: from the C library
 };
+
+// From the system itself where it is large: a C library keeps what it is given back. Nullptr: there is none.
+// Whole huge pages begin at the first that lies in it, and `data` there.
+struct Memory {
+  void* memory = nullptr;
+  void* data = nullptr;
+  size_t mapped_bytes = 0;
+};
+Memory map_huge(size_t bytes) {
+  const size_t mapped = bytes + kHugePage;
+  void* memory = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {};
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  void* data = static_cast<char*>(memory) + (kHugePage - address % kHugePage) % kHugePage;
+  ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: its refusal costs speed alone
+  return {memory, data, mapped};
+}
+Memory take_memory(size_t bytes, size_t align) {
+  if (bytes >= kHugePage) return map_huge(bytes);
+  void* memory = nullptr;
+  if (::posix_memalign(&memory, align, bytes) != 0) return {};
+  return {memory, memory, 0};
+}
 
 // Four classes to a power of two: class 4*e + q holds blocks of (4 + q) << (e - 2) bytes.
 int class_of(size_t bytes) {
@@ -53,11 +80,13 @@ class Pool final : public c10::Allocator {
     return *pool;
   }
 
-  c10::DataPtr allocate(size_t wanted) override {
+  c10::DataPtr allocate(size_t wanted) override { return given(wanted, 0); }
+  // For a call of the framework, which gives it back before long: what one call used and the next finds too
+  // small would stay beside what that one gets.
+  c10::DataPtr allocate_for_a_while(size_t wanted) {
     const int size_class = class_of(wanted);
-    Block* block = pop(size_class);
-    if (block == nullptr) block = fresh(size_class);
-    return {block->data, block, &Pool::release, c10::Device(c10::kCPU)};
+    if (!has_free(size_class, kRoomierClasses)) drop_smaller(size_class);
+    return given(wanted, kRoomierClasses);
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
@@ -81,31 +110,59 @@ class Pool final : public c10::Allocator {
   }
 
  private:
-  Block* pop(int size_class) {
+  c10::DataPtr given(size_t wanted, int roomier) {
+    const int size_class = class_of(wanted);
+    Block* block = pop(size_class, roomier);
+    if (block == nullptr) block = fresh(size_class);
+    return {block->data, block, &Pool::release, c10::Device(c10::kCPU)};
+  }
+
+  // The smallest free block of this class or one of the next `roomier`; its number, or kClasses.
+  int free_class(int size_class, int roomier) const {
+    const int last = std::min(size_class + roomier, kClasses - 1);
+    for (int c = size_class; c <= last; ++c) {
+      if (!free_[size_t(c)].empty()) return c;
+    }
+    return kClasses;
+  }
+  bool has_free(int size_class, int roomier) {
     const std::lock_guard lock(mutex_);
-    used_ += int64_t(bytes_of_class(size_class));
-    auto& blocks = free_[size_t(size_class)];
-    if (blocks.empty()) return nullptr;
+    return free_class(size_class, roomier) < kClasses;
+  }
+
+  Block* pop(int size_class, int roomier) {
+    const std::lock_guard lock(mutex_);
+    const int found = free_class(size_class, roomier);
+    used_ += int64_t(bytes_of_class(found < kClasses ? found : size_class));
+    if (found == kClasses) return nullptr;
+    auto& blocks = free_[size_t(found)];
     Block* block = blocks.back();
     blocks.pop_back();
     held_ -= int64_t(block->bytes);
     return block;
   }
 
+  // The largest of those that are smaller, until a share of what comes is left.
+  void drop_smaller(int size_class) {
+    const std::lock_guard lock(mutex_);
+    int64_t smaller = 0;
+    for (int c = 0; c < size_class; ++c) smaller += int64_t(free_[size_t(c)].size() * bytes_of_class(c));
+    const int64_t kept = int64_t(bytes_of_class(size_class)) / kShareBeside;
+    drop(size_class - 1, smaller - kept);
+  }
+
   Block* fresh(int size_class) {
     const size_t bytes = bytes_of_class(size_class);
-    const bool huge = bytes >= kHugePage;
-    void* memory = nullptr;
     const bool staggered = bytes >= kLeastStaggered;
-    const size_t align = huge ? kHugePage : staggered ? kPage : kAlign;
-    if (::posix_memalign(&memory, align, bytes + (staggered ? kPage : 0)) != 0) {
+    const auto [memory, data, mapped] =
+        take_memory(bytes + (staggered ? kPage : 0), staggered ? kPage : kAlign);
+    if (memory == nullptr) {
       const std::lock_guard lock(mutex_);
       used_ -= int64_t(bytes);
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tilefuse: cannot allocate ", bytes, " bytes");
     }
-    if (huge) ::madvise(memory, bytes, MADV_HUGEPAGE);  // advice: its refusal costs speed alone
     const size_t place = staggered ? place_in_page(++places_) : 0;
-    return new Block{memory, static_cast<char*>(memory) + place, bytes, size_class};
+    return new Block{memory, static_cast<char*>(data) + place, bytes, size_class, mapped};
   }
 
   static void release(void* context) {
@@ -124,15 +181,19 @@ class Pool final : public c10::Allocator {
   }
 
   static void destroy(Block* block) {
-    std::free(block->memory);  // NOLINT(cppcoreguidelines-no-malloc): posix_memalign has no other partner
+    if (block->mapped_bytes > 0) ::munmap(block->memory, block->mapped_bytes);
+    if (block->mapped_bytes == 0)
+      std::free(block->memory);  // NOLINT(cppcoreguidelines-no-malloc): of posix_memalign
     delete block;
   }
 
   // Largest blocks first: they are the fewest and the dearest to hold.
-  void drop_beyond(int64_t bytes) {
-    for (int c = kClasses - 1; c >= 0 && held_ > bytes; --c) {
+  void drop_beyond(int64_t bytes) { drop(kClasses - 1, held_ - bytes); }
+  void drop(int largest_class, int64_t bytes) {
+    for (int c = largest_class; c >= 0 && bytes > 0; --c) {
       auto& blocks = free_[size_t(c)];
-      while (!blocks.empty() && held_ > bytes) {
+      while (!blocks.empty() && bytes > 0) {
+        bytes -= int64_t(blocks.back()->bytes);
         held_ -= int64_t(blocks.back()->bytes);
         destroy(blocks.back());
         blocks.pop_back();
@@ -183,7 +244,7 @@ class LargeFromPool final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t wanted) override {
     if (!pools_allocations || wanted < kLeastPooled) return usual_allocator->allocate(wanted);
-    c10::DataPtr block = Pool::instance().allocate(wanted);
+    c10::DataPtr block = Pool::instance().allocate_for_a_while(wanted);
     void* data = block.get();
     GivenBlocks::instance().add(data, std::move(block));
     return {data, data, &release, c10::Device(c10::kCPU)};

@@ -53,6 +53,25 @@ def test_memory_of_a_result_is_used_again(compiled_convolution):
     assert pool_stats()["held_bytes"] == held
 
 
+def test_results_that_never_live_together_share_memory():
+    """Convolutions of 1, 2, 4 and 8 MB, each added up before the next is made; the library may copy the largest once."""
+    x = torch.randn(1, 16, 64, 64)
+    weights = [torch.randn(64 << i, 16, 3, 3) for i in range(4)]
+
+    def sums(x, *weights):
+        total = x.new_zeros(())
+        for w in weights:
+            total = total + torch.tanh(nn.functional.conv2d(x, w, padding=1) * (1 + total * 1e-6)).sum()
+        return total
+
+    run = torch.compile(sums, backend="tilefuse", options={"products": "library"})
+    run(x, *weights)
+    operators().pool_trim()
+    for _ in range(3):
+        run(x, *weights)
+    assert 8 * MEGABYTE <= pool_stats()["held_bytes"] <= 26 * MEGABYTE
+
+
 def test_nothing_else_comes_from_the_pool(compiled_convolution):
     model, run, image = compiled_convolution
     kept = run(image)
