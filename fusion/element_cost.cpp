@@ -201,4 +201,20 @@ bool walks_dear_values(const TileGraph& graph, const Structure& structure, const
   return false;
 }
 
+double recompute_cycles(const TileGraph& graph, const Structure& structure, TileValueId value,
+                        const Target& target) {
+  std::vector<bool> seen(graph.values.size(), false);
+  seen[value.index] = true;
+  PortCycles cycles;
+  for (size_t v = value.index + 1; v-- > 0;) {
+    if (!seen[v]) continue;
+    const TileValueId id{static_cast<uint32_t>(v)};
+    cycles.add(cycles_per_register(graph, graph[id], target), 1);
+    for (TileValueId operand : operands_of(graph[id])) {
+      if (structure.varies_along_reduced(graph, operand)) seen[operand.index] = true;
+    }
+  }
+  return cycles.total();
+}
+
 }  // namespace tilefuse

@@ -40,4 +40,8 @@ bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, 
 // Whether any is computed for every step along a reduced axis.
 bool walks_dear_values(const TileGraph& graph, const Structure& structure, const Target& target);
 
+// Cycles of a vector of everything behind a value that is computed again when the value is not kept.
+double recompute_cycles(const TileGraph& graph, const Structure& structure, TileValueId value,
+                        const Target& target);
+
 }  // namespace tilefuse

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "fusion/contraction.h"
 #include "fusion/element_cost.h"
@@ -35,6 +37,7 @@ constexpr int64_t kLongRowsBeside = 2;
 // cosine in common take 0.57 of the time of one, two of 150 that are a window 0.85 (Granite Rapids).
 constexpr double kLongBody = 128, kLongBodyOfDear = 512, kLongBodyOfWindows = 384;
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
+constexpr size_t kKeptOneByOne = 4;     // values of which each is decided by itself
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
 constexpr double kFreeWays = 6;         // of the 8 that an L1 has at least
 
@@ -73,7 +76,7 @@ class PreferenceWriter : private RuleWriter {
   void prefer_rows_in_sets(const Access& access);
   double most_in_a_pass() const;  // reductions
   double walked_values() const;
-  double recompute_cycles(TileValueId value) const;
+  void keep_alike(const std::vector<TileValueId>& resident);
   bool reuses_across(size_t outer, size_t inner) const;
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
   std::vector<Choice> or_staged(std::vector<Choice> choices) const;
@@ -189,20 +192,17 @@ double PreferenceWriter::walked_values() const {
   return count;
 }
 
-// Cycles of a vector of everything behind a value that is computed again when the value is not kept.
-double PreferenceWriter::recompute_cycles(TileValueId value) const {
-  std::vector<bool> seen(graph_.values.size(), false);
-  seen[value.index] = true;
-  PortCycles cycles;
-  for (size_t v = value.index + 1; v-- > 0;) {
-    if (!seen[v]) continue;
-    const TileValueId id{static_cast<uint32_t>(v)};
-    cycles.add(cycles_per_register(graph_, graph_[id], target_), 1);
-    for (TileValueId operand : operands_of(graph_[id])) {
-      if (structure_.varies_along_reduced(graph_, operand)) seen[operand.index] = true;
-    }
+// Of many, those as dear as each other in a pass are all kept or none: of all subsets the search sees some.
+void PreferenceWriter::keep_alike(const std::vector<TileValueId>& resident) {
+  std::map<std::tuple<bool, int, std::vector<AxisId>, double>, VariableId> first;
+  for (const auto& [value, keep] : system_.keep) {
+    const bool needed = std::find(resident.begin(), resident.end(), value) != resident.end();
+    const double cycles = recompute_cycles(graph_, structure_, value, target_);
+    const std::tuple kind{needed, structure_.level[value.index], graph_[value].axes, cycles};
+    const VariableId other = first.try_emplace(kind, keep).first->second;
+    require({is(other, 0), is(keep, 1)}, "values as dear as each other are kept alike");
+    require({is(other, 1), is(keep, 0)}, "values as dear as each other are kept alike");
   }
-  return cycles.total();
 }
 
 void PreferenceWriter::prefer_walk() {
@@ -211,7 +211,7 @@ void PreferenceWriter::prefer_walk() {
   std::vector<Choice> reads_again = {is(system_.walk, resident_walk)};
   for (const auto& [value, keep] : system_.keep) {
     const bool needed = std::find(resident.begin(), resident.end(), value) != resident.end();
-    const bool dear = recompute_cycles(value) >= kDearCycles;
+    const bool dear = recompute_cycles(graph_, structure_, value, target_) >= kDearCycles;
     if (needed) reads_again.push_back(is(keep, 0));
     if (!needed && !dear) require({is(keep, 0)}, "%" + graph_[value].name + " is cheaper computed again");
     if (!needed && dear) {
@@ -224,6 +224,7 @@ void PreferenceWriter::prefer_walk() {
     }
   }
   if (structure_.passes <= 1) return;
+  if (system_.keep.size() > kKeptOneByOne) keep_alike(resident);
   if (resident.empty()) {
     require({is_not(system_.walk, resident_walk)}, "no load is read twice");
   } else {

@@ -129,6 +129,26 @@ TEST(Solver, reads_one_row_after_the_other_from_afar) {
 
 // Half of the lanes take longer where a vector is computed with as a whole: others are timed before. Where it
 // is computed with in halves, they come sooner.
+// Every subset of twelve exponentials might be kept: more than a search can look at.
+TEST(Solver, keeps_values_as_dear_as_each_other_alike) {
+  std::string buffers, values;
+  for (int i = 0; i < 12; ++i) {
+    const std::string n = std::to_string(i);
+    buffers += ", %y" + n + ": f32[64, 256] out";
+    values += "  %c" + n + " = constant " + std::to_string(i + 2) + " : f32[]\n  %scaled" + n +
+              " = mul(%x, %c" + n + ") : f32[i, r]\n  %exp" + n + " = exp(%scaled" + n +
+              ") : f32[i, r]\n  %sum" + n + " = reduce.sum(%exp" + n + ") over r : f32[i]\n  %div" + n +
+              " = div(%exp" + n + ", %sum" + n + ") : f32[i, r]\n  store %div" + n + " -> %y" + n +
+              "[i*256 + r]\n";
+  }
+  const TileGraph graph =
+      parse_tile_graph("tile_graph many {\n  axes i: 64, r: 256\n  buffers %x: f32[64, 256] in" + buffers +
+                       "\n  %x = load %x[i*256 + r] : f32[i, r]\n" + values + "}\n");
+  const Solution solution = solved(graph, load_target("x86-granite-rapids"));
+  EXPECT_EQ(solution.ranked.front().keep.size(), 12);
+  EXPECT_TRUE(solution.complete);
+}
+
 TEST(Solver, lists_first_what_hardly_costs_more_than_the_choice) {
   const auto others_before_half = [](const char* name) {
     const Solution solution = solved(filtered_rows_less("neg", 3), load_target(name), {}, {.candidates = 8});
