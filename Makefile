@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
-BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops
+BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
 .PHONY: help demo demo-offline gpu test test-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
@@ -31,13 +31,16 @@ test-full: test tidy asan-test-full
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
 ##                    operators in docs/ops.md. Some three hours; bench-memory, bench-products, bench-convolutions,
-##                    bench-models, bench-models-bf16 and bench-ops run a part of it
+##                    bench-models, bench-models-bf16, bench-ops and bench-costs (compiling, calling, memory, planning) run a
+##                    part of it
 bench:
 	for part in $(BENCH_PARTS); do $(MAKE) --no-print-directory $$part || exit 1; done
 bench-products bench-convolutions bench-models bench-ops: CASES = --$(@:bench-%=%)
 bench-models-bf16: CASES := --models --dtype bf16
-$(BENCH_PARTS): $(STAMPS)/installed $(STAMPS)/benchmarks
+$(filter-out bench-costs,$(BENCH_PARTS)): $(STAMPS)/installed $(STAMPS)/benchmarks
 	$(PYTHON) benchmarks/run.py $(CASES)
+bench-costs: $(STAMPS)/installed
+	$(PYTHON) benchmarks/costs.py
 
 ## make bench-offline fused files beside AOTInductor's packages: time to make, size, time to load, speed, from C++
 bench-offline: build
