@@ -30,31 +30,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from model_cases import MODELS, Model
+from model_cases import MODELS, twelve_layers
 from tilefuse import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "costs.jsonl"
 SMALL = ("bert", "distilbert", "gpt2", "llama", "t5_encoder", "resnet18", "vit_tiny", "convnext_atto", "mobilenetv3_small", "poolformer_s12")
 SIZES = (250, 500, 1000, 2000)  # operators
-
-
-def twelve_layers() -> Model:
-    import transformers
-
-    torch.manual_seed(0)
-    model = transformers.BertModel(transformers.BertConfig(hidden_size=384, num_attention_heads=6, intermediate_size=1536)).eval()
-    ids = torch.randint(0, 1000, (2, 128))
-    return _FirstResult(model), (ids,)
-
-
-class _FirstResult(torch.nn.Module):
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.model(ids, return_dict=False)[0]
 
 
 # ---------------------------------------------------------------- in a process of their own

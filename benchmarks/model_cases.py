@@ -64,6 +64,9 @@ def _image(name: str, size: int = 224, **sizes: object) -> Callable[[], Model]:
 _ENCODER = dict(vocab_size=1000, hidden_size=384, num_hidden_layers=4, num_attention_heads=6, intermediate_size=1536)
 _DECODER = dict(_ENCODER, num_key_value_heads=2)
 
+# A transformer as deep as BERT: what compiling a model of usual depth takes.
+twelve_layers = _text("BertConfig", "BertModel", hidden_size=384, num_attention_heads=6, intermediate_size=1536)
+
 MODELS: Mapping[str, Callable[[], Model]] = {
     "bert": _text("BertConfig", "BertModel", **_ENCODER),
     "roberta": _text("RobertaConfig", "RobertaModel", **_ENCODER),

@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kAlign = 64, kHugePage = size_t{2} << 20, kPage = 4096;
 constexpr int kClasses = 256;
 constexpr int kRoomierClasses = 4;  // up to twice as large
-constexpr int64_t kShareBeside =
-    4;  // of a new block: one in so many bytes of smaller ones stays free beside it
+// Of a new block: one in so many bytes of smaller ones stays free beside it.
+constexpr int64_t kShareBeside = 4;
 constexpr size_t kLeastStaggered = 4 * kPage;  // the page that it costs is a small share
 
 // What the pool knows of a block, apart from it: in front of the data it would push a power of two, the most
@@ -83,11 +83,7 @@ class Pool final : public c10::Allocator {
   c10::DataPtr allocate(size_t wanted) override { return given(wanted, 0); }
   // For a call of the framework, which gives it back before long: what one call used and the next finds too
   // small would stay beside what that one gets.
-  c10::DataPtr allocate_for_a_while(size_t wanted) {
-    const int size_class = class_of(wanted);
-    if (!has_free(size_class, kRoomierClasses)) drop_smaller(size_class);
-    return given(wanted, kRoomierClasses);
-  }
+  c10::DataPtr allocate_for_a_while(size_t wanted) { return given(wanted, kRoomierClasses); }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);
@@ -113,6 +109,7 @@ class Pool final : public c10::Allocator {
   c10::DataPtr given(size_t wanted, int roomier) {
     const int size_class = class_of(wanted);
     Block* block = pop(size_class, roomier);
+    if (block == nullptr && roomier > 0) drop_smaller(size_class);
     if (block == nullptr) block = fresh(size_class);
     return {block->data, block, &Pool::release, c10::Device(c10::kCPU)};
   }
@@ -124,10 +121,6 @@ class Pool final : public c10::Allocator {
       if (!free_[size_t(c)].empty()) return c;
     }
     return kClasses;
-  }
-  bool has_free(int size_class, int roomier) {
-    const std::lock_guard lock(mutex_);
-    return free_class(size_class, roomier) < kClasses;
   }
 
   Block* pop(int size_class, int roomier) {
@@ -181,9 +174,11 @@ class Pool final : public c10::Allocator {
   }
 
   static void destroy(Block* block) {
-    if (block->mapped_bytes > 0) ::munmap(block->memory, block->mapped_bytes);
-    if (block->mapped_bytes == 0)
+    if (block->mapped_bytes > 0) {
+      ::munmap(block->memory, block->mapped_bytes);
+    } else {
       std::free(block->memory);  // NOLINT(cppcoreguidelines-no-malloc): of posix_memalign
+    }
     delete block;
   }
 
