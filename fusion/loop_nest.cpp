@@ -265,13 +265,18 @@ MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) 
   return {run * access.element_bytes, rows};
 }
 
+double accessed_bytes(const RegionFacts& facts, const Access& access) {
+  double bytes = access.element_bytes;
+  for (uint32_t a = 0; a < facts.extent.size(); ++a) {
+    if (access.varies_along(AxisId{a})) bytes *= facts.extent[a];
+  }
+  return bytes;
+}
+
 double largest_element_bytes(const RegionFacts& facts) {
   double most = 0, found = 4;
   for (const Access& access : facts.accesses) {
-    double bytes = access.load ? access.element_bytes : 0;
-    for (uint32_t a = 0; a < facts.extent.size(); ++a) {
-      if (access.varies_along(AxisId{a})) bytes *= facts.extent[a];
-    }
+    const double bytes = access.load ? accessed_bytes(facts, access) : 0;
     if (bytes > most) found = access.element_bytes;
     most = std::max(most, bytes);
   }

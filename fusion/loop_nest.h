@@ -61,6 +61,8 @@ struct MemoryWalk {
 };
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access);
 
+// Of all elements that the axes reach, each once.
+double accessed_bytes(const RegionFacts& facts, const Access& access);
 // Size of an element of what most bytes are loaded of; 4 where nothing is.
 double largest_element_bytes(const RegionFacts& facts);
 

@@ -431,10 +431,7 @@ Traffic TrafficCost::packing(const std::vector<NestLoop>& nest, const Schedule& 
   for (const StagedLoad& staged : schedule.staged) {
     const Access& access = *access_[staged.load.index];
     if (access.is_packed_once) continue;
-    double bytes = access.element_bytes;
-    for (uint32_t a = 0; a < facts_.extent.size(); ++a) {
-      bytes *= access.varies_along(AxisId{a}) ? facts_.extent[a] : 1;
-    }
+    double bytes = accessed_bytes(facts_, access);
     for (const NestLoop& loop : nest) {
       if (loop.over_tasks && !access.varies_along(loop.axis)) bytes *= loop.trips;
     }
