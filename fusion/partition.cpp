@@ -227,6 +227,7 @@ Partition Partitioner::run() {
   if (options_.says_why) result.unfused = unfused_edges();
   result.nodes_examined = judge_.nodes_examined();
   result.regions = in_run_order(graph_, std::move(found));
+  number_names(graph_, result.regions);
   return result;
 }
 

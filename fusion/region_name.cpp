@@ -1,6 +1,11 @@
 #include "fusion/region_name.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/structural_hash.h"
 
 namespace tilefuse {
 
@@ -17,6 +22,20 @@ std::string region_name(const Graph& graph, const std::vector<NodeId>& nodes) {
   std::string name;
   for (size_t i = 0; i < std::min<size_t>(words.size(), 4); ++i) name += (i ? "_" : "") + words[i];
   return name.empty() ? "fused" : name;
+}
+
+void number_names(const Graph& graph, std::vector<Region>& regions) {
+  std::map<std::pair<std::string, Hash128>, std::string> known;
+  std::set<std::string> taken;
+  for (Region& region : regions) {
+    const Hash128 hash = structural_hash(graph, region.nodes, region.outputs);
+    std::string& name = known[{region.name, hash}];
+    if (name.empty()) {
+      name = region.name;
+      for (int n = 2; !taken.insert(name).second; ++n) name = region.name + "_" + std::to_string(n);
+    }
+    region.name = name;
+  }
 }
 
 }  // namespace tilefuse

@@ -226,6 +226,18 @@ TEST(Partition, opaque_operators_bound_regions_and_say_so) {
   EXPECT_NE(to_text(result.unfused[0].reason).find("aten::mm"), std::string::npos);
 }
 
+TEST(Partition, different_regions_have_different_names_and_equal_ones_the_same) {
+  GraphBuilder builder("named");
+  const ValueId x = builder.input("x", matrix());
+  const ValueId a = opaque(builder, {builder.map(MapFn::Exp, {x}), x});
+  const ValueId b = opaque(builder, {builder.map(MapFn::Neg, {a}), x});
+  const ValueId c = opaque(builder, {builder.map(MapFn::Exp, {b}), x});
+  builder.output(builder.map(MapFn::Sin, {c}));
+  std::vector<std::string> names;
+  for (const Region& region : partition(builder.finish(), target()).regions) names.push_back(region.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"fused", "fused_2", "fused", "fused_3"}));
+}
+
 TEST(Partition, path_through_an_opaque_operator_blocks_a_merge) {
   GraphBuilder builder("cycle");
   const ValueId x = builder.input("x", matrix());

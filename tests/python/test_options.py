@@ -79,6 +79,22 @@ def test_pins_that_leave_a_product_to_the_library_are_said_too():
         torch.compile(product, backend="tilefuse", options=options | {"strict": True})(x, w)
 
 
+def test_regions_of_the_same_operators_are_pinned_one_by_one():
+    def products_between(x, w):
+        return (torch.softmax(x, -1) @ w).softmax(-1)
+
+    def rows(pins):
+        report = tilefuse.explain(products_between, torch.randn(64, 96), torch.randn(96, 80),
+                                  options={"products": "library", "pins": pins})
+        return {region["name"]: re.search(r"rows +(\d+)", region["schedule"])[1]
+                for graph in report.json()["graphs"] for region in graph["regions"]}
+
+    free = rows({})
+    assert set(free) == {"softmax", "softmax_2"}
+    other = "1" if free["softmax_2"] == "2" else "2"
+    assert rows({"softmax_2": {"rows": other}}) == {"softmax": free["softmax"], "softmax_2": other}
+
+
 def test_backend_is_found_without_an_import():
     assert "tilefuse" in torch._dynamo.list_backends()
 
