@@ -46,10 +46,14 @@ def _int_mm(a: Sequence[int], b: Sequence[int], *_args: Any, **_more: Any) -> in
 
 
 def counted(name: str, function: Callable[..., object], inputs: Tensors) -> dict[str, int]:
-    """Operations by the kind of their factors, "bytes" or "other"; empty for a case without products."""
+    """Operations by the kind of their factors, "bytes" or "other"; empty for a case without products.
+
+    Gradients are recorded for it: the counter follows a call's modules by them, and PyTorch 2.15 has it fail at a view of a parameter
+    that is made without.
+    """
     if name.startswith(UNCOUNTED):
         return {}
-    with FlopCounterMode(display=False, custom_mapping={torch.ops.aten._int_mm: _int_mm}) as counter:
+    with torch.enable_grad(), FlopCounterMode(display=False, custom_mapping={torch.ops.aten._int_mm: _int_mm}) as counter:
         function(*inputs)
     share = SHARES.get(name, lambda _: 1.0)(inputs)
     kinds = {"bytes": 0, "other": 0}

@@ -122,6 +122,23 @@ def test_operations_are_those_of_the_products():
     assert _counted("chunked_linear_attention_512")[0] == {}
 
 
+class _WithToken(torch.nn.Module):
+    """Passes a view of a parameter, its class token, to another module, as image models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = torch.nn.Parameter(torch.zeros(1, 8))
+        self.head = torch.nn.Linear(8, 4, bias=False)
+
+    def forward(self, x):
+        return self.head(self.token.expand(len(x), -1))
+
+
+def test_views_of_parameters_are_counted_without_gradients():
+    with torch.no_grad():
+        assert operations.counted("with_token", _WithToken(), (torch.zeros(3, 8),)) == {"other": 2 * 3 * 8 * 4}
+
+
 def test_what_a_mask_leaves_out_is_not_counted():
     count, inputs = _counted("attention_documents_512")
     document = inputs[3]
