@@ -30,6 +30,18 @@ constexpr double kEmptyShare = 0.08;
 constexpr double kTileNorm = 1.5;
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
+// Elements of an axis, by its name, that a nest works on at a time: what is missing of them takes as long.
+using Grains = std::map<std::string, int>;
+
+Grains grains_of(const TileGraph& nest, const Schedule& schedule) {
+  Grains grains;
+  const auto row = row_axis(schedule), column = column_axis(schedule);
+  if (row) grains[nest[*row].name] = schedule.rows;
+  if (column) grains[nest[*column].name] = schedule.columns;
+  if (schedule.lane_axis) grains[nest[*schedule.lane_axis].name] = schedule.lanes;
+  return grains;
+}
+
 // The cost terms of nests, added up over the trips of a task.
 class ChainCost {
  public:
@@ -63,7 +75,7 @@ class ChainCost {
   bool packs_before_blocks(const ChainNest& nest, const Schedule& schedule, const Schedule& task) const;
   double tasks(const Schedule& schedule) const;
   double least_share_us(const SolvedNest& nest, double times, double tasks) const;
-  double fill(const Schedule& schedule) const;
+  double fill(const Schedule& schedule, const Grains& grains = {}) const;
   struct Blocks {
     double all = 1, live = 1;  // live: those of sums of products, which leave out what a mask empties
   };
@@ -142,12 +154,17 @@ bool ChainCost::packs_before_blocks(const ChainNest& nest, const Schedule& sched
          });
 }
 
-// How full tasks are: the last ones along an axis have fewer elements.
-double ChainCost::fill(const Schedule& schedule) const {
+// How full tasks are for what works on so many elements of an axis at a time: the last ones have fewer.
+double ChainCost::fill(const Schedule& schedule, const Grains& grains) const {
   double fill = 1;
   for (const AxisTile& tile : schedule.grid) {
     const double extent = std::max(1.0, double(hinted_size(graph_[tile.axis].extent, hints_)));
-    if (tile.tile > 0) fill *= extent / (double(tile.tile) * std::ceil(extent / double(tile.tile)));
+    if (tile.tile <= 0) continue;
+    const auto size = double(tile.tile), others = std::ceil(extent / size) - 1;
+    const auto found = grains.find(graph_[tile.axis].name);
+    const double grain = found == grains.end() ? 1 : double(found->second);
+    const double last = std::min(size, std::ceil((extent - others * size) / grain) * grain);
+    fill *= (others * size + last) / ((others + 1) * size);
   }
   return fill;
 }
@@ -208,7 +225,7 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
   if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
   const auto [blocks, live_blocks] = blocks_of_task(*chain, schedule);
   const double count = tasks(schedule);
-  const double busiest = std::ceil(count / threads) * fill(schedule);  // whole tasks of one thread
+  const double busiest = std::ceil(count / threads);  // tasks of one thread
   schedule.nests.clear();
   Terms terms;
   double least_us = 0;
@@ -225,7 +242,8 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
       return false;
     }
     Terms own;
-    add_terms(*solved, schedule, busiest * in_task, threads, own);
+    const double in_all = busiest * fill(schedule, grains_of(nest.graph, solved->schedule)) * in_task;
+    add_terms(*solved, schedule, in_all, threads, own);
     const bool packs_once = in_task > 0 && packs_before_blocks(nest, solved->schedule, schedule);
     if (packs_once && own.contains("packing")) own["packing"] /= in_task;
     for (const auto& [name, microseconds] : own) terms[name] += microseconds;

@@ -18,8 +18,6 @@
 namespace tilefuse {
 namespace {
 
-// Part of a horizontal reduction's latency that nothing hides, when one row is walked at a time.
-constexpr double kExposedLatency = 0.5;
 // Of divisions and roots without lanes, beside other scalars: vectors of them are worked on piece by piece.
 constexpr double kDividedShare = 0.6;
 // Of half a vector: times what a lane of f32 takes, where the element goes into one that is wider.
@@ -117,7 +115,6 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("rate.store"),
              target.rate("rate.permute"),
              target.rate("chain.add_f32"),
-             target.rate("latency.reduce"),
              target.rate("clk_per_element.gather"),
              target.rate_or("clk_per_element.gather_near", target.rate("clk_per_element.gather")),
              target.rate("clk_per_element.strided_load"),
@@ -126,6 +123,8 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate_or("clk_per_vector.kept_beside", 0),
              0,
              0},
+      lane_rates_{target.rate("latency.reduce"), target.rate("chain.add_f32"), target.rate("rate.permute"),
+                  has_contraction(graph) ? target.rate_or("share.permutes_beside", 0) : 0},
       has_tiles_(multiplies_in_tiles(facts.dots, target)),
       dots_(has_tiles_ || multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
       access_(graph.values.size(), nullptr),
@@ -392,15 +391,14 @@ double ComputeCost::chain_cycles(TileValueId reduction, double times, const Sche
 
 double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
-  double all_points = 0;
+  double sums = 0;
   for (const TileValueId reduction : facts_.structure.reductions) {
     if (std::holds_alternative<TileScan>(graph_[reduction].op)) continue;  // nothing comes together
     double points = 1;
     for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
-    all_points += points;
+    sums += points;
   }
-  const double accumulators = std::log2(schedule.unroll) / rates_.chain;  // added up before
-  return all_points * kExposedLatency * (rates_.horizontal + accumulators) / schedule.rows / schedule.columns;
+  return sums * cycles_of_lanes_together(lane_rates_, schedule);
 }
 
 // How often accumulators in scratch are read and written: once for the rows added side by side, once to

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusion/element_cost.h"
+#include "fusion/lanes_together.h"
 #include "fusion/loop_nest.h"
 
 namespace tilefuse {
@@ -85,8 +86,8 @@ class ComputeCost {
   double iteration_share(const Lanes& lanes) const;  // of the iterations that are left
 
   struct Rates {  // of the profile, looked up once
-    double load, store, permute, chain, horizontal, gather, gather_near, strided_load, strided_load_half,
-        strided_store, kept_beside, dot, tile;
+    double load, store, permute, chain, gather, gather_near, strided_load, strided_load_half, strided_store,
+        kept_beside, dot, tile;
   };
 
   const TileGraph& graph_;
@@ -97,6 +98,7 @@ class ComputeCost {
   std::vector<PortCycles> cycles_, store_cycles_;                // of one register, by value and by store
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
   bool is_written_out_ = false;
+  LaneRates lane_rates_;
   bool has_tiles_ = false;               // of dots_
   DotKind dots_ = DotKind::None;         // that the target is faster in
   std::vector<bool> pairs_along_;        // by axis

@@ -24,6 +24,8 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       threads_(threads),
       lanes_of_f32_(target.vector_bytes / 4.0),
       rates_{has_contraction(graph) ? kContractionNorm : target.rate("overlap.norm"),
+             has_contraction(graph) ? target.rate_or("overlap.summed", kContractionNorm)
+                                    : target.rate("overlap.norm"),
              target.rate("loop.start"),
              target.rate("tile.start"),
              target.rate("latency.reduce"),
@@ -198,6 +200,9 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
   const double busiest = std::ceil(walked.tasks / threads) / walked.tasks;  // share of the work on one thread
   const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
   const std::vector<double>& windows = walked.looks.windows;
+  const bool lanes_are_summed = schedule.lane_axis && facts_.structure.is_reduced(*schedule.lane_axis);
+  // Then nothing is packed, and the first rows of a block bring what the others find.
+  const double norm = lanes_are_summed ? rates_.summed_norm : rates_.norm;
   const bool one_norm = *std::max_element(windows.begin(), windows.end()) <= usable_l1_;
 
   const auto cache_us = [&](const Traffic& bytes) {
@@ -221,7 +226,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
     }
     const bool joined = online && walked_to == first_walked(pass);  // with the next pass
     if ((one_norm || joined) && pass + 1 < passes) continue;
-    parts.together += overlap(rates_.norm, {compute, cache, dram});
+    parts.together += overlap(norm, {compute, cache, dram});
     parts.compute += std::exchange(compute, 0);
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);

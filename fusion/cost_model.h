@@ -45,8 +45,8 @@ class CostModel {
 
  private:
   struct Rates {
-    double norm, loop_start, tile_start, horizontal, launch_host, launch_threads, l2_gbs, l3_gbs_one,
-        l3_gbs_all, dram_gbs_all, gigahertz, reduce_hidden;
+    double norm, summed_norm, loop_start, tile_start, horizontal, launch_host, launch_threads, l2_gbs,
+        l3_gbs_one, l3_gbs_all, dram_gbs_all, gigahertz, reduce_hidden;
   };
   struct Parts {  // microseconds
     double compute = 0, cache = 0, dram = 0, together = 0, packing = 0, starts = 0, combine = 0, launch = 0;

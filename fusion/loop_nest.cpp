@@ -115,6 +115,14 @@ std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule&
   return loops;
 }
 
+// Blocks of rows in the mean task: each task ends with one that may be short.
+double row_blocks(const RegionFacts& facts, const AxisTile& tile, double rows) {
+  const double extent = facts.extent[tile.axis.index], inner = tile_extent(facts, tile);
+  const double whole = std::floor(extent / inner);
+  const double blocks = whole * std::ceil(inner / rows) + std::ceil((extent - whole * inner) / rows);
+  return blocks * inner / extent;
+}
+
 // Of the parallel axes in a task: around the loop over lanes, and inside it.
 struct RowLoops {
   std::vector<NestLoop> outside, inside;
@@ -130,7 +138,7 @@ RowLoops loops_over_rows(const RegionFacts& facts, const Schedule& schedule) {
     const double rows = tile.axis == row ? schedule.rows : tile.axis == column ? schedule.columns : 1;
     const bool is_outside = std::find(order.begin(), lane_place, tile.axis) != lane_place;
     (is_outside ? loops.outside : loops.inside)
-        .push_back({tile.axis, std::ceil(tile_extent(facts, tile) / rows), rows, false});
+        .push_back({tile.axis, row_blocks(facts, tile, rows), rows, false});
   }
   return loops;
 }

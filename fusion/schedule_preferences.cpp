@@ -39,7 +39,7 @@ constexpr double kLongBody = 128, kLongBodyOfDear = 512, kLongBodyOfWindows = 38
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
 constexpr size_t kKeptOneByOne = 4;     // values of which each is decided by itself
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
-constexpr double kFreeWays = 6;         // of the 8 that an L1 has at least
+constexpr double kOtherWays = 2;        // of L1, for what rows are multiplied with
 
 class PreferenceWriter : private RuleWriter {
  public:
@@ -241,8 +241,8 @@ void PreferenceWriter::prefer_rows() {
     add_tile_preferences(graph_, facts_, system_);
     const double each = double(graph_.values.size()) - walked_values();
     const Product computed{each, {rows_written_out(), number_of(system_.columns), number_of(system_.unroll)}};
-    AtMost epilogue{{computed}, std::max(each, kLongEpilogue), "values"};
-    require(std::move(epilogue), "what is computed of a block of results stays short");
+    require(AtMost{{computed}, std::max(each, kLongEpilogue), "values"},
+            "what is computed of a block of results stays short");
     return;
   }
   // Where lanes come together, columns are of the last parallel axis but one: the images of a batch, say.
@@ -290,18 +290,18 @@ void PreferenceWriter::prefer_rows() {
   require(std::move(together), "rows side by side stay near L1");
 }
 
-// Rows whose distance divides a page fall into one set of L1, which holds as many lines as it has ways.
+// Rows whose distance divides a page fall into one set of L1, which has a way for each page that it holds.
 void PreferenceWriter::prefer_rows_in_sets(const Access& access) {
-  const bool is_walked = std::any_of(structure_.reduced.begin(), structure_.reduced.end(),
-                                     [&](AxisId axis) { return access.varies_along(axis); });
-  if (!access.load || !is_walked) return;
+  const auto varies = [&](AxisId axis) { return access.varies_along(axis); };
+  if (!access.load || std::none_of(structure_.reduced.begin(), structure_.reduced.end(), varies)) return;
+  const double free = double(target_.l1_bytes) / double(kPageBytes) - kOtherWays;
   for (AxisId row : structure_.parallel) {
     const AxisAccess& along = access.along[row.index];
     if (along.kind != AxisAccess::Kind::Strided) continue;
     const double share =
         double(std::gcd(along.stride * access.element_bytes, kPageBytes)) / double(kPageBytes);
     std::vector<Choice> ways = {where(system_.rows, [&](int64_t rows) {  // tiles take whole lines
-      return takes_tile_rows(rows) || double(rows) * share <= kFreeWays;
+      return takes_tile_rows(rows) || double(rows) * share <= free;
     })};
     // With other lanes the rows are of another axis: the innermost parallel one that is not the lane axis.
     for (const DecisionValue& lane : system_.constraints.variables[system_.lane_axis.index].domain) {

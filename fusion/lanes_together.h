@@ -1,0 +1,20 @@
+// What it takes for the lanes of a sum to come together, where they run along a reduced axis: cycles for each
+// result.
+//
+// Half of the latency, where one row is walked at a time; rows and columns side by side wait for theirs
+// together. The multiplications of a product also wait for the port that permutes, which is one of theirs.
+#pragma once
+#include "fusion/schedule.h"
+
+namespace tilefuse {
+
+struct LaneRates {            // of a profile
+  double latency = 0;         // cycles of lanes coming together
+  double adds_per_cycle = 0;  // that wait for each other
+  double permutes_per_cycle = 0;
+  double permutes_waited_for = 0;  // a share, by multiplications
+};
+
+double cycles_of_lanes_together(const LaneRates& rates, const Schedule& schedule);
+
+}  // namespace tilefuse
