@@ -397,6 +397,26 @@ TEST(Chain, is_cut_for_the_threads_there_are) {
   }
 }
 
+// Of 49 rows a task of 32 leaves 17, which vectors of sixteen take two of: no less than 32 take.
+TEST(Chain, its_last_task_takes_whole_vectors) {
+  const auto compute_us = [](const std::string& rows) {
+    std::string text = kRowSum;
+    for (size_t at = text.find("32"); at != std::string::npos; at = text.find("32", at + 2)) {
+      if (text[at - 1] != 'f') text.replace(at, 2, rows);
+    }
+    const TileGraph graph = parse_tile_graph(text);
+    const Result<Solution> solution = solve(graph, load_target("x86-avx512"), {{{"grid.i", "32"}}});
+    if (!solution) throw std::runtime_error(solution.unsupported().reason);
+    const Schedule& choice = solution->ranked.front();
+    const bool has_rows_in_lanes = std::any_of(choice.nests.begin(), choice.nests.end(),
+                                               [](const Schedule& nest) { return nest.lanes == 16; });
+    EXPECT_TRUE(has_rows_in_lanes) << to_text(choice, graph);
+    return choice.cost.front().microseconds;
+  };
+  EXPECT_GE(compute_us("49"), 0.99 * compute_us("64"));
+  EXPECT_LT(compute_us("48"), 0.9 * compute_us("64"));
+}
+
 TEST(Chain, carries_what_does_not_fit_a_cache) {
   const TileGraph graph = parse_tile_graph(attention({1, 1, 256, 100000, 64, 64}, "causal"));
   const Target target = load_target("x86-zen4");

@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "fusion/element_cost.h"
 #include "fusion/instruction_sets.h"
+#include "fusion/lanes_together.h"
 #include "fusion/rate_tables.h"
 #include "tests/random_tile_graph.h"
 
@@ -74,6 +75,16 @@ TEST(LoopNest, has_tasks_outside_and_lanes_inside) {
   EXPECT_EQ(executions(nest, schedule, {true, true}), 100 * 4);   // four vectors
   EXPECT_EQ(executions(nest, schedule, {false, true}), 100 * 4);  // inside the rows, hoisted no further
   EXPECT_EQ(executions(nest, schedule, {false, false}), 1);
+}
+
+TEST(LoopNest, the_last_task_ends_with_a_whole_block_of_rows_too) {
+  const TileGraph graph = row_sum("49", "64");
+  const RegionFacts facts = facts_of(graph);
+  for (const int64_t tile : {0, 16, 32}) {
+    Schedule schedule = rows_of_vectors(tile);
+    schedule.rows = 4;
+    EXPECT_EQ(executions(loop_nest(facts, schedule), schedule, {true, false}), 13 * 4) << tile;
+  }
 }
 
 TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
@@ -193,6 +204,20 @@ TEST(CostModel, counts_the_instructions_of_a_sum) {
   schedule.unroll = 4;
   EXPECT_NEAR(cycles(), vectors / target.rate("rate.load") + counting / 4, 1e-6);  // the load port
   EXPECT_NEAR(compute.horizontal_cycles(schedule), horizontal(2), 1e-6);
+}
+
+TEST(CostModel, multiplications_wait_while_lanes_come_together_on_their_port) {
+  LaneRates rates{.latency = 8, .adds_per_cycle = 0.5, .permutes_per_cycle = 1};
+  Schedule schedule = rows_of_vectors(0);
+  schedule.unroll = 2;
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * (8 + 1 / 0.5));
+  schedule.rows = schedule.columns = 4;
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 16);
+  rates.permutes_waited_for = 1;
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 16 + 12 / 4.0);  // four of sixteen lanes
+  schedule.rows = 3;
+  schedule.columns = 1;
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 3 + 5);  // each for itself
 }
 
 // Lanes along j, which the load is strided along, of one vector after the other or several side by side.
