@@ -50,8 +50,7 @@ DistinctRegions find_distinct_regions(const Graph& graph, const Partition& parti
   std::map<std::string, int> known;
   for (size_t r = 0; r < partition.regions.size(); ++r) {
     const Region& region = partition.regions[r];
-    const std::string key = to_text(structural_hash(graph, region.nodes, region.outputs)) +
-                            symbols_text(graph, region) + pins_text(pins, region.name);
+    const std::string key = to_text(region.hash) + symbols_text(graph, region) + pins_text(pins, region.name);
     const auto [found, is_new] = known.try_emplace(key, int(distinct.representative.size()));
     distinct.region_of.push_back(found->second);
     if (!is_new) continue;

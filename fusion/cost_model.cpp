@@ -23,26 +23,30 @@ CostModel::CostModel(const TileGraph& graph, const Target& target, const RegionF
       facts_(facts),
       threads_(threads),
       lanes_of_f32_(target.vector_bytes / 4.0),
-      rates_{has_contraction(graph) ? kContractionNorm : target.rate("overlap.norm"),
-             has_contraction(graph) ? target.rate_or("overlap.summed", kContractionNorm)
-                                    : target.rate("overlap.norm"),
-             target.rate("loop.start"),
-             target.rate("tile.start"),
-             target.rate("latency.reduce"),
-             target.rate("launch.host"),
-             target.rate("launch.threads"),
-             bandwidth_gbs(target, MemoryLevel::L2, "read", 1),
-             bandwidth_gbs(target, MemoryLevel::L3, "read", 1),
-             bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
-             bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
-             target.clock_ghz,
-             has_contraction(graph) ? 0 : target.rate_or("share.reduce_hidden", 0)},
+      rates_(rates_of(graph, target, threads)),
       compute_(graph, target, facts),
       traffic_one_(graph, target, facts, 1),
       traffic_all_(graph, target, facts, threads),
       usable_l1_(usable_bytes(target, MemoryLevel::L1, threads)),
       usable_l3_(usable_bytes(target, MemoryLevel::L3, 1)),
       l1_bytes_(target.l1_bytes) {}
+
+CostModel::Rates CostModel::rates_of(const TileGraph& graph, const Target& target, int threads) {
+  const bool contracts = has_contraction(graph);
+  return {contracts ? kContractionNorm : target.rate("overlap.norm"),
+          contracts ? target.rate_or("overlap.summed", kContractionNorm) : target.rate("overlap.norm"),
+          target.rate("loop.start"),
+          target.rate("tile.start"),
+          target.rate("latency.reduce"),
+          target.rate("launch.host"),
+          target.rate("launch.threads"),
+          bandwidth_gbs(target, MemoryLevel::L2, "read", 1),
+          bandwidth_gbs(target, MemoryLevel::L3, "read", 1),
+          bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
+          bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
+          target.clock_ghz,
+          contracts ? 0 : target.rate_or("share.reduce_hidden", 0)};
+}
 
 const WalkedPasses& CostModel::online_passes() {
   if (online_passes_.values.empty()) {

@@ -48,6 +48,7 @@ class CostModel {
     double norm, summed_norm, loop_start, tile_start, horizontal, launch_host, launch_threads, l2_gbs,
         l3_gbs_one, l3_gbs_all, dram_gbs_all, gigahertz, reduce_hidden;
   };
+  static Rates rates_of(const TileGraph& graph, const Target& target, int threads);
   struct Parts {  // microseconds
     double compute = 0, cache = 0, dram = 0, together = 0, packing = 0, starts = 0, combine = 0, launch = 0;
     double total() const { return together + packing + starts + combine + launch; }

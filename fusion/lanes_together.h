@@ -2,7 +2,8 @@
 // result.
 //
 // Half of the latency, where one row is walked at a time; rows and columns side by side wait for theirs
-// together. The multiplications of a product also wait for the port that permutes, which is one of theirs.
+// together. Where the port that permutes is one of those that multiply, a product waits for its permutations,
+// too.
 #pragma once
 #include "fusion/schedule.h"
 

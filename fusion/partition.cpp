@@ -205,6 +205,7 @@ std::vector<Region> Partitioner::regions() {
     Region region;
     static_cast<RegionNodes&>(region) = groups_.region(group);
     region.name = region_name(graph_, groups_.members(group));
+    region.hash = structural_hash(graph_, region.nodes, region.outputs);
     region.fused_us = apart_.cost(group);
     region.apart_us = apart_.apart_us(group);
     if (region.outputs.empty()) {
@@ -227,7 +228,7 @@ Partition Partitioner::run() {
   if (options_.says_why) result.unfused = unfused_edges();
   result.nodes_examined = judge_.nodes_examined();
   result.regions = in_run_order(graph_, std::move(found));
-  number_names(graph_, result.regions);
+  number_names(result.regions);
   return result;
 }
 

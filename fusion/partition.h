@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/graph.h"
+#include "core/structural_hash.h"
 #include "fusion/fusion_refusal.h"
 #include "fusion/lower_to_tiles.h"
 #include "fusion/partition_options.h"
@@ -21,6 +22,7 @@
 namespace tilefuse {
 
 struct Region : RegionNodes {
+  Hash128 hash;  // of what it computes: equal regions have the same
   double fused_us = 0, apart_us = 0;
 };
 

@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "core/structural_hash.h"
-
 namespace tilefuse {
 
 std::string region_name(const Graph& graph, const std::vector<NodeId>& nodes) {
@@ -24,12 +22,11 @@ std::string region_name(const Graph& graph, const std::vector<NodeId>& nodes) {
   return name.empty() ? "fused" : name;
 }
 
-void number_names(const Graph& graph, std::vector<Region>& regions) {
+void number_names(std::vector<Region>& regions) {
   std::map<std::pair<std::string, Hash128>, std::string> known;
   std::set<std::string> taken;
   for (Region& region : regions) {
-    const Hash128 hash = structural_hash(graph, region.nodes, region.outputs);
-    std::string& name = known[{region.name, hash}];
+    std::string& name = known[{region.name, region.hash}];
     if (name.empty()) {
       name = region.name;
       for (int n = 2; !taken.insert(name).second; ++n) name = region.name + "_" + std::to_string(n);

@@ -11,6 +11,6 @@ std::string region_name(const Graph& graph, const std::vector<NodeId>& nodes);
 
 // Numbers different regions of one name in their order ("addmm", "addmm_2"), so that a name can be pinned.
 // Equal regions, for which one kernel is made, keep one name.
-void number_names(const Graph& graph, std::vector<Region>& regions);
+void number_names(std::vector<Region>& regions);
 
 }  // namespace tilefuse
