@@ -25,9 +25,10 @@ TEST(Processor, measured_rates_are_for_the_processors_they_were_measured_on) {
   EXPECT_EQ(target_name_for({"GenuineIntel", 25, zen4}), "x86-avx512");
   EXPECT_EQ(target_name_for({"AuthenticAMD", 25, kAvx2}), "x86-avx2");  // Zen 3: the same family
   std::vector<std::string> sapphire_rapids = load_target("x86-granite-rapids").instructions;
-  EXPECT_EQ(target_name_for({"GenuineIntel", 6, sapphire_rapids}), "x86-avx512");  // Ice Lake: no fp16
+  EXPECT_EQ(target_name_for({"GenuineIntel", 6, sapphire_rapids}), "x86-ice-lake");  // no fp16
   sapphire_rapids.emplace_back("avx512fp16");
   EXPECT_EQ(target_name_for({"GenuineIntel", 6, sapphire_rapids}), "x86-granite-rapids");
+  EXPECT_EQ(target_name_for({"GenuineIntel", 6, load_target("x86-ice-lake").instructions}), "x86-ice-lake");
 }
 
 TEST(Processor, any_other_gets_estimates_for_its_instructions) {
