@@ -170,6 +170,17 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
   return tasks;
 }
 
+bool iterates_along_rows(const RegionFacts& facts, const Schedule& schedule) {
+  if (!schedule.lane_axis) return true;
+  const double row = facts.extent[schedule.lane_axis->index];
+  double tile = row;
+  for (const AxisTile& part : schedule.grid) {
+    if (part.axis == *schedule.lane_axis) tile = tile_extent(facts, part);
+  }
+  const double iterations = std::floor(tile / (double(schedule.lanes) * schedule.unroll));
+  return iterations > 2 || (iterations == 2 && tile == row);
+}
+
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule) {
   std::vector<NestLoop> nest = loops_over_tasks(facts, schedule);
   const std::optional<AxisId> lane = schedule.lane_axis;

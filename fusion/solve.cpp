@@ -10,6 +10,7 @@
 #include "fusion/decision_variables.h"
 #include "fusion/explain_conflict.h"
 #include "fusion/launches.h"
+#include "fusion/loop_nest.h"
 #include "fusion/matrix_tiles.h"
 #include "fusion/same_bits.h"
 #include "fusion/schedule_limits.h"
@@ -98,6 +99,7 @@ double Solver::lower_bound(const Domains& domains) {
 struct Request {
   const TileGraph& graph;
   const Target& target;
+  const Pins& pins;
   const RegionFacts& facts;
   const ScheduleSystem& limits;
   double region_us;
@@ -126,6 +128,11 @@ Found search_schedules(const Request& request, std::optional<Concern> except = {
 
 Schedule complete_schedule(const Request& request, const Domains& assignment, CostModel& model) {
   Schedule schedule = schedule_of(request.limits, request.graph, assignment);
+  if (!iterates_along_rows(request.facts, schedule)) {
+    std::erase_if(schedule.ahead, [&](BufferId buffer) {
+      return !request.pins.decisions.contains("store." + request.graph[buffer].name);
+    });
+  }
   if (schedule.walk == Walk::Online) {
     schedule.block = online_block(request.graph, request.facts.structure, request.facts.extent, schedule,
                                   request.target.l1_bytes);
@@ -243,7 +250,7 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   }
   facts->home_bytes = std::max(facts->footprint_bytes, options.around_bytes);
   const ScheduleSystem limits = collect_constraints(graph, target, *facts, pins);
-  const Request request{graph, target, *facts, limits, estimate_us(graph, target, 1, hints), options};
+  const Request request{graph, target, pins, *facts, limits, estimate_us(graph, target, 1, hints), options};
   const auto is_open = [](const Found& found) { return found.ranked.empty() && found.least_us == kInfinite; };
   Found found = search_schedules(request);
   if (is_open(found)) found = search_within(request, limits);

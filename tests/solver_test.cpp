@@ -228,6 +228,21 @@ TEST(Solver, asks_ahead_for_the_lines_of_outputs_beyond_l1) {
   EXPECT_TRUE(solved(large, silent).ranked.front().ahead.empty());
 }
 
+// Behind rows that an iteration or two walk come the next ones, which are written at once.
+TEST(Solver, asks_for_no_line_ahead_where_rows_are_short) {
+  const Target target = load_target("x86-granite-rapids");
+  const auto rows_of = [](const std::string& elements) {
+    const std::string shape = "f32[1024, " + elements + "]", place = "[i*" + elements + " + j]";
+    return parse_tile_graph("tile_graph short {\n  axes i: 1024, j: " + elements + "\n  buffers %x: " +
+                            shape + " in, %y: " + shape + " out\n  %0 = load %x" + place +
+                            " : f32[i, j]\n  %1 = neg(%0) : f32[i, j]\n  store %1 -> %y" + place + "\n}\n");
+  };
+  const TileGraph images = rows_of("49"), larger = rows_of("196");
+  EXPECT_TRUE(solved(images, target).ranked.front().ahead.empty());
+  EXPECT_EQ(solved(larger, target).ranked.front().ahead.size(), 1U);
+  EXPECT_EQ(solved(images, target, {{{"store.y", "ahead"}}}).ranked.front().ahead.size(), 1U);
+}
+
 TEST(Solver, takes_pins_of_how_an_output_is_stored) {
   const Target target = load_target("x86-granite-rapids");
   const auto with = [&](const TileGraph& graph, const char* path) {
