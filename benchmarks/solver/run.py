@@ -44,11 +44,17 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def command(program: pathlib.Path, regions: pathlib.Path, arguments: argparse.Namespace) -> list[str]:
+    words = [str(program), str(regions), f"--threads={arguments.threads}"]
+    words += [f"--sweep={arguments.sweep}", f"--listed={arguments.listed}"]
+    if arguments.filter:  # some versions of CLI11 take `--filter=` for an option without its value
+        words.append(f"--filter={arguments.filter}")
+    return words
+
+
 def measure(program: pathlib.Path, regions: pathlib.Path, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Rows as they come: a set takes hours."""
-    command = [str(program), str(regions), f"--threads={arguments.threads}"]
-    command += [f"--sweep={arguments.sweep}", f"--listed={arguments.listed}", f"--filter={arguments.filter}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command(program, regions, arguments), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield _short(json.loads(line))

@@ -51,6 +51,13 @@ def test_rows_of_earlier_runs_are_still_a_table():
     assert f"product inductor     2.26x    0.99x  weight_gradient_1024 bf16 1t   {len(rows):5}" in result_table.summary(rows)
 
 
+def test_no_option_without_its_value_is_asked_of_the_tool():
+    asked = argparse.Namespace(threads=1, sweep=24, listed=96, filter="")
+    assert _solver_run().command("tool", "set.txt", asked) == ["tool", "set.txt", "--threads=1", "--sweep=24", "--listed=96"]
+    asked.filter = "softmax"
+    assert _solver_run().command("tool", "set.txt", asked)[-1] == "--filter=softmax"
+
+
 def test_the_share_of_the_peak_is_that_of_all_threads():
     row = _row(operations=2_000_000, peak={"instruction": "fma", "gops": 100.0})
     assert result_table.of_peak(row) == pytest.approx(0.5)  # 2 MFLOP in 20 us are 100 GFLOP/s, of two cores' 200
