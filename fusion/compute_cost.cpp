@@ -215,9 +215,9 @@ bool ComputeCost::in_a_pass(TileValueId value) const {
 double ComputeCost::cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const {
   const AxisAccess& along = access.along[lanes.axis->index];
   const double divided = kDivisionCycles * divisions_along(load.offset, *lanes.axis);
-  if (along.kind != AxisAccess::Kind::Strided)
-    return divided + (along.is_uneven ? rates_.gather_near : rates_.gather);
   const double crowded = crowds_sets(access, lanes) ? kCrowdedLoadCycles : 0;
+  if (along.kind != AxisAccess::Kind::Strided || asks_each_lane(load, *lanes.axis))
+    return divided + crowded + (along.is_uneven ? rates_.gather_near : rates_.gather);
   const bool is_half = lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
   const double narrow = access.element_bytes < 4 ? kNarrowLaneLoads : 1;
   return divided + crowded +
@@ -253,9 +253,10 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Stag
   if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
   if (staging == Staging::Turned) return cycles;
   if (staging == Staging::Turns) {  // loaded, log2(lanes) exchanges, into scratch and back
-    cycles.load *= 2;
-    cycles.store += 1 / rates_.store;
-    cycles.shuffle += std::log2(lanes.count) / rates_.permute;
+    const double blocks = blocks_turned(*access, lanes);
+    cycles.load *= 1 + blocks;
+    cycles.store += blocks / rates_.store;
+    cycles.shuffle += blocks * std::log2(lanes.count) / rates_.permute;
   } else if (runs_backwards(*access, *lanes.axis)) {
     cycles.shuffle += 1 / rates_.permute;
   } else if (takes_every_other(*access, *lanes.axis)) {
@@ -270,6 +271,15 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Stag
         lanes.count * access->share_read * each_lane;
   }
   return cycles;
+}
+
+// For each vector that is wanted: of lanes x lanes, all are turned, though the contiguous axis is shorter.
+double ComputeCost::blocks_turned(const Access& access, const Lanes& lanes) const {
+  double wanted = lanes.count;
+  for (size_t axis = 0; axis < access.along.size(); ++axis) {
+    if (access.along[axis].kind == AxisAccess::Kind::Unit) wanted = std::min(wanted, facts_.extent[axis]);
+  }
+  return lanes.count / wanted;
 }
 
 // Whether lines that are walked side by side push each other out of L1 before their other elements are

@@ -64,6 +64,7 @@ class ComputeCost {
   PortCycles tile_sum_cycles(const Schedule& schedule, const Lanes& lanes) const;
   double vector_packing_cycles(const StagedLoad& staged, bool in_dots, const Schedule& schedule) const;
   PortCycles store_cycles(size_t store, const Lanes& lanes) const;
+  double blocks_turned(const Access& access, const Lanes& lanes) const;
   bool crowds_sets(const Access& access, const Lanes& lanes) const;
   void add_kept(size_t pass, const std::vector<std::vector<TileValueId>>& passes, const Schedule& schedule,
                 std::vector<PortCycles>& work) const;

@@ -174,6 +174,13 @@ PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const
   return cycles;
 }
 
+bool asks_each_lane(const TileLoad& load, AxisId lanes) {
+  return std::any_of(load.guard.begin(), load.guard.end(), [&](const Expr& guard) {
+    const std::vector<int> indices = indices_of(guard);
+    return indices.size() > 1 && std::binary_search(indices.begin(), indices.end(), int(lanes.index));
+  });
+}
+
 bool is_dear(const TileGraph& graph, const TileValue& value, const Target& target) {
   return cycles_per_register(graph, value, target).whole >= kDearCycles;
 }

@@ -31,6 +31,10 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, c
 PortCycles cycles_in_pairs(const TileGraph& graph, const TileValue& value, const Target& target);
 PortCycles cycles_in_pairs(const TileGraph& graph, const TileStore& store, const Target& target);
 
+// Whether a guard differs from lane to lane and is not one that loops are cut at, since another axis moves
+// it.
+bool asks_each_lane(const TileLoad& load, AxisId lanes);
+
 // A vector of a value that costs at least this much is worth keeping, and computing once for several rows.
 constexpr double kDearCycles = 4;
 bool is_dear(const TileGraph& graph, const TileValue& value, const Target& target);

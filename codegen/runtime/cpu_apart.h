@@ -75,6 +75,30 @@ TILE_INLINE void store_strided(T* p, int64_t stride, Vec<T> v, int64_t n = kLane
     __builtin_memcpy(first + i * stride, &lanes[i], sizeof(T));
 }
 
+#if defined(TILE_AVX2) && !defined(TILE_MASK_BITS)
+// Where `inside` is -1. What goes through an array is loaded as a whole after its lanes were stored, and
+// waits for them.
+template <class L, int N, class I>
+TILE_INLINE VecN<L, N> gather_by_fours(const L* p, VecN<int64_t, N> at, I inside) {
+  using Four = VecN<L, 4>;
+  using Places = VecN<long long, 4>;
+  if constexpr (N > 4) {
+    return join(gather_by_fours<L, N / 2>(p, low_half(at), low_half(inside)),
+                gather_by_fours<L, N / 2>(p, high_half(at), high_half(inside)));
+#if defined(__clang__)
+  } else if constexpr (sizeof(L) == 4) {
+    return __builtin_ia32_gatherq_ps256(Four{}, p, (Places)at, (Four)inside, 4);
+  } else {
+    return __builtin_ia32_gatherq_pd256(Four{}, p, (Places)at, (Four)inside, 8);
+#else
+  } else if constexpr (sizeof(L) == 4) {
+    return __builtin_ia32_gatherdiv4sf256(Four{}, p, (Places)at, (Four)inside, 4);
+  } else {
+    return __builtin_ia32_gatherdiv4df(Four{}, p, (Places)at, (Four)inside, 8);
+#endif
+  }
+}
+#endif
 template <class T>
 TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets, Mask mask) {
 #if defined(TILE_MASK_BITS)
@@ -88,6 +112,13 @@ TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets, Mask mask) {
     const Half lo = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.lo, (char)mask.bits, 8);
     const Half hi = __builtin_ia32_gatherdiv8df(Half{}, p, (Longs8)offsets.hi, (char)(mask.bits >> 8), 8);
     return bits_as<T>(join(lo, hi));
+  } else
+#elif defined(TILE_AVX2)
+  if constexpr (sizeof(T) == 4) {
+    return bits_as<T>(gather_by_fours<float, kLanes>((const float*)p, offsets, mask.lanes));
+  } else if constexpr (sizeof(T) == 8) {
+    const auto lanes = convert_lanes<int64_t>(mask.lanes);
+    return bits_as<T>(gather_by_fours<double, kLanes>((const double*)p, offsets, lanes));
   } else
 #endif
   {
@@ -106,32 +137,41 @@ template <class T>
 TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
   return gather(p, offsets, mask_splat(true));
 }
+#if defined(TILE_MASKED_MEMORY)
+template <class T, int N>
+TILE_INLINE VecN<T, N> load_where_bits(const T* p, unsigned bits) {
+  if constexpr (is_wide<VecN<T, N>>) {
+    return {load_where_bits<T, N / 2>(p, bits), load_where_bits<T, N / 2>(p + N / 2, bits >> (N / 2))};
+  } else {
+    return load_masked<T, N>(p, bits);
+  }
+}
+template <class T>
+constexpr bool loads_under_mask = true;
+#else
+template <class T>
+constexpr bool loads_under_mask = sizeof(T) == 4 && kLanes <= 8;
+#endif
 // Lanes outside of the mask are 0 and not read.
 template <class T>
 TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
-#if defined(TILE_MASK_BITS)
-  if constexpr (sizeof(T) == 4 || sizeof(T) == 2) {
-    return from_stored<T>(load_masked<StoredLane<T>, kLanes>(p, mask.bits));
-  } else
-#elif defined(TILE_AVX2)
+#if defined(TILE_AVX2) && !defined(TILE_MASK_BITS)
+  using V = VecN<StoredLane<T>, kLanes>;
+  using Lanes = VecN<int, sizeof(T) * kLanes / 4>;  // of T: clang checks the rest of what is not taken
   if constexpr (sizeof(T) == 4 && kLanes == 8) {
-    using V = VecN<StoredLane<T>, 8>;
-    using Lanes8 = VecN<int, 2 * sizeof(T)>;  // depends on T: clang checks the rest of what is not taken
-    return from_stored<T>((V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (Lanes8)mask.lanes));
+    return from_stored<T>((V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (Lanes)mask.lanes));
+  } else if constexpr (sizeof(T) == 4 && kLanes == 4) {
+    return from_stored<T>((V)__builtin_ia32_maskloadps((const VecN<float, 4>*)p, (Lanes)mask.lanes));
   } else
 #endif
   {
+#if defined(TILE_MASKED_MEMORY)
+    return from_stored<T>(load_where_bits<StoredLane<T>, kLanes>((const StoredLane<T>*)p, bits_of(mask)));
+#else
     return gather(p, iota<int64_t>(), mask);
+#endif
   }
 }
-// In one instruction.
-#if defined(TILE_MASK_BITS)
-template <class T>
-constexpr bool loads_under_mask = sizeof(T) == 4 || sizeof(T) == 2;
-#else
-template <class T>
-constexpr bool loads_under_mask = sizeof(T) == 4;
-#endif
 // Two elements apart: the lanes of the mask, spread over the places of two loads.
 #if defined(TILE_MASK_BITS)
 TILE_INLINE Mask spread_lanes(Mask mask, bool upper) {

@@ -120,6 +120,7 @@ TILE_INLINE Mask mask_or(Mask a, Mask b) { return {(unsigned short)(a.bits | b.b
 TILE_INLINE Mask mask_xor(Mask a, Mask b) { return {(unsigned short)(a.bits ^ b.bits)}; }
 TILE_INLINE Mask mask_not(Mask a) { return {(unsigned short)~a.bits}; }
 TILE_INLINE Mask mask_splat(bool x) { return {(unsigned short)(x ? 0xffff : 0)}; }
+TILE_INLINE unsigned bits_of(Mask m) { return m.bits; }
 TILE_INLINE bool any(Mask m) { return m.bits != 0; }
 TILE_INLINE bool all(Mask m) { return m.bits == 0xffff; }
 TILE_INLINE int64_t count(Mask m) { return __builtin_popcount(m.bits); }
@@ -200,9 +201,10 @@ TILE_INLINE unsigned sign_bits(V lanes) {
     return bits;
   }
 }
-TILE_INLINE int64_t count(Mask m) { return __builtin_popcount(sign_bits(m.lanes)); }
-TILE_INLINE bool any(Mask m) { return sign_bits(m.lanes) != 0; }
-TILE_INLINE bool all(Mask m) { return sign_bits(m.lanes) == ~0u >> (32 - kLanes); }
+TILE_INLINE unsigned bits_of(Mask m) { return sign_bits(m.lanes); }
+TILE_INLINE int64_t count(Mask m) { return __builtin_popcount(bits_of(m)); }
+TILE_INLINE bool any(Mask m) { return bits_of(m) != 0; }
+TILE_INLINE bool all(Mask m) { return bits_of(m) == ~0u >> (32 - kLanes); }
 TILE_INLINE bool test_lane(Mask m, int i) { return m.lanes[i] != 0; }
 template <class V>
 TILE_INLINE V select_lanes(Mask m, V yes, V no) {
