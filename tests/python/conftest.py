@@ -12,12 +12,10 @@ import pathlib
 import pytest
 import torch
 import torch._functorch.config
-from processors import runs_here
+from processors import FIXED_TARGET, runs_here
 
-PLANNED_FOR = "x86-zen4"
-
-if runs_here(PLANNED_FOR):
-    os.environ.setdefault("TILEFUSE_TARGET", PLANNED_FOR)
+if runs_here(FIXED_TARGET):
+    os.environ.setdefault("TILEFUSE_TARGET", FIXED_TARGET)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -36,3 +34,12 @@ def fresh():
     with torch._functorch.config.patch(error_on_custom_op_aliasing=True):
         yield
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def two_threads():
+    """What pays on two threads need not on one, nor on sixty."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)

@@ -7,6 +7,7 @@ import tilefuse
 import torch
 import torch.nn.functional as F
 from numeric import assert_close, to_double
+from processors import FIXED_TARGET
 
 OWN = {"products": "own", "strict": True}
 INFINITY = float("inf")
@@ -144,7 +145,7 @@ VARIANTS = {
 
 def graph_of(function, *inputs, **options):
     with torch.no_grad():
-        return tilefuse.explain(function, *inputs, options={**OWN, **options}).json()["graphs"][0]
+        return tilefuse.explain(function, *inputs, options={"target": FIXED_TARGET, **OWN, **options}).json()["graphs"][0]
 
 
 def check(function, *inputs, **options):
@@ -158,6 +159,7 @@ APART = {"grouped_expand", "grouped_repeat", "decode"}
 CASES = [(v, torch.float32) for v in VARIANTS] + [(v, torch.bfloat16) for v in VARIANTS if v not in APART]
 
 
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize(("variant", "dtype"), CASES)
 def test_is_one_region_and_computes_what_eager_does(variant, dtype):
     function, make = VARIANTS[variant]

@@ -10,7 +10,10 @@ import re
 import pytest
 import tilefuse
 import torch
+from processors import FIXED_TARGET
 from test_offline import CASES, copied
+
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 EQUAL = ["mlp", "norms", "attention", "resnet18", "vit_tiny", "mobilenetv3_small"]
 # Masks are kept as they are exported, true and false; AOTAutograd makes numbers of them. Products keep the dims of
@@ -37,9 +40,9 @@ def regions_of_both(name, folder):
     torch.manual_seed(0)
     model, inputs, _ = CASES[name]()
     torch.export.save(torch.export.export(model, copied(inputs)), folder / "model.pt2")
-    fused = tilefuse.fuse_file(folder / "model.pt2", folder / "fused.pt2", embed=False)
+    fused = tilefuse.fuse_file(folder / "model.pt2", folder / "fused.pt2", target=FIXED_TARGET, embed=False)
     with torch.no_grad():
-        compiled = tilefuse.explain(model, *inputs, options={"freeze": True}).json()["graphs"]
+        compiled = tilefuse.explain(model, *inputs, options={"freeze": True, "target": FIXED_TARGET}).json()["graphs"]
     assert len(compiled) == 1 and fused["launches"] > 0
     return regions_of(fused["report"]), regions_of(compiled[0])
 
