@@ -8,7 +8,7 @@
 namespace tilefuse {
 namespace {
 
-// Symbols of the kernels' sizes that no dimension of an input gives.
+// What kernels and outputs are sized by that no dimension of an input gives.
 std::vector<Expr> unbound_sizes(const CompiledRegion& region) {
   std::vector<SymbolBinding> bindings;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
@@ -18,12 +18,21 @@ std::vector<Expr> unbound_sizes(const CompiledRegion& region) {
     }
   }
   std::vector<Expr> unbound;
-  for (const Expr& size : region.program.sizes) {
-    const auto symbols = symbols_of(size);
-    const bool is_bound = std::any_of(bindings.begin(), bindings.end(), [&](const SymbolBinding& binding) {
-      return symbols.size() == 1 && binding.symbol == symbols[0];
-    });
-    if (!is_bound) unbound.push_back(size);
+  const auto add = [&](const Expr& size) {
+    for (const std::string& symbol : symbols_of(size)) {
+      const bool is_bound = std::any_of(bindings.begin(), bindings.end(), [&](const SymbolBinding& binding) {
+        return binding.symbol == symbol;
+      });
+      const Expr given = Expr::symbol(symbol);
+      if (!is_bound && std::find(unbound.begin(), unbound.end(), given) == unbound.end()) {
+        unbound.push_back(given);
+      }
+    }
+  };
+  std::for_each(region.program.sizes.begin(), region.program.sizes.end(), add);
+  for (const TensorSpec& output : region.outputs) {
+    std::for_each(output.sizes.begin(), output.sizes.end(), add);
+    std::for_each(output.strides.begin(), output.strides.end(), add);
   }
   return unbound;
 }

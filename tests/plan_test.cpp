@@ -428,5 +428,16 @@ TEST(RegionExecutable, takes_sizes_that_no_tensor_gives_as_inputs) {
   EXPECT_THAT(to_text(executable), HasSubstr("region 0 r(%x) -> %y, workspace %workspace"));
 }
 
+// A constant that is expanded: its kernel writes the elements that there are, whatever `s` is.
+TEST(RegionExecutable, takes_sizes_that_only_an_output_has_as_inputs) {
+  const Expr s = Expr::symbol("s");
+  CompiledRegion region;
+  region.name = "r";
+  region.outputs = {{"y", DType::Bool, {Expr(2) * s, 65}, {0, 1}}};
+  const Executable executable = region_executable(region);
+  ASSERT_EQ(executable.inputs.size(), 1U);
+  EXPECT_EQ(std::get<Expr>(executable.inputs[0].value), s);
+}
+
 }  // namespace
 }  // namespace tilefuse
