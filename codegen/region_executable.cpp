@@ -1,6 +1,7 @@
 #include "codegen/region_executable.h"
 
-#include <algorithm>
+#include <set>
+#include <string>
 
 #include "codegen/memory_plan.h"
 #include "codegen/size_program.h"
@@ -11,28 +12,28 @@ namespace {
 // What kernels and outputs are sized by that no dimension of an input gives.
 std::vector<Expr> unbound_sizes(const CompiledRegion& region) {
   std::vector<SymbolBinding> bindings;
+  std::set<std::string> known;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
     const auto& sizes = region.inputs[i].sizes;
     for (size_t d = 0; d < sizes.size(); ++d) {
-      if (auto binding = bind_symbol(sizes[d], int(i), int(d), bindings)) bindings.push_back(*binding);
+      const auto binding = bind_symbol(sizes[d], int(i), int(d), bindings);
+      if (!binding) continue;
+      bindings.push_back(*binding);
+      known.insert(binding->symbol);
     }
   }
   std::vector<Expr> unbound;
-  const auto add = [&](const Expr& size) {
-    for (const std::string& symbol : symbols_of(size)) {
-      const bool is_bound = std::any_of(bindings.begin(), bindings.end(), [&](const SymbolBinding& binding) {
-        return binding.symbol == symbol;
-      });
-      const Expr given = Expr::symbol(symbol);
-      if (!is_bound && std::find(unbound.begin(), unbound.end(), given) == unbound.end()) {
-        unbound.push_back(given);
+  const auto add = [&](const std::vector<Expr>& sizes) {
+    for (const Expr& size : sizes) {
+      for (const std::string& symbol : symbols_of(size)) {
+        if (known.insert(symbol).second) unbound.push_back(Expr::symbol(symbol));
       }
     }
   };
-  std::for_each(region.program.sizes.begin(), region.program.sizes.end(), add);
+  add(region.program.sizes);
   for (const TensorSpec& output : region.outputs) {
-    std::for_each(output.sizes.begin(), output.sizes.end(), add);
-    std::for_each(output.strides.begin(), output.strides.end(), add);
+    add(output.sizes);
+    add(output.strides);
   }
   return unbound;
 }

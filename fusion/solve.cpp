@@ -128,7 +128,7 @@ Found search_schedules(const Request& request, std::optional<Concern> except = {
 
 Schedule complete_schedule(const Request& request, const Domains& assignment, CostModel& model) {
   Schedule schedule = schedule_of(request.limits, request.graph, assignment);
-  if (!iterates_along_rows(request.facts, schedule)) {
+  if (!iterates_along_rows(request.facts, schedule)) {  // no gain, unless the user knows better
     std::erase_if(schedule.ahead, [&](BufferId buffer) {
       return !request.pins.decisions.contains("store." + request.graph[buffer].name);
     });

@@ -138,14 +138,6 @@ TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
   return gather(p, offsets, mask_splat(true));
 }
 #if defined(TILE_MASKED_MEMORY)
-template <class T, int N>
-TILE_INLINE VecN<T, N> load_where_bits(const T* p, unsigned bits) {
-  if constexpr (is_wide<VecN<T, N>>) {
-    return {load_where_bits<T, N / 2>(p, bits), load_where_bits<T, N / 2>(p + N / 2, bits >> (N / 2))};
-  } else {
-    return load_masked<T, N>(p, bits);
-  }
-}
 template <class T>
 constexpr bool loads_under_mask = true;
 #else
@@ -166,7 +158,7 @@ TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
 #endif
   {
 #if defined(TILE_MASKED_MEMORY)
-    return from_stored<T>(load_where_bits<StoredLane<T>, kLanes>((const StoredLane<T>*)p, bits_of(mask)));
+    return from_stored<T>(load_masked<StoredLane<T>, kLanes>(p, bits_of(mask)));
 #else
     return gather(p, iota<int64_t>(), mask);
 #endif

@@ -64,7 +64,9 @@ template <class T, int N>
 TILE_INLINE VecN<T, N> load_masked(const void* p, unsigned long long bits) {
   using V = VecN<T, N>;
   constexpr int kBytes = sizeof(V), kLane = sizeof(T);
-  if constexpr (kBytes < 16) {  // the lower part of a vector that the mask leaves empty above
+  if constexpr (is_wide<V>) {
+    return {load_masked<T, N / 2>(p, bits), load_masked<T, N / 2>((const T*)p + N / 2, bits >> (N / 2))};
+  } else if constexpr (kBytes < 16) {  // the lower part of a vector that the mask leaves empty above
     return slice<0>(load_masked<T, 16 / kLane>(p, bits), FirstLanes<N>());
   } else {
     using M = MaskedVec<V>;
