@@ -156,8 +156,9 @@ void cut_in_parts(const RegionFacts& facts, const Schedule& schedule, std::vecto
 // Rows, and columns around them, that are written out.
 void add_registers(const Schedule& schedule, std::vector<NestLoop>& nest) {
   const std::optional<AxisId> row = row_axis(schedule), column = column_axis(schedule);
-  if (schedule.columns > 1 && column) nest.push_back({*column, double(schedule.columns), 1, false, true});
-  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true});
+  if (schedule.columns > 1 && column)
+    nest.push_back({*column, double(schedule.columns), 1, false, true, true});
+  if (schedule.rows > 1 && row) nest.push_back({*row, double(schedule.rows), 1, false, true, true});
 }
 
 }  // namespace
@@ -267,21 +268,34 @@ double scratch_rows(const RegionFacts& facts) {
 }
 
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) {
+  const auto goes_on = [&](const NestLoop& loop, double run) {
+    const AxisAccess& along = access.along[loop.axis.index];
+    const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(along.stride);
+    return along.kind != AxisAccess::Kind::Irregular && stride * loop.step == run;
+  };
   double run = 1, rows = 1;
   for (size_t i = nest.size(); i-- > 0;) {
-    const AxisAccess& along = access.along[nest[i].axis.index];
-    if (along.kind == AxisAccess::Kind::Broadcast || nest[i].trips <= 1) continue;
-    const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(along.stride);
-    const bool goes_on = along.kind != AxisAccess::Kind::Irregular && stride * nest[i].step == run;
-    if (!goes_on) {
-      rows *= nest[i].trips;
+    const NestLoop& loop = nest[i];
+    const bool moves = access.varies_along(loop.axis) && loop.trips > 1;
+    if (!moves || loop.side_by_side) continue;
+    if (!goes_on(loop, run)) {
+      rows *= loop.trips;
     } else if (rows == 1) {
-      run *= nest[i].trips;
+      run *= loop.trips;
     } else {
       break;
     }
+    for (const NestLoop& beside : nest) {
+      const bool is_close = run * beside.trips * access.element_bytes <= kFetchedAheadBytes;
+      if (beside.side_by_side && rows == 1 && is_close && goes_on(beside, run)) run *= beside.trips;
+    }
   }
   return {run * access.element_bytes, rows};
+}
+
+MemoryWalk in_pieces(const MemoryWalk& walk, double piece_bytes) {
+  if (piece_bytes == 0 || piece_bytes >= walk.run_bytes) return walk;
+  return {piece_bytes, walk.rows * walk.run_bytes / piece_bytes};
 }
 
 double accessed_bytes(const RegionFacts& facts, const Access& access) {

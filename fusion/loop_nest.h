@@ -18,6 +18,7 @@ struct NestLoop {
   double step = 1;            // elements of the axis from one trip to the next
   bool over_tasks = false;    // a loop of the grid
   bool in_registers = false;  // written out, not looped: what does not vary along it is there for all copies
+  bool side_by_side = false;  // of these: rows or columns, not a block of the lane axis
 };
 
 // Of one pass over the reduced axes; for a region without reductions, of all there is.
@@ -59,12 +60,15 @@ class Footprints {
 double scratch_rows(const RegionFacts& facts);
 
 // How an access walks memory: `run_bytes` in one piece, then jumps; `rows` pieces until the next ones
-// continue where these ended. A walk without jumps has rows == 1.
+// continue where these ended. A walk without jumps has rows == 1. Of rows side by side it is the walk of one,
+// but where all of them are a piece of some lines: keys of 64 bf16, eight at a time.
+constexpr double kFetchedAheadBytes = 1024;  // rows side by side that lie so close are one walk
 struct MemoryWalk {
   double run_bytes = 0;
   double rows = 1;
 };
 MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access);
+MemoryWalk in_pieces(const MemoryWalk& walk, double piece_bytes);  // 0: as it is
 
 // Of all elements that the axes reach, each once.
 double accessed_bytes(const RegionFacts& facts, const Access& access);

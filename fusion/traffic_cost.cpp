@@ -13,10 +13,9 @@ namespace tilefuse {
 namespace {
 
 constexpr double kLineBytes = 64;
-constexpr double kSequentialBytes = 4096;    // a piece this long costs what a straight walk costs
-constexpr double kPageRestartBytes = 4096;   // what a jump to a page costs whose address is not remembered
-constexpr double kTrackedRows = 8;           // walked side by side, each is fetched ahead as one alone is
-constexpr double kFetchedAheadBytes = 1024;  // rows side by side that lie so close are one walk
+constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
+constexpr double kPageRestartBytes = 4096;  // what a jump to a page costs whose address is not remembered
+constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 // Pages of a virtual machine crowd some sets of L2 and leave others free: what is walked again is found there
@@ -199,8 +198,6 @@ WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestL
       if (pass != writing) looks.windows[pass] += scratch_bytes(value, schedule);
     }
   }
-  std::erase_if(looks.single_rows,
-                [&](const NestLoop& loop) { return loop.in_registers && loop.axis != schedule.lane_axis; });
   const bool packs = packs_panels(facts_.structure, schedule);
   for (size_t pass = 0; pass < passes.accesses.size(); ++pass) {
     PassLooks& found = looks.passes.emplace_back();
@@ -404,10 +401,11 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
         traffic.l2_bytes +=
             bytes * (access.store ? written_in_l2(home, schedule) : read_in_l2(access, schedule));
       if (level == 1) {
-        const double factor = piece_factor(access, memory_walk(looks.single_rows, access));
-        traffic.l3_bytes += bytes * home.beyond_l2 * factor;
+        const double piece = part_bytes(facts_, schedule, access);
+        const MemoryWalk walk = in_pieces(memory_walk(looks.nest, access), piece);
+        traffic.l3_bytes += bytes * home.beyond_l2 * piece_factor(access, walk);
       }
-      if (level == 2) add_dram(access, bytes, looks.single_rows, schedule, moved);
+      if (level == 2) add_dram(access, bytes, looks.nest, schedule, moved);
     }
   }
   return traffic;

@@ -34,7 +34,7 @@ struct PassLooks {
 struct WalkLooks {
   std::vector<double> windows;  // bytes that each pass touches for one block of rows
   std::vector<PassLooks> passes;
-  std::vector<NestLoop> single_rows;  // the walk of one row; rows side by side are priced by table
+  std::vector<NestLoop> nest;  // that all of them walk
 };
 
 class TrafficCost {

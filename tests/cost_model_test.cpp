@@ -5,20 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "core/result.h"
 #include "fusion/element_cost.h"
-#include "fusion/instruction_sets.h"
 #include "fusion/lanes_together.h"
 #include "fusion/rate_tables.h"
 #include "tests/random_tile_graph.h"
 
 namespace tilefuse {
 namespace {
-
-using testing::HasSubstr;
 
 TileGraph row_sum(const std::string& rows, const std::string& cols) {
   return parse_tile_graph(
@@ -157,6 +152,22 @@ TEST(LoopNest, sees_where_a_walk_jumps) {
   EXPECT_EQ(memory_walk(loop_nest(facts, schedule), facts.accesses[1]).run_bytes, 64 * 4);
 }
 
+TEST(LoopNest, short_rows_side_by_side_are_one_walk) {
+  const RegionFacts keys = facts_of(row_sum("1024", "64"));
+  const auto walk = [](const RegionFacts& facts, int rows) {
+    Schedule schedule = rows_of_vectors(0);
+    schedule.rows = rows;
+    return memory_walk(loop_nest(facts, schedule), facts.accesses.front());
+  };
+  EXPECT_EQ(walk(keys, 1).rows, 1);
+  EXPECT_EQ(walk(keys, 4).run_bytes,
+            1024 * 64 * 4);  // four keys are a piece of 1 KiB, as far as is fetched ahead
+  EXPECT_EQ(walk(keys, 4).rows, 1);
+  const MemoryWalk far = walk(facts_of(row_sum("1024", "4096")), 4);
+  EXPECT_EQ(far.run_bytes, 4096 * 4);
+  EXPECT_EQ(far.rows, 1024 / 4);
+}
+
 TEST(LoopNest, parts_of_a_sum_are_pieces_of_rows) {
   const TileGraph graph = row_sum("100", "4096");
   const RegionFacts facts = facts_of(graph);
@@ -166,6 +177,27 @@ TEST(LoopNest, parts_of_a_sum_are_pieces_of_rows) {
   schedule.split = 4;
   EXPECT_EQ(part_bytes(facts, schedule, load), 1024 * 4);
   EXPECT_EQ(part_bytes(facts, schedule, facts.accesses.back()), 0);  // the sums, stored
+  const MemoryWalk walk = in_pieces({4096 * 4, 1}, 1024 * 4);
+  EXPECT_EQ(walk.run_bytes, 1024 * 4);
+  EXPECT_EQ(walk.rows, 4);
+  EXPECT_EQ(in_pieces({4096 * 4, 1}, 0).rows, 1);
+}
+
+// 6 MB of keys, in L3: half a row is one line, and every other one is passed by.
+TEST(CostModel, short_parts_of_rows_in_l3_cost_as_jumps) {
+  const TileGraph graph = row_sum("49152", "32");
+  const RegionFacts facts = facts_of(graph);
+  const Target target = load_target("x86-ice-lake");
+  Schedule whole = rows_of_vectors(1), split = whole;
+  split.split = 2;
+  const auto cache_us = [&](Schedule schedule) {
+    CostModel(graph, target, facts, 1).price(schedule);
+    const auto term = std::find_if(schedule.cost.begin(), schedule.cost.end(),
+                                   [](const CostTerm& found) { return found.name == "cache"; });
+    return term->microseconds;
+  };
+  const double restart = target.rate("restart.L3.near") / 64;
+  EXPECT_GT(cache_us(split) / cache_us(whole), 1 + restart / 2);
 }
 
 TEST(CostModel, jumps_between_the_parts_of_a_sum_cost_as_bytes_more) {
@@ -441,56 +473,6 @@ TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {
     }
   }
   EXPECT_THAT(target_names(), testing::Contains(host_target_name()));
-}
-
-TEST(Target, this_machine_has_what_its_target_needs_and_nothing_that_nobody_knows) {
-  EXPECT_THAT(missing_instructions(load_target(host_target_name()).instructions), testing::IsEmpty());
-  EXPECT_THAT(missing_instructions({"avx4096"}), testing::ElementsAre("avx4096"));
-  EXPECT_THAT(compiler_flags({"fma", "avx512bf16"}), testing::ElementsAre("-mfma", "-mavx512bf16"));
-}
-
-TEST(Target, richer_ones_have_wider_vectors_or_more_instructions) {
-  std::vector<Target> targets;
-  for (const std::string& name : target_names()) targets.push_back(load_target(name));
-  EXPECT_TRUE(std::is_sorted(targets.begin(), targets.end(), is_richer));  // as the profiles are listed
-}
-
-std::string complaint(const std::string& json) {
-  try {
-    parse_target(json, "mine.json");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(Target, complaints_name_the_file_and_the_field) {
-  EXPECT_EQ(complaint("{"), "mine.json: not JSON");
-  EXPECT_EQ(complaint("{}"), "mine.json: name is missing");
-  EXPECT_EQ(complaint(R"({"name": "a", "kind": "gpu"})"), "mine.json: kind must be \"cpu\", got \"gpu\"");
-  EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": 64})"),
-            "mine.json: vector_bytes must be an object with value, unit and source");
-  EXPECT_EQ(
-      complaint(
-          R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 48, "unit": "bytes", "source": "s"}})"),
-      "mine.json: vector_bytes must be a power of two, got 48");
-  EXPECT_EQ(complaint(R"({"name": "a", "kind": "cpu", "vector_bytes": {"value": 64, "unit": "bytes"}})"),
-            "mine.json: vector_bytes lacks a source");
-  std::stringstream avx2;
-  avx2 << std::ifstream(TILEFUSE_SOURCE_DIR "/configs/targets/x86-avx2.json").rdbuf();
-  std::string misspelt = avx2.str();
-  misspelt.insert(misspelt.find("fma\"") + 3, "a");
-  EXPECT_EQ(complaint(misspelt),
-            "mine.json: instructions[1] is no instruction set that is known: fmaa; did you mean fma?");
-  try {
-    load_target("x86-zen44");
-    FAIL() << "there is no such target";
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(),
-                testing::StartsWith("target x86-zen44: neither a file nor one of x86-granite-rapids, "));
-    EXPECT_THAT(error.what(), testing::EndsWith("; did you mean x86-zen4?"));
-  }
-  EXPECT_THROW(Target{}.rate("clk_per_vector.exp"), UserError);
 }
 
 }  // namespace
