@@ -178,20 +178,20 @@ CostModel::Walked CostModel::walked(const Schedule& schedule) {
   Walked walked;
   // An online walk computes what its passes compute apart, and moves what they move together.
   walked.passes = online ? &online_passes() : &plain;
-  walked.nest = loop_nest(facts_, schedule);
-  walked.looks = traffic_one_.looks(*walked.passes, walked.nest, schedule);
+  walked.looks = traffic_one_.looks(*walked.passes, loop_nest(facts_, schedule), schedule);
+  const std::vector<NestLoop>& nest = walked.looks.nest;
   walked.tasks = task_count(facts_, schedule) * double(schedule.split);
-  walked.packing_us = compute_.packing_cycles(walked.nest, schedule) * us_per_cycle;
+  walked.packing_us = compute_.packing_cycles(nest, schedule) * us_per_cycle;
   // Lanes come together while the next rows are loaded, as far as a core looks ahead.
   const double horizontal = compute_.horizontal_cycles(schedule);
   const double hidden = rates_.reduce_hidden * horizontal;
   for (size_t pass = 0; pass < plain.values.size(); ++pass) {
-    double cycles = compute_.pass_cycles(pass, work, walked.nest, schedule);
+    double cycles = compute_.pass_cycles(pass, work, nest, schedule);
     cycles += hidden / double(plain.values.size());
-    if (pass + 1 == plain.values.size()) cycles += compute_.outside_cycles(work, walked.nest, schedule);
+    if (pass + 1 == plain.values.size()) cycles += compute_.outside_cycles(work, nest, schedule);
     walked.compute_us.push_back(cycles * us_per_cycle);
   }
-  walked.starts_us = (loop_starts(walked.nest, schedule) * double(plain.values.size()) +
+  walked.starts_us = (loop_starts(nest, schedule) * double(plain.values.size()) +
                       rates_.tile_start * walked.tasks + correction_cycles(schedule) + horizontal - hidden) *
                      us_per_cycle;
   return walked;
@@ -216,7 +216,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
 
   Parts parts;
   const Traffic packed =
-      traffic.packing(walked.nest, schedule);  // waited for: nothing else is done meanwhile
+      traffic.packing(walked.looks.nest, schedule);  // waited for: nothing else is done meanwhile
   parts.packing =
       busiest * overlap(rates_.norm, {walked.packing_us, cache_us(packed), packed.dram_ns / 1e3 * threads});
   double compute = 0, cache = 0, dram = 0;

@@ -57,7 +57,6 @@ class CostModel {
   // What is the same on any number of threads.
   struct Walked {
     const WalkedPasses* passes = nullptr;  // as what they move counts
-    std::vector<NestLoop> nest;
     WalkLooks looks;
     std::vector<double> compute_us;  // by pass of the plain walk; the last one with what is outside
     double packing_us = 0, starts_us = 0, tasks = 1;

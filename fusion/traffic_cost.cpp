@@ -189,9 +189,9 @@ WalkedPasses TrafficCost::walked(std::vector<std::vector<TileValueId>> values,
   return passes;
 }
 
-WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
+WalkLooks TrafficCost::looks(const WalkedPasses& passes, std::vector<NestLoop> nest,
                              const Schedule& schedule) const {
-  WalkLooks looks{std::vector<double>(passes.values.size(), 0), {}, nest};
+  WalkLooks looks{std::vector<double>(passes.values.size(), 0), {}, std::move(nest)};
   for (TileValueId value : schedule.keep) {
     const std::optional<size_t> writing = writing_pass(value, schedule);
     for (size_t pass = 0; pass < looks.windows.size(); ++pass) {
@@ -207,7 +207,7 @@ WalkLooks TrafficCost::looks(const WalkedPasses& passes, const std::vector<NestL
       (is_turned ? found.turned : found.accesses).push_back(access);
     }
     found.panels = read_from_panels(found.accesses, schedule);
-    found.footprints = Footprints(nest, found.accesses);
+    found.footprints = Footprints(looks.nest, found.accesses);
   }
   return looks;
 }

@@ -46,8 +46,7 @@ class TrafficCost {
   TrafficCost(const TileGraph& graph, const Target& target, const RegionFacts& facts, int threads);
 
   WalkedPasses walked(std::vector<std::vector<TileValueId>> values, const Structure& structure) const;
-  WalkLooks looks(const WalkedPasses& passes, const std::vector<NestLoop>& nest,
-                  const Schedule& schedule) const;
+  WalkLooks looks(const WalkedPasses& passes, std::vector<NestLoop> nest, const Schedule& schedule) const;
   // looks: of these passes. Where a block of rows stays in L1 from the first pass to the last, memory sees
   // what all of them read and write at the same time: the last one has the time of it.
   std::vector<Traffic> passes(const WalkedPasses& passes, const WalkLooks& looks,

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/result.h"
 #include "fusion/element_cost.h"
@@ -53,6 +54,15 @@ std::vector<double> missed_bytes(const RegionFacts& facts, double limit) {
   std::vector<const Access*> accesses;
   for (const Access& access : facts.accesses) accesses.push_back(&access);
   return Footprints(loop_nest(facts, all_rows_in_vectors()), accesses).missed_bytes(limit);
+}
+
+// A term of a schedule's cost, on one thread.
+double term_us(std::string_view name, const TileGraph& graph, const RegionFacts& facts, const Target& target,
+               Schedule schedule) {
+  CostModel(graph, target, facts, 1).price(schedule);
+  const auto term = std::find_if(schedule.cost.begin(), schedule.cost.end(),
+                                 [&](const CostTerm& found) { return found.name == name; });
+  return term->microseconds;
 }
 
 TEST(LoopNest, has_tasks_outside_and_lanes_inside) {
@@ -190,14 +200,9 @@ TEST(CostModel, short_parts_of_rows_in_l3_cost_as_jumps) {
   const Target target = load_target("x86-ice-lake");
   Schedule whole = rows_of_vectors(1), split = whole;
   split.split = 2;
-  const auto cache_us = [&](Schedule schedule) {
-    CostModel(graph, target, facts, 1).price(schedule);
-    const auto term = std::find_if(schedule.cost.begin(), schedule.cost.end(),
-                                   [](const CostTerm& found) { return found.name == "cache"; });
-    return term->microseconds;
-  };
   const double restart = target.rate("restart.L3.near") / 64;
-  EXPECT_GT(cache_us(split) / cache_us(whole), 1 + restart / 2);
+  EXPECT_GT(term_us("cache", graph, facts, target, split) / term_us("cache", graph, facts, target, whole),
+            1 + restart / 2);
 }
 
 TEST(CostModel, jumps_between_the_parts_of_a_sum_cost_as_bytes_more) {
@@ -206,14 +211,9 @@ TEST(CostModel, jumps_between_the_parts_of_a_sum_cost_as_bytes_more) {
   const Target target = load_target("x86-granite-rapids");
   Schedule whole = rows_of_vectors(0), split = whole;
   split.split = 8;
-  const auto dram_us = [&](Schedule schedule) {
-    CostModel(graph, target, facts, 1).price(schedule);
-    const auto term = std::find_if(schedule.cost.begin(), schedule.cost.end(),
-                                   [](const CostTerm& found) { return found.name == "DRAM"; });
-    return term->microseconds;
-  };
   const double restart = target.rate("restart.DRAM.far") / (1024 * 4);
-  EXPECT_NEAR(dram_us(split) / dram_us(whole), 1 + restart, 0.02);
+  EXPECT_NEAR(term_us("DRAM", graph, facts, target, split) / term_us("DRAM", graph, facts, target, whole),
+              1 + restart, 0.02);
 }
 
 TEST(CostModel, counts_the_instructions_of_a_sum) {
