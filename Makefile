@@ -50,9 +50,9 @@ bench-offline: build
 bench-solver: build
 	$(PYTHON) benchmarks/solver/run.py
 
-## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, bench-memory, bench-contract, bench-attention or all
-##                    of them (the default): tests on CUDA tensors, kernels beside their model, speed beside eager,
-##                    Inductor, cuBLAS, SDPA, FlexAttention and a copy
+## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, sanitize, bench-memory, bench-contract,
+##                    bench-attention or all of them (the default): tests on CUDA tensors, kernels beside their model
+##                    and under compute-sanitizer, speed beside eager, Inductor, cuBLAS, SDPA, FlexAttention and a copy
 PART ?= all
 gpu:
 	python3 tools/gpu.py --check

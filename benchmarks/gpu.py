@@ -37,7 +37,7 @@ def _moved_bytes(case: str, inputs: Sequence[torch.Tensor], results: Any) -> int
 def _measured(family: Family, dtype: torch.dtype, copy_gbs: float, options: argparse.Namespace) -> dict[str, Any]:
     torch._dynamo.reset()
     torch.manual_seed(0)
-    inputs = [value.cuda() for value in family.inputs(True, dtype)]
+    inputs = gpu_timing.on_gpu(family, family.inputs(True, dtype))
     contestants: dict[str, Callable[[], Any]] = {"eager": lambda: family.function(*inputs)}
     for backend in ["tilefuse"] if options.no_inductor else ["inductor", "tilefuse"]:
         compiled = torch.compile(family.function, backend=backend, dynamic=False)

@@ -77,8 +77,8 @@ void GpuLowering::stage(TileValueId id) {
   });
   Block block = scopes_.close();
   const int64_t count = schedule_.width() * schedule_.rows;
-  scopes_.add({For{place, call("thread_number", {}), integer(count), schedule_.block_threads(),
-                   graph_[region_.turned].name, std::move(block), schedule_.steps},
+  scopes_.add({For{place, call("thread_number", {}, {}, {schedule_.block_threads()}), integer(count),
+                   schedule_.block_threads(), graph_[region_.turned].name, std::move(block), schedule_.steps},
                ""});
   column_ = outer_column;
   column_depth_ = outer_depth;
@@ -88,7 +88,7 @@ void GpuLowering::stage(TileValueId id) {
 Computed GpuLowering::load_staged(TileValueId id) {
   const auto& load = std::get<TileLoad>(graph_[id].op);
   const int64_t pitch = staged_pitch(graph_[load.buffer].dtype, schedule_.rows);
-  const Code own = call("thread_number", {});
+  const Code own = call("thread_number", {}, {}, {schedule_.block_threads()});
   const Code row = operate(CodeOperator::Div, {own, integer(schedule_.threads)});
   Code line = thread_;
   if (step_) line = add(operate(CodeOperator::Mul, {*step_, integer(schedule_.threads)}), line);

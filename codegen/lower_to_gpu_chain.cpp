@@ -82,7 +82,11 @@ class ChainLowering final : GpuSums {
       sizes_[first_symbol(axis(chain_.batch[i]))] = coordinates_[chain_.batch[i]];
     }
     const Axis& rows = axis(chain_.rows);
-    first_row_ = let("first_" + rows.name, index_type_, times(places[0], s_.block_rows));
+    // Where rows look at a part of the walk, mostly the last ones look at most of it: they begin first.
+    const Code place = chain_.nothing.empty()
+                           ? places[0]
+                           : operate(CodeOperator::Sub, {index_code(row_blocks() - Expr(1)), places[0]});
+    first_row_ = let("first_" + rows.name, index_type_, times(place, s_.block_rows));
     sizes_[first_symbol(rows)] = first_row_;
     const Code left = operate(CodeOperator::Sub, {index_code(rows.extent), first_row_});
     sizes_[count_symbol(rows)] =
@@ -106,6 +110,19 @@ class ChainLowering final : GpuSums {
     const Expr last = live ? live->end : walked.extent;
     from_ = let("from_" + walked.name, index_type_, index_code(first));
     to_ = let("to_" + walked.name, index_type_, index_code(last));
+    if (const auto certain = certain_range(graph_, parts, walked, {chain_.walked, s_.block_walked})) {
+      const auto between = [&](const Code& least, const Code& bound) {
+        const Code most = call("min_nan", {to_, bound}, {index_type_.dtype});
+        return call("max_nan", {least, most}, {index_type_.dtype});
+      };
+      has_start_ = !certain->first.is_constant(0);
+      certain_from_ = !has_start_ ? from_
+                                  : let("certain_from_" + walked.name, index_type_,
+                                        between(from_, index_code(certain->first)));
+      certain_to_ =
+          let("certain_to_" + walked.name, index_type_, between(certain_from_, index_code(certain->end)));
+      has_certain_part_ = true;
+    }
     // Each warp has all columns of scores and of results.
     column_of_thread_ = let("own_column", kInt, call("column_of_sums", {}, {}, {s_.block_walked, 1}));
     own_width_ = {chain_.width, column_of_thread_, chain_.width_length, chain_.width_length};
@@ -186,12 +203,24 @@ class ChainLowering final : GpuSums {
   }
 
   // ---- the walk
+  // Conditions on coordinates are looked at where some row of the block needs them, and only there.
   void walk() {
+    if (!has_certain_part_) return walk_part(from_, to_);
+    if (has_start_) walk_part(from_, certain_from_);
+    is_certain_ = true;
+    walk_part(certain_from_, certain_to_);
+    is_certain_ = false;
+    walk_part(certain_to_, to_);
+  }
+
+  void walk_part(const Code& from, const Code& to) {
     const std::string& name = axis(chain_.walked).name;
+    kept_.clear();
     const SymbolId first = scopes_.symbol("first_" + name, index_type_);
     first_walked_ = reference(first);
     scopes_.open();
     scopes_.add({Effect{call("wait_for_copies", {}, {}, {s_.stages - 2})}, ""});
+    if (s_.is_in_groups()) scopes_.add({Effect{call("show_to_products", {})}, ""});
     scopes_.add({Effect{call("meet_all", {})}, ""});
     begin_block(scopes_.let(scopes_.depth(), "ahead_" + name, index_type_,
                             add(first_walked_, integer(int64_t{s_.stages - 1} * s_.block_walked))));
@@ -199,30 +228,33 @@ class ChainLowering final : GpuSums {
     multiply_first();
     for (const ChainGroup& group : chain_.groups) make_group(group);
     Block body = scopes_.close();
-    scopes_.add({For{first, from_, to_, s_.block_walked, name, std::move(body), 1}, ""});
+    scopes_.add({For{first, from, to, s_.block_walked, name, std::move(body), 1}, ""});
   }
 
   void multiply_first() {
     stage_ = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first_walked_));
     scores_ = array(name_of(chain_.scores) + "_sums", scores());
-    scopes_.add(
-        {Effect{call("multiply_pieces", {reference(scores_), pieces_, piece_at(stage_)}, {chain_.dtype},
-                     {s_.block_rows, s_.block_walked, chain_.depth_length, s_.warp_rows(),
-                      int64_t{chain_.first.is_along_k}, int64_t{chain_.second.is_along_k}})},
-         "%" + graph_[chain_.scores].name});
+    std::vector<int64_t> numbers = {s_.block_rows, s_.block_walked, chain_.depth_length};
+    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
+    numbers.push_back(int64_t{chain_.first.is_along_k});
+    numbers.push_back(int64_t{chain_.second.is_along_k});
+    scopes_.add({Effect{call(s_.is_in_groups() ? "multiply_pieces_in_groups" : "multiply_pieces",
+                             {reference(scores_), pieces_, piece_at(stage_)}, {chain_.dtype}, numbers)},
+                 "%" + graph_[chain_.scores].name});
     own_walked_ = {chain_.walked,
                    scopes_.let(scopes_.depth(), "own_" + axis(chain_.walked).name, index_type_,
                                add(first_walked_, column_of_thread_)),
-                   s_.block_walked, s_.block_walked};
+                   is_certain_ ? 1 : s_.block_walked, s_.block_walked};
   }
 
   void multiply_second() {
     const Code columns = piece_at(stage_, second_elements());
-    scopes_.add(
-        {Effect{
-             call("add_product", {reference(results_), reference(weights_), columns}, {chain_.dtype},
-                  {chain_.width_length, s_.block_walked, s_.warp_rows(), int64_t{chain_.third.is_along_k}})},
-         "%" + graph_[chain_.total].name});
+    std::vector<int64_t> numbers = {chain_.width_length, s_.block_walked};
+    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
+    numbers.push_back(int64_t{chain_.third.is_along_k});
+    scopes_.add({Effect{call(s_.is_in_groups() ? "add_product_in_groups" : "add_product",
+                             {reference(results_), reference(weights_), columns}, {chain_.dtype}, numbers)},
+                 "%" + graph_[chain_.total].name});
   }
 
   struct Accumulator {
@@ -266,7 +298,7 @@ class ChainLowering final : GpuSums {
           if (group.has_product) keep(weights_, value(chain_.weights));
         },
         [&] {  // what lies behind the walk weighs nothing
-          const bool is_ragged = !is_multiple_of(axis(chain_.walked).extent, s_.block_walked);
+          const bool is_ragged = !is_multiple_of(axis(chain_.walked).extent, own_walked_.block);
           if (group.has_product && is_ragged) keep(weights_, {literal(0.0, DType::F32), 0, false});
         });
     for (const Accumulator& accumulator : accumulators) {
@@ -360,6 +392,9 @@ class ChainLowering final : GpuSums {
   }
 
   std::optional<Computed> held(TileValueId id) override {
+    if (is_certain_ && std::holds_alternative<TilePredicate>(graph_[id].op) &&
+        varies_along(graph_, id, chain_.walked))
+      return Computed{literal(true, DType::Bool), scopes_.depth(), false};
     if (id == chain_.scores) return sum_at(scores_, s_.block_walked, id);
     if (id == chain_.carry) return sum_at(results_, chain_.width_length, id);
     if (const auto kept = kept_.find(id); kept != kept_.end())
@@ -385,6 +420,9 @@ class ChainLowering final : GpuSums {
   const GpuChain& chain_;
   const GpuChainSchedule& s_;
   Code first_row_, from_, to_, pieces_;
+  Code certain_from_, certain_to_;  // where no condition is looked at
+  bool has_start_ = false;          // in front of that
+  bool has_certain_part_ = false, is_certain_ = false;
   Code column_of_thread_;      // of scores
   Code first_walked_, stage_;  // of the block of the walk at hand
   SumAxis own_row_, own_walked_, own_width_;

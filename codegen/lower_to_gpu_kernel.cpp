@@ -75,7 +75,7 @@ Code GpuLowering::block_of_rows() {
 
 // Neighbouring threads stand along the lanes: in the same row, or, across rows, in neighbouring ones.
 void GpuLowering::bind_threads() {
-  const Code own = call("thread_number", {});
+  const Code own = call("thread_number", {}, {}, {schedule_.block_threads()});
   const int row_threads = schedule_.threads, rows = schedule_.rows;
   const bool is_across = region_.is_across();
   const bool is_one_row = rows == 1;

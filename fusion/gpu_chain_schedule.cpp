@@ -1,5 +1,6 @@
 #include "fusion/gpu_chain_schedule.h"
 
+#include <bit>
 #include <cmath>
 
 #include "core/expr_reader.h"
@@ -31,6 +32,8 @@ class ChainScheduleParser : BlockScheduleReader {
     schedule_.block_rows = along(chain_.rows);
     cursor_.expect("x");
     schedule_.block_walked = along(chain_.walked);
+    cursor_.expect("multiply");
+    schedule_.instruction = instruction();
     cursor_.expect("warps");
     schedule_.warps = positive_integer(cursor_);
     cursor_.expect("stages");
@@ -46,14 +49,37 @@ class ChainScheduleParser : BlockScheduleReader {
 
 }  // namespace
 
-// Fitted to what the compiler takes for sm_80, of 60 random regions and schedules, and rather above it: it
-// computes several scores at a time.
-ChainRegisters chain_registers(const GpuChain& chain) {
+bool fits_groups(const GpuChain& chain) {
+  const auto is_line = [](int elements) {
+    return elements % kGroupStep == 0 || (kGroupStep % elements == 0 && elements >= kMatrixRows);
+  };
+  const bool has_lines_of_depth = chain.first.is_along_k || chain.second.is_along_k;
+  return (!has_lines_of_depth || is_line(chain.depth_length)) &&
+         std::has_single_bit(static_cast<unsigned>(chain.width_length));
+}
+
+bool fits_groups(const GpuChain& chain, int block_walked) {
+  constexpr int kEightLines = 8 * kGroupStep;
+  return block_walked * chain.depth_length % kEightLines == 0 &&
+         block_walked * chain.width_length % kEightLines == 0;
+}
+
+// Fitted to what the compiler takes, of 60 random regions and schedules for sm_80 and those of the tests for
+// sm_90a, and rather above it: it computes several scores at a time. Warpgroups load no fragments.
+ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruction) {
   constexpr double kFixed = 34;       // addresses, coordinates, conditions
   constexpr double kMap = 3;          // of what is computed of several scores at a time
   constexpr double kOfWidth = 0.07;   // addresses of fragments
   constexpr double kFragment = 0.25;  // of a row
   constexpr double kRowsOfThread = 1.0 / 8;
+  constexpr double kGroupScore = 1.5, kGroupResult = 1.05;
+  if (instruction == ProductInstruction::Warpgroup) {
+    return {.fixed = kFixed + kMap * chain.score_maps,
+            .of_score = kGroupScore,
+            .of_result = kGroupResult,
+            .of_row = kRowsOfThread * double(chain.carried.size()),
+            .of_chunk = 1};
+  }
   return {.fixed = kFixed + kOfWidth * chain.width_length + kMap * chain.score_maps,
           .of_score = 2.5,
           .of_result = 1.1,
@@ -62,7 +88,7 @@ ChainRegisters chain_registers(const GpuChain& chain) {
 }
 
 int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule) {
-  const ChainRegisters of = chain_registers(chain);
+  const ChainRegisters of = chain_registers(chain, schedule.instruction);
   const double rows = schedule.warp_rows(), walked = schedule.block_walked;
   const double chunks = double(schedule.stage_elements(chain)) / kChunkElements / schedule.block_threads();
   return static_cast<int>(std::ceil(of.fixed + of.of_score * rows * walked / kWarpThreads +
@@ -79,6 +105,7 @@ std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain) {
   line("chain", products_of(chain) + ": " + std::to_string(schedule.block_rows) + " " +
                     graph[chain.rows].name + " x " + std::to_string(schedule.block_walked) + " " +
                     graph[chain.walked].name);
+  line("multiply", std::string(name_of(schedule.instruction)));
   line("warps", std::to_string(schedule.warps));
   line("stages", std::to_string(schedule.stages));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
@@ -91,6 +118,23 @@ GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain&
   return ChainScheduleParser(text, chain).parse();
 }
 
+namespace {
+
+void check_groups(const GpuChain& chain, const GpuChainSchedule& schedule, const GpuTarget& target,
+                  BlockChecker& checker) {
+  checker.demand(target.warpgroup_flops_per_cycle > 0, target.name + " has no instructions of warpgroups");
+  checker.demand(fits_groups(chain), "warpgroups have no instructions for lines of " +
+                                         std::to_string(chain.depth_length) + " and " +
+                                         std::to_string(chain.width_length) + " elements");
+  checker.demand(fits_groups(chain, schedule.block_walked),
+                 std::to_string(schedule.block_walked) + " of the walk fill no eight lines of 128 bytes");
+  checker.demand(schedule.warps % kGroupWarps == 0 && schedule.warp_rows() == kMatrixRows,
+                 std::to_string(schedule.warps) + " warps of " + std::to_string(schedule.warp_rows()) +
+                     " rows are no warpgroups of 64 rows");
+}
+
+}  // namespace
+
 std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule,
                                                   const GpuTarget& target) {
   BlockChecker checker;
@@ -101,6 +145,7 @@ std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const G
                  "a block is shorter than the 16 of a matrix instruction");
   checker.demand(schedule.warp_rows() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
+  if (schedule.is_in_groups()) check_groups(chain, schedule, target, checker);
   checker.demand_resources(
       {schedule.block_threads(), estimated_registers(chain, schedule), schedule.shared_bytes(chain)}, target);
   return checker.findings();

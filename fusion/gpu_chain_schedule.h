@@ -4,6 +4,7 @@
 //
 //   schedule attention for cuda-sm80 {
 //     chain    %s, %o: 64 q x 64 k
+//     multiply mma.sync
 //     warps    4
 //     stages   2
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
@@ -11,7 +12,7 @@
 //
 // The warps share the rows evenly, and each of them walks all of k, 64 at a time. The rows of the first
 // factor lie in shared memory all along; of the others `stages` blocks, of which all but one are on their
-// way.
+// way. Where warpgroups multiply, four warps together, `multiply wgmma`, each warp has 16 rows.
 #pragma once
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 
 #include "fusion/gpu_chain.h"
 #include "fusion/gpu_target.h"
+#include "fusion/matrix_instruction.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -26,6 +28,7 @@ namespace tilefuse {
 struct GpuChainSchedule {
   std::string tile_graph, target;
   int block_rows = 64, block_walked = 64;
+  ProductInstruction instruction = ProductInstruction::Warp;
   int warps = 4;
   int stages = 2;
   std::vector<CostTerm> cost;  // as of a Schedule
@@ -33,6 +36,7 @@ struct GpuChainSchedule {
 
   int block_threads() const { return warps * kWarpThreads; }
   int warp_rows() const { return block_rows / warps; }
+  bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   // Elements of 16 bits in shared memory.
   int64_t rows_elements(const GpuChain& chain) const { return int64_t{block_rows} * chain.depth_length; }
   int64_t stage_elements(const GpuChain& chain) const {
@@ -51,6 +55,12 @@ GpuChainSchedule parse_gpu_chain_schedule(std::string_view text, const GpuChain&
 std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule,
                                                   const GpuTarget& target);
 
+// Whether warpgroups can multiply its factors: what lies in a line of theirs fills lines of 32, 64 or 128
+// bytes, and the columns of results are as many as an instruction has.
+bool fits_groups(const GpuChain& chain);
+// Whether pieces of so much of the walk begin at multiples of eight lines of 128 bytes, one behind another.
+bool fits_groups(const GpuChain& chain, int block_walked);
+
 // 32-bit registers of a thread, as they are estimated: so many, and for each
 struct ChainRegisters {
   double fixed = 0;
@@ -58,7 +68,7 @@ struct ChainRegisters {
   double of_row = 0;                   // of a warp
   double of_chunk = 0;                 // of 16 bytes, that the thread copies for a block of the walk
 };
-ChainRegisters chain_registers(const GpuChain& chain);
+ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruction);
 int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule);
 
 }  // namespace tilefuse

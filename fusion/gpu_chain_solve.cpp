@@ -12,8 +12,8 @@
 namespace tilefuse {
 namespace {
 
-constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3};
-constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages"};
+constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3}, kMultiply{4};
+constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages", "multiply"};
 constexpr size_t kOwnNames = 3;  // those that no other kernel has
 constexpr std::array kWalkedBlocks = {64, 32, 128, 16};
 
@@ -25,6 +25,7 @@ class ChainSystem : LimitSums {
   ConstraintSystem build() {
     add_variables();
     add_limits();
+    add_group_limits();
     add_registers();
     add_preferences();
     return std::move(system_);
@@ -39,6 +40,11 @@ class ChainSystem : LimitSums {
     add({kWalkedBlocks.begin(), kWalkedBlocks.end()});
     add({4, 8, 2, 1});
     add({2, 3, 4});
+    system_.variables.push_back(instructions(kNames.at(kMultiply.index)));
+  }
+
+  Factor is(ProductInstruction wanted) const {
+    return factor(kMultiply, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
   }
 
   // As shared_bytes, term by term.
@@ -57,23 +63,58 @@ class ChainSystem : LimitSums {
                 " bytes of shared memory that a block may have");
   }
 
+  // As check_groups.
+  void add_group_limits() {
+    const ValueSet of_warps = values_where(kMultiply, is_of_warps);
+    if (target_.warpgroup_flops_per_cycle == 0)
+      any_of({{kMultiply, of_warps}},
+             "wgmma is of sm_90a, and " + target_.name + " has no instructions of warpgroups");
+    if (!fits_groups(chain_))
+      any_of({{kMultiply, of_warps}}, "wgmma has no instructions for lines of " +
+                                          std::to_string(chain_.depth_length) + " and " +
+                                          std::to_string(chain_.width_length) + " elements");
+    any_of(
+        {{kMultiply, of_warps},
+         {kBlockWalked, values_where(kBlockWalked, [&](int64_t n) { return fits_groups(chain_, int(n)); })}},
+        "wgmma multiplies pieces that fill eight lines of 128 bytes");
+    for (const DecisionValue& warps : system_.variables[kWarps.index].domain) {
+      const auto is_group = [&](int64_t rows) {
+        return warps.number % kGroupWarps == 0 && rows == warps.number * kMatrixRows;
+      };
+      any_of({{kMultiply, of_warps},
+              {kWarps, values_where(kWarps, [&](int64_t n) { return n != warps.number; })},
+              {kBlockRows, values_where(kBlockRows, is_group)}},
+             "a warpgroup has 4 warps, of 16 rows each");
+    }
+  }
+
   // As estimated_registers, term by term.
   void add_registers() {
-    at_most(registers({}), target_.registers_per_thread, "registers",
+    const auto all = [&](std::vector<Factor> with) {
+      std::vector<Product> sum;
+      for (const ProductInstruction by : {ProductInstruction::Warp, ProductInstruction::Warpgroup}) {
+        with.push_back(is(by));
+        const std::vector<Product> more = registers(by, with);
+        sum.insert(sum.end(), more.begin(), more.end());
+        with.pop_back();
+      }
+      return sum;
+    };
+    at_most(all({}), target_.registers_per_thread, "registers",
             "scores and results of a thread are held in its " + std::to_string(target_.registers_per_thread) +
                 " registers");
-    at_most(registers({times(kWarps)}), double(target_.registers_per_multiprocessor) / kWarpThreads,
+    at_most(all({times(kWarps)}), double(target_.registers_per_multiprocessor) / kWarpThreads,
             "registers of a lane",
             "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
                 " registers");
   }
 
-  std::vector<Product> registers(const std::vector<Factor>& with) const {
+  std::vector<Product> registers(ProductInstruction by, const std::vector<Factor>& with) const {
     const auto product = [&](double constant, std::vector<Factor> factors) {
       factors.insert(factors.end(), with.begin(), with.end());
       return Product{constant, std::move(factors)};
     };
-    const ChainRegisters of = chain_registers(chain_);
+    const ChainRegisters of = chain_registers(chain_, by);
     const std::vector<Factor> rows = {times(kBlockRows), over(kWarps)};
     std::vector<Factor> scores = rows;
     scores.push_back(times(kBlockWalked));
@@ -108,6 +149,7 @@ GpuChainSchedule schedule_of(const ConstraintSystem& system, const Domains& assi
   schedule.block_walked = number(kBlockWalked);
   schedule.warps = number(kWarps);
   schedule.stages = number(kStages);
+  schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
   return schedule;
 }
 

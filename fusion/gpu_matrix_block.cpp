@@ -19,6 +19,13 @@ double blocks_of_busiest(double blocks, const GpuTarget& target) {
 
 }  // namespace
 
+Variable instructions(std::string name) {
+  Variable result{std::move(name), {}};
+  for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup})
+    result.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
+  return result;
+}
+
 double blocks_side_by_side(double blocks, const BlockResources& block, const GpuTarget& target) {
   return std::min<double>(blocks_of_busiest(blocks, target), blocks_at_a_time(block, target));
 }
@@ -77,6 +84,13 @@ int BlockScheduleReader::along(AxisId axis) {
   const TextCursor start = cursor_;
   if (cursor_.identifier() != graph_[axis].name) start.fail("expected the axis " + graph_[axis].name);
   return number;
+}
+
+ProductInstruction BlockScheduleReader::instruction() {
+  for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup}) {
+    if (cursor_.accept(name_of(known))) return known;
+  }
+  cursor_.fail("expected mma.sync or wgmma");
 }
 
 void BlockScheduleReader::expect_value(TileValueId id, const std::string& otherwise) {

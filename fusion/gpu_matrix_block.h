@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "core/text_cursor.h"
+#include "fusion/constraints.h"
 #include "fusion/gpu_occupancy.h"
+#include "fusion/matrix_instruction.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
@@ -22,6 +24,12 @@ inline constexpr double kLoneInstructions = 6;
 // Of the bytes that a block shares, those that the launch gives: all where a kernel may not declare so many.
 inline int64_t given_at_launch(int64_t shared_bytes) {
   return shared_bytes > kDeclaredSharedBytes ? shared_bytes : 0;
+}
+
+// The decision between them; their numbers are those of the enumeration.
+Variable instructions(std::string name);
+inline bool is_of_warps(int64_t number) {
+  return static_cast<ProductInstruction>(number) == ProductInstruction::Warp;
 }
 
 // What a grid of such blocks does.
@@ -69,7 +77,8 @@ class BlockScheduleReader {
     schedule.target = cursor_.until("{");
     cursor_.expect("{");
   }
-  int along(AxisId axis);                                           // "64 row"
+  int along(AxisId axis);  // "64 row"
+  ProductInstruction instruction();
   void expect_value(TileValueId id, const std::string& otherwise);  // "%y"
   void end();                                                       // "cost ... }"
 

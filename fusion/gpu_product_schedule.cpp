@@ -1,6 +1,5 @@
 #include "fusion/gpu_product_schedule.h"
 
-#include <array>
 #include <cmath>
 
 #include "core/expr_reader.h"
@@ -9,8 +8,6 @@
 
 namespace tilefuse {
 namespace {
-
-constexpr std::array kInstructions = {ProductInstruction::Warp, ProductInstruction::Warpgroup};
 
 class ProductScheduleParser : BlockScheduleReader {
  public:
@@ -40,22 +37,11 @@ class ProductScheduleParser : BlockScheduleReader {
   }
 
  private:
-  ProductInstruction instruction() {
-    for (const ProductInstruction known : kInstructions) {
-      if (cursor_.accept(name_of(known))) return known;
-    }
-    cursor_.fail("expected mma.sync or wgmma");
-  }
-
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
 };
 
 }  // namespace
-
-std::string_view name_of(ProductInstruction instruction) {
-  return instruction == ProductInstruction::Warpgroup ? "wgmma" : "mma.sync";
-}
 
 // Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
 ProductRegisters product_registers(const GpuProduct& product) {

@@ -20,12 +20,10 @@
 
 #include "fusion/gpu_product.h"
 #include "fusion/gpu_target.h"
+#include "fusion/matrix_instruction.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
-
-enum class ProductInstruction : uint8_t { Warp, Warpgroup };  // mma.sync, wgmma
-std::string_view name_of(ProductInstruction instruction);
 
 struct GpuProductSchedule {
   std::string tile_graph, target;

@@ -41,31 +41,17 @@ class ProductSystem : LimitSums {
     add({2, 1, 4, 8});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
-    Variable multiply{kNames.at(kMultiply.index), {}};
-    for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup})
-      multiply.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
-    system_.variables.push_back(std::move(multiply));
+    system_.variables.push_back(instructions(kNames.at(kMultiply.index)));
   }
 
   Factor is(ProductInstruction wanted) const {
     return factor(kMultiply, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
   }
-
   // mma.sync, or such a value.
   template <class Fn>
   void demand_of_groups(VariableId variable, const Fn& allows, std::string origin) {
-    const auto set_of = [&](VariableId of, const auto& is_in) {
-      ValueSet values = 0, bit = 1;
-      for (const DecisionValue& value : system_.variables[of.index].domain) {
-        values |= is_in(value.number) ? bit : 0;
-        bit <<= 1U;
-      }
-      return values;
-    };
-    const ValueSet of_warps = set_of(
-        kMultiply, [](int64_t n) { return static_cast<ProductInstruction>(n) == ProductInstruction::Warp; });
-    system_.constraints.push_back({AnyOf{{{kMultiply, of_warps}, {variable, set_of(variable, allows)}}},
-                                   std::move(origin), ConstraintKind::Limit});
+    any_of({{kMultiply, values_where(kMultiply, is_of_warps)}, {variable, values_where(variable, allows)}},
+           std::move(origin));
   }
 
   void add_group_limits() {

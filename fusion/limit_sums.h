@@ -30,6 +30,21 @@ class LimitSums {
     system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
   }
 
+  void any_of(std::vector<Choice> choices, std::string origin) {
+    Constraint& added = system_.constraints.emplace_back();
+    added.rule = AnyOf{std::move(choices)};
+    added.origin = std::move(origin);
+  }
+  template <class Fn>
+  ValueSet values_where(VariableId variable, const Fn& allows) const {
+    ValueSet values = 0, bit = 1;
+    for (const DecisionValue& value : system_.variables[variable.index].domain) {
+      values |= allows(value.number) ? bit : 0;
+      bit <<= 1U;
+    }
+    return values;
+  }
+
   // What `of` makes of the number of each value of a variable.
   template <class Fn>
   Factor factor(VariableId variable, const Fn& of) const {

@@ -48,6 +48,34 @@ std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const Task
   return is_cut ? std::optional(range) : std::nullopt;
 }
 
+// A condition a k + rest >= 0 holds for all coordinates of the task where it does for the least rest: from
+// some k on where a > 0, up to some k where a < 0.
+std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& task, const Axis& walked,
+                                       const AxisTile& block) {
+  const auto whole = [&](const Expr& end) { return floordiv(end, block.tile) * block.tile; };
+  LiveRange range{0, whole(walked.extent)};
+  bool is_cut = !is_multiple_of(walked.extent, block.tile);
+  for (const TileValue& value : graph.values) {
+    const auto* predicate = std::get_if<TilePredicate>(&value.op);
+    if (predicate == nullptr ||
+        std::find(value.axes.begin(), value.axes.end(), block.axis) == value.axes.end())
+      continue;
+    for (const Expr& condition : predicate->guard) {
+      const auto affine = affine_in(condition, static_cast<int>(block.axis.index));
+      const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+      const auto rest = slope ? task.least(affine->rest) : std::nullopt;
+      if (!rest || *slope == 0) return std::nullopt;
+      if (*slope > 0) {
+        range.first = max(range.first, ceildiv(ceildiv(-*rest, *slope), block.tile) * block.tile);
+      } else {
+        range.end = min(range.end, whole(floordiv(*rest, -*slope) + 1));
+      }
+      is_cut = true;
+    }
+  }
+  return is_cut ? std::optional(range) : std::nullopt;
+}
+
 double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block) {
   const std::vector<TileValueId> reductions = last_reductions(graph);
   const std::vector<Expr> nothing = neutral_where(graph, reductions);

@@ -21,6 +21,11 @@ struct LiveRange {
 std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const TaskParts& task,
                                     const Axis& walked, const AxisTile& block);
 
+// The whole blocks of the walk in which every predicate of coordinates holds for all of the task. Absent:
+// there is nothing to look at anywhere, or it is not known where.
+std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& task, const Axis& walked,
+                                       const AxisTile& block);
+
 // Of the points that the last reductions of a graph walk, for all of their results: the share that matters,
 // where the walk goes `block` elements at a time and leaves out none of a block of which one matters.
 double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block = 1);

@@ -1,8 +1,8 @@
 """`make gpu`: tests, conformance of kernels, and benchmarks on a machine with an NVIDIA GPU.
 
     python tools/gpu.py --check                      is there one? Exits with 3 and says so where there is none
-    python tools/gpu.py --part tests                 one of: tests, conformance, bench-memory, bench-contract,
-                                                     bench-attention, all
+    python tools/gpu.py --part tests                 one of: tests, conformance, sanitize, bench-memory,
+                                                     bench-contract, bench-attention, all
 
 Prints what it runs on first: the device, its clocks, the driver, torch and its compiler.
 """
@@ -58,6 +58,20 @@ def conformance() -> int:
     return _run(str(program), "--driver=libcuda.so.1")
 
 
+def sanitize() -> int:
+    """Conformance kernels under NVIDIA's checkers of memory and of races in shared memory."""
+    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if tool is None:
+        print("not run: there is no compute-sanitizer")
+        return 0
+    program = ROOT / "build" / "release" / "tests" / "gpu" / "conformance_test"
+    checks = ("memcheck", "racecheck")
+    return max(
+        _run(tool, "--tool", check, "--error-exitcode", "1", str(program), "--driver=libcuda.so.1", "--gtest_brief=1")
+        for check in checks
+    )
+
+
 def bench_memory() -> int:
     return _run(sys.executable, "benchmarks/gpu.py")
 
@@ -73,6 +87,7 @@ def bench_attention() -> int:
 PARTS = {
     "tests": tests,
     "conformance": conformance,
+    "sanitize": sanitize,
     "bench-memory": bench_memory,
     "bench-contract": bench_contract,
     "bench-attention": bench_attention,

@@ -103,9 +103,17 @@ void GraphRunner::find_read_slots() {
     if (slot.where == Where::Alias) slots_[slot.base].is_read = true;
   };
   const auto read_all = [&](const std::vector<SlotId>& ids) { std::for_each(ids.begin(), ids.end(), read); };
+  const auto in_kernel = [&](SlotId id) {
+    const LoadedSlot& slot = slots_[id.index];
+    slots_[slot.where == Where::Alias ? slot.base : id.index].is_in_kernel = true;
+  };
   for (const Instruction& instruction : executable_.instructions) {
     match(
-        instruction, [&](const LaunchRegion& launch) { read_all(launch.inputs); },
+        instruction,
+        [&](const LaunchRegion& launch) {
+          read_all(launch.inputs);
+          std::for_each(launch.inputs.begin(), launch.inputs.end(), in_kernel);
+        },
         [&](const CallOperator& call) { read_all(call.operands); },
         [&](const CopySlot& copy) { read(copy.source); }, [&](const WriteBack& back) { read(back.source); },
         [](const Free&) {});
@@ -242,10 +250,13 @@ class GraphCall {
     if (id == nullptr) return;
     const LoadedSlot& slot = graph_.slots_[id->index];
     const at::Tensor& given = argument(position).toTensor();
-    TORCH_CHECK(
-        given.device() == slot.device && given.layout() == c10::kStrided && given.scalar_type() == slot.type,
-        "tilefuse: input ", position, " must be a strided ", device_name(slot), " tensor of ", slot.type,
-        ", got ", given.toString(), slot.device.is_cpu() ? "" : " on " + given.device().str());
+    // Some operators keep numbers for their gradients on another device than they were captured with.
+    const bool is_number_of_operators = given.dim() == 0 && !slot.is_in_kernel;
+    TORCH_CHECK((given.device() == slot.device || is_number_of_operators) &&
+                    given.layout() == c10::kStrided && given.scalar_type() == slot.type,
+                "tilefuse: input ", position, " must be a strided ", device_name(slot), " tensor of ",
+                slot.type, ", got ", given.toString(),
+                slot.device.is_cpu() ? "" : " on " + given.device().str());
     TORCH_CHECK(given.sizes() == sizes(slot), "tilefuse: input ", position, " must have the sizes ",
                 sizes(slot), ", got ", given.sizes());
     State& state = slots_[id->index];

@@ -59,6 +59,7 @@ class GraphRunner {
     uint32_t base = 0;              // of an alias; the position of an input
     std::vector<uint32_t> aliases;  // of this slot
     bool is_read = false;           // by an instruction, or returned
+    bool is_in_kernel = false;      // read by one, not by operators only
   };
   struct LoadedProgram {  // of a region: kernels, or the framework's operators; on a GPU those beside kernels
     LoadedRegion region;

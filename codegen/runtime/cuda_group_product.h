@@ -13,10 +13,12 @@ namespace tile {
 // wanted), and of 16 steps of k.
 template <class P, bool kIsAlongK>
 TILE_INLINE uint64_t piece_matrix(unsigned piece, int row, int k) {
-  enum : int { kLine = P::kTogether * 16, kEightLines = kLine * 8, kNextRows = kLine * P::kLines };
-  static_assert(kIsAlongK ? P::kChunks <= 8 : P::kChunks <= 8 || P::kChunks % 8 == 0);
-  const int from = kIsAlongK ? row * kLine + k * 2 : row / (kLine / 2) * kNextRows + k * kLine;
-  return shared_matrix<kLine>(piece + from, kNextRows, kEightLines);
+  enum : int { kLine = P::kTogether * 16, kEightLines = kLine * 8, kNextPart = kLine * P::kLines };
+  static_assert(P::kChunks <= 8 || P::kChunks % 8 == 0);
+  // Along a line, elements are within its first part, or a part further.
+  const int along = kIsAlongK ? k : row, line = kIsAlongK ? row : k;
+  const int from = along / (kLine / 2) * kNextPart + along % (kLine / 2) * 2 + line * kLine;
+  return shared_matrix<kLine>(piece + from, kNextPart, kEightLines);
 }
 
 // The sums of a thread are those of kGroupRows / 64 instructions, of kBlockN / 8 matrices of 16 x 8 each: of

@@ -78,8 +78,8 @@ TILE_INLINE unsigned short narrowed(T x) {
 }
 
 template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
-TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
-                            int64_t depth) {
+TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
+                                   int64_t depth) {
   // Elements that are loaded one by one wait in registers: of two chunks at a time.
   enum : int { kAtATime = kIsWide ? (P::kLines * P::kChunks + kThreads - 1) / kThreads : 2 };
 #pragma unroll kAtATime
@@ -107,6 +107,35 @@ TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& f
       store_chunk(shared_address(to), raw.chunk);
     }
   }
+}
+
+// All of it inside the matrix: the chunks of a thread are the same distance apart.
+template <class P, int kThreads, class T, bool kIsAlongK>
+TILE_INLINE void load_whole_piece(unsigned piece, const Operand<T, kIsAlongK, true>& from, int64_t first_k) {
+  const int line = thread_number() / P::kChunks, chunk = thread_number() % P::kChunks;
+  const int along = chunk * kChunkElements;
+  const T* first = kIsAlongK ? from.at(line, first_k + along) : from.at(along, first_k + line);
+  const unsigned to = piece + P::place(line, chunk);
+#pragma unroll
+  for (int further = 0; further < P::kLines; further += kThreads / P::kChunks)
+    begin_copy(to + further * P::kTogether * 16, first + further * from.pitch, 16);
+}
+
+template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
+TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
+                            int64_t depth) {
+  enum : int {
+    kAlong = P::kChunks * kChunkElements,
+    kRows = kIsAlongK ? P::kLines : kAlong,
+    kDepth = kIsAlongK ? kAlong : P::kLines,
+    // Lines, of which eight have the same pattern as the next eight.
+    kApart = kThreads % P::kChunks == 0 ? kThreads / P::kChunks : 1,
+  };
+  if constexpr (kIsWide && kApart % 8 == 0 && P::kLines % kApart == 0) {
+    if (from.rows >= kRows && depth - first_k >= kDepth)
+      return load_whole_piece<P, kThreads>(shared_address(piece), from, first_k);
+  }
+  load_ragged_piece<E, P, kThreads>(piece, from, first_k, depth);
 }
 
 // 16 rows along 16 steps of k: four matrices, of which the second is further along the rows (of the first

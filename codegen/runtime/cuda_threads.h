@@ -11,6 +11,14 @@ namespace tile {
 enum : int { kWarp = 32 };
 
 TILE_INLINE int thread_number() { return threadIdx.x; }
+// Of a block of so many, which the compiler does not conclude from the bounds of the launch: without it,
+// every step looks whether it is inside of a row, and loads of different steps are not under way together.
+template <int kThreads>
+TILE_INLINE int thread_number() {
+  const int number = threadIdx.x;
+  __builtin_assume(number < kThreads);
+  return number;
+}
 template <class T>
 TILE_INLINE T block_number() {
   return T(blockIdx.x);

@@ -24,9 +24,9 @@
 // groups     multiply_tiles_in_groups: the same by warpgroups of sm_90a (cuda_group_product.h), from multiply_group and
 //            what stands around it (cuda_warpgroup.h)
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
+//            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_chain.h"  // both include the other parts, each after the one it needs
-#include "cuda_group_product.h"
+#include "cuda_group_chain.h"  // which includes all other parts, each after the one it needs

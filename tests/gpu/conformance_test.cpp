@@ -58,7 +58,8 @@ class DeviceBuffers {
   explicit DeviceBuffers(const std::vector<GpuBuffer>& buffers) {
     for (const GpuBuffer& buffer : buffers) {
       const auto bytes = static_cast<int64_t>(buffer.bytes.size());
-      const auto address = gpu()->driver.allocate(0, std::max<int64_t>(bytes, 1));
+      // A copy of the last few bytes touches all 16 that they are in, which torch's allocations have as well.
+      const auto address = gpu()->driver.allocate(0, std::max<int64_t>((bytes + 15) / 16 * 16, 16));
       if (!address) throw std::runtime_error(address.unsupported().reason);
       addresses_.push_back(*address);
       check(gpu()->driver.to_device(0, *address, buffer.bytes.data(), bytes));

@@ -52,9 +52,11 @@ int64_t expected_instructions(const ChainRegion& region, const GpuChain& chain, 
                               const SymbolValues& symbols) {
   const int64_t blocks = walked_blocks(region, size_of(chain.graph, chain.rows, symbols),
                                        size_of(chain.graph, chain.walked, symbols), s);
-  const int64_t each = int64_t{s.block_rows / 16} * s.block_walked / 8 * chain.depth_length / 16 +
-                       int64_t{s.block_rows / 16} * chain.width_length / 8 * s.block_walked / 16;
-  return blocks * each * region.heads;
+  // Of 16 rows, 16 steps and 8 columns, or of all columns by each warp of a group.
+  const int64_t columns = s.is_in_groups() ? 1 : s.block_walked / 8;
+  const int64_t width = s.is_in_groups() ? 1 : chain.width_length / 8;
+  const int64_t each = columns * chain.depth_length / 16 + width * s.block_walked / 16;
+  return blocks * (s.block_rows / 16) * each * region.heads;
 }
 
 // Weights are rounded to 16 bits, and so are results.
@@ -76,12 +78,15 @@ void expect_right(const ChainRegion& region, const GpuNest& nest, const CudaKern
   EXPECT_EQ(found.run.bank_conflicts, 0) << to_text(nest);
   const Result<GpuChain> chain = analyze_gpu_chain(graph);
   ASSERT_TRUE(chain) << chain.unsupported().reason;
-  const int64_t most =
-      expected_instructions(region, *chain, std::get<GpuChainSchedule>(nest.schedule), symbols);
-  const bool is_whole = counts && region.d % 16 == 0 && region.v % 16 == 0;
-  EXPECT_LE(found.run.matrix_products, most) << to_text(nest);
+  const auto& schedule = std::get<GpuChainSchedule>(nest.schedule);
+  const int64_t most = expected_instructions(region, *chain, schedule, symbols);
+  const int64_t ran = schedule.is_in_groups() ? found.run.group_products : found.run.matrix_products;
+  const bool is_whole = counts && region.d % 16 == 0 && region.v % 16 == 0 &&
+                        size_of(graph, chain->walked, symbols) % schedule.block_walked == 0;
+  EXPECT_EQ(found.run.group_products + found.run.matrix_products, ran) << to_text(nest);
+  EXPECT_LE(ran, most) << to_text(nest);
   // The compiler leaves out the last instructions of results that are sure to lie outside.
-  EXPECT_GE(found.run.matrix_products, is_whole ? most : 1) << to_text(nest);
+  EXPECT_GE(ran, is_whole ? most : 1) << to_text(nest);
 }
 
 void expect_lean(const CudaKernel& kernel) {
@@ -160,6 +165,29 @@ std::vector<Case> cases() {
       {{.name = "odd_lines", .q = "20", .k = "20", .d = 33, .v = 35}},
       {{.name = "divided_weights", .q = "40", .k = "40", .divides_weights = true}},
       {{.name = "two_results", .q = "40", .k = "40", .stores_spread = true, .result_dtype = "f32"}},
+      {{.name = "groups"}, "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
+      {{.name = "groups_ragged", .q = "150", .k = "83"},
+       "multiply=wgmma,block_rows=128,block_walked=64,stages=3"},
+      {{.name = "groups_of_long_lines", .q = "128", .k = "160", .d = 128, .v = 128},
+       "multiply=wgmma,block_rows=128,block_walked=128,stages=2"},
+      {{.name = "groups_of_short_lines", .q = "70", .k = "50", .d = 24, .v = 8},
+       "multiply=wgmma,block_rows=64,block_walked=32,stages=4"},
+      {{.name = "groups_of_other_widths", .q = "70", .k = "70", .d = 192, .v = 64},
+       "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
+      {{.name = "groups_of_turned_keys", .q = "64", .k = "96", .is_turned = true},
+       "multiply=wgmma,block_rows=64,block_walked=64,stages=2"},
+      {{.name = "groups_causal", .q = "150", .k = "150", .scores = kCausal, .looks_at = is_before},
+       "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
+      {{.name = "groups_f16_window",
+        .dtype = "f16",
+        .q = "200",
+        .k = "200",
+        .scores = kWindow,
+        .looks_at = is_in_window},
+       "multiply=wgmma,block_rows=64,block_walked=16,stages=3"},
+      {{.name = "groups_of_run_time_sizes", .q = "s0", .k = "s0", .scores = kCausal, .looks_at = is_before},
+       "multiply=wgmma,block_rows=64,block_walked=64,stages=2",
+       {{"s0", 75}}},
       {{.name = "run_time_sizes", .q = "s0", .k = "s1"}, "", {{"s0", 45}, {"s1", 70}}},
       {{.name = "run_time_causal", .q = "s0", .k = "s0", .scores = kCausal, .looks_at = is_before},
        "block_rows=32,block_walked=16,warps=2,stages=2",
@@ -174,19 +202,27 @@ TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   Pins pins = pins_of(test.pins);
   pins.decisions["kernel"] = "chain";
+  const auto pinned = pins.decisions.find("multiply");
+  const bool is_of_groups = pinned != pins.decisions.end() && pinned->second == "wgmma";
   for (const std::string& name : gpu_target_names()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins);
+    if (is_of_groups && target.warpgroup_flops_per_cycle == 0) {
+      EXPECT_THAT(plan ? "" : plan.unsupported().reason, HasSubstr("no instructions of warpgroups"));
+      continue;
+    }
     ASSERT_TRUE(plan) << plan.unsupported().reason << to_text(graph);
     ASSERT_EQ(plan->nests.size(), 1U);
     const GpuNest& nest = plan->nests.at(0);
     const auto& schedule = std::get<GpuChainSchedule>(nest.schedule);
     for (const auto& [pin, value] : pins_of(test.pins).decisions) {
-      const std::map<std::string, int> chosen = {{"block_rows", schedule.block_rows},
-                                                 {"block_walked", schedule.block_walked},
-                                                 {"warps", schedule.warps},
-                                                 {"stages", schedule.stages}};
-      EXPECT_EQ(std::to_string(chosen.at(pin)), value) << pin;
+      const std::map<std::string, std::string> chosen = {
+          {"block_rows", std::to_string(schedule.block_rows)},
+          {"block_walked", std::to_string(schedule.block_walked)},
+          {"warps", std::to_string(schedule.warps)},
+          {"stages", std::to_string(schedule.stages)},
+          {"multiply", std::string(name_of(schedule.instruction))}};
+      EXPECT_EQ(chosen.at(pin), value) << pin;
     }
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
@@ -245,15 +281,19 @@ std::optional<GpuChainSchedule> random_chain_schedule(const GpuChain& chain, con
     schedule.block_walked = random.pick<int>({16, 32, 64, 128});
     schedule.warps = random.pick<int>({1, 2, 4, 8});
     schedule.stages = random.pick<int>({2, 3, 4, 8});
+    if (target.warpgroup_flops_per_cycle > 0) schedule.instruction = ProductInstruction::Warpgroup;
     if (check_gpu_chain_schedule(chain, schedule, target).empty()) return schedule;
   }
   return std::nullopt;
 }
 
-TEST_F(CudaChains, random_regions_under_random_schedules) {
-  const GpuTarget target = load_gpu_target("cuda-sm80");
+class CudaChainLaws : public CudaChains, public testing::WithParamInterface<const char*> {};
+
+TEST_P(CudaChainLaws, random_regions_under_random_schedules) {
+  const GpuTarget target = load_gpu_target(GetParam());
   int tensor_cores = 0;
-  for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
+  const bool is_of_groups = target.warpgroup_flops_per_cycle > 0;  // which fewer regions fit
+  for (uint64_t seed = 0; seed < (is_of_groups ? 70U : 40U) && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const ChainRegion region = random_chain_region(seed);
     const TileGraph graph = parse_tile_graph(text_of(region));
@@ -261,15 +301,19 @@ TEST_F(CudaChains, random_regions_under_random_schedules) {
     ASSERT_TRUE(chain) << chain.unsupported().reason << to_text(graph);
     RandomSource random(seed);
     const auto schedule = random_chain_schedule(*chain, target, random);
-    if (!schedule) continue;  // long lines, and long functions of scores
+    if (!schedule) continue;  // long lines, and long functions of scores; widths that no warpgroup has
     const GpuNest nest{graph, *schedule, ""};
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(region, nest, kernel, seed, {}, /*counts=*/false);
     ++tensor_cores;
   }
-  EXPECT_GT(tensor_cores, 30);
+  EXPECT_GT(tensor_cores, is_of_groups ? 15 : 30);
 }
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaChainLaws, testing::Values("cuda-sm80", "cuda-sm90a"),
+                         [](const auto& info) {
+                           return std::string(info.param).substr(std::string("cuda-").size());
+                         });
 
 TEST(GpuChainSolver, proposes_what_the_check_allows) {
   for (const std::string& name : gpu_target_names()) {
@@ -295,9 +339,9 @@ TEST(GpuChainSolver, proposes_what_the_check_allows) {
 
 // The constraints and the check, written apart, allow the same.
 TEST(GpuChainSolver, agrees_with_the_check_about_every_schedule) {
-  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
   int allowed = 0, refused = 0;
-  for (const int d : {32, 64, 128}) {
+  for (const int d : {32, 64, 96, 128}) {
     const TileGraph graph =
         parse_tile_graph(text_of({.name = "square", .q = "512", .k = "512", .d = d, .v = d}));
     const Result<GpuChain> chain = analyze_gpu_chain(graph);
@@ -305,16 +349,22 @@ TEST(GpuChainSolver, agrees_with_the_check_about_every_schedule) {
     for (const int rows : {16, 32, 64, 128, 256}) {
       for (const int walked : {16, 32, 64, 128}) {
         for (const int warps : {1, 2, 4, 8}) {
-          for (const int stages : {2, 3, 4}) {
+          for (const auto& [stages, instruction] : {std::pair{2, ProductInstruction::Warp},
+                                                    {3, ProductInstruction::Warp},
+                                                    {4, ProductInstruction::Warp},
+                                                    {2, ProductInstruction::Warpgroup},
+                                                    {4, ProductInstruction::Warpgroup}}) {
             GpuChainSchedule s;
             s.block_rows = rows;
             s.block_walked = walked;
             s.warps = warps;
             s.stages = stages;
+            s.instruction = instruction;
             const Pins pins{{{"block_rows", std::to_string(rows)},
                              {"block_walked", std::to_string(walked)},
                              {"warps", std::to_string(warps)},
-                             {"stages", std::to_string(stages)}}};
+                             {"stages", std::to_string(stages)},
+                             {"multiply", std::string(name_of(s.instruction))}}};
             const bool is_solved = bool(solve_gpu_chain(graph, *chain, target, pins));
             EXPECT_EQ(is_solved, check_gpu_chain_schedule(*chain, s, target).empty()) << to_text(s, *chain);
             (is_solved ? allowed : refused) += 1;

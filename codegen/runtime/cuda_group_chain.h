@@ -1,0 +1,61 @@
+// Two products by warpgroups (cuda_warpgroup.h) of which the first one's results stay in registers: what
+// multiply_pieces and add_product (cuda_chain.h) are to warps. A group has 64 rows, and each of its warps 16
+// of them, so that a thread holds of sums what it holds of those.
+//
+// All pieces lie in shared memory as instructions read them, but for the computed factor of the second
+// product, which is taken from registers. The sums are there when a function returns.
+#pragma once
+#include "cuda_chain.h"
+#include "cuda_group_product.h"
+
+namespace tile {
+
+// The sums of a warp, 16 x kColumns of the kRows x kColumns of the block.
+template <class E, int kRows, int kColumns, int kDepth, bool kRowsAlongK, bool kColumnsAlongK>
+TILE_INLINE void multiply_pieces_in_groups(float (&sums)[kColumns / 2], const E* rows, const E* columns) {
+  using PieceOfRows = Piece<kRows, kDepth, kRowsAlongK>;
+  using PieceOfColumns = Piece<kColumns, kDepth, kColumnsAlongK>;
+  const unsigned from_rows = shared_address(rows), from_columns = shared_address(columns);
+  const int first_row = thread_number() / (kGroupWarps * kWarp) * kGroupRows;
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; ++i) sums[i] = 0;
+  settle(sums);
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < kDepth; k += 16) {
+    multiply_group<E, kColumns, !kRowsAlongK, !kColumnsAlongK>(
+        sums, piece_matrix<PieceOfRows, kRowsAlongK>(from_rows, first_row, k),
+        piece_matrix<PieceOfColumns, kColumnsAlongK>(from_columns, 0, k));
+  }
+  commit_products();
+  wait_for_products<0>();
+  settle(sums);
+}
+
+// sums += held * columns; `held`, of a warp 16 x kDepth, in the order of sums.
+template <class E, int kColumns, int kDepth, bool kColumnsAlongK>
+TILE_INLINE void add_product_in_groups(float (&sums)[kColumns / 2], const float (&held)[kDepth / 2],
+                                       const E* columns) {
+  const unsigned from_columns = shared_address(columns);
+  unsigned first[kDepth / 16][4];
+#pragma unroll
+  for (int k = 0; k < kDepth / 16; ++k) {
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair)
+      first[k][pair] = narrowed_pair<E>(held[k * 8 + pair * 2], held[k * 8 + pair * 2 + 1]);
+    settle(first[k]);
+  }
+  settle(sums);
+  begin_products();
+#pragma unroll
+  for (int k = 0; k < kDepth / 16; ++k) {
+    multiply_group<E, kColumns, !kColumnsAlongK>(
+        sums, first[k],
+        piece_matrix<Piece<kColumns, kDepth, kColumnsAlongK>, kColumnsAlongK>(from_columns, 0, k * 16));
+  }
+  commit_products();
+  wait_for_products<0>();
+  settle(sums);
+}
+
+}  // namespace tile
