@@ -1,5 +1,5 @@
 // What the compiler makes of a kernel: the innermost loop of a product leaves its block in registers, a few
-// lanes under a guard are one load.
+// lanes under a guard are one load, floats become bf16 in as few instructions as can be.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,27 @@ schedule window_gradient for x86-zen4 {
 }
 )";
 
-std::string assembly_of(const std::string& source) {
+constexpr const char* kDequantise = R"(tile_graph dequantise {
+  axes i: 256, j: 1024
+  buffers %q: i8[256, 1024] in, %s: bf16[256, 1] in, %o: bf16[256, 1024] out
+  %0 = load %q[i*1024 + j] : i8[i, j]
+  %1 = cast(%0)            : bf16[i, j]
+  %2 = load %s[i]          : bf16[i]
+  %3 = mul(%1, %2)         : bf16[i, j]
+  store %3 -> %o[i*1024 + j]
+}
+schedule dequantise for x86-ice-lake {
+  lanes    j = 16, unroll 4
+  grid     i = all, j = all
+  walk     none
+  rows     1
+  split    1
+  stage    none
+  stores   cached
+}
+)";
+
+std::string assembly_of(const std::string& source, const char* target = kTarget) {
   KernelCache none("", 0);
   const Result<Toolchain> toolchain = find_toolchain({}, none);
   if (!toolchain) throw std::runtime_error(toolchain.unsupported().reason);
@@ -82,7 +102,7 @@ std::string assembly_of(const std::string& source) {
   const std::string text = folder.file("kernel.cpp"), assembly = folder.file("kernel.s");
   EXPECT_TRUE(write_file(text, complete_source(source)));
   std::vector<std::string> command = toolchain->command;
-  for (const std::string& flag : compile_flags(*toolchain, false, load_target(kTarget).instructions)) {
+  for (const std::string& flag : compile_flags(*toolchain, false, load_target(target).instructions)) {
     if (flag != "-shared") command.push_back(flag);
   }
   command.insert(command.end(), {kTuning, "-S", "-o", assembly, text});
@@ -148,6 +168,27 @@ TEST(Assembly, a_few_lanes_under_a_guard_are_one_load) {
     EXPECT_EQ(count(loop, kByte), 0U) << testing::PrintToString(loop);
   }
   EXPECT_GE(walks, 1U);
+}
+
+// Bytes are exact in bf16, so each vector is rounded once: as it is stored, NaN mended in one instruction.
+TEST(Assembly, a_processor_without_bf16_rounds_each_stored_vector_once) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "the names of instructions and registers are x86's";
+#endif
+  static const std::regex kByte("vpmovsxbd"), kNan("vfixupimmps"), kOdd("vptestn?md"), kPick("vpermw"),
+      kOther("vpsrld|vpmovdw|vcmp");
+  size_t walks = 0;
+  const std::string source = run_stage("source", {}, kDequantise);
+  for (const auto& loop : innermost_loops(assembly_of(source, "x86-ice-lake"))) {
+    const size_t vectors = count(loop, kByte);
+    if (vectors == 0) continue;
+    ++walks;
+    for (const auto& once : {kNan, kOdd, kPick}) {
+      EXPECT_EQ(count(loop, once), vectors) << testing::PrintToString(loop);
+    }
+    EXPECT_EQ(count(loop, kOther), 0U) << testing::PrintToString(loop);
+  }
+  EXPECT_EQ(walks, 1U);
 }
 
 }  // namespace

@@ -500,6 +500,49 @@ TYPED_TEST(RuntimeNarrow, floats_round_to_the_nearest_even_also_among_subnormals
   }
 }
 
+// Bit for bit: beside NaN's payloads, what comparisons of values cannot tell.
+unsigned short narrow_slowly(float x) {
+  const auto bits = bit_cast_of<uint32_t>(x);
+  const uint32_t odd = bits >> 16 & 1;
+  return static_cast<unsigned short>((std::isnan(x) ? bits | 0x400000 : bits + 0x7fff + odd) >> 16);
+}
+// Every bf16, below, at and above each midpoint, and random bits after each.
+std::vector<float> floats_around_every_bf16() {
+  std::mt19937 draw(7);
+  std::vector<float> floats;
+  for (uint32_t high = 0; high < kPatterns<bf16>; ++high) {
+    const auto random = static_cast<uint32_t>(draw());
+    for (const uint32_t low : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU, random & 0xffff, random >> 16}) {
+      floats.push_back(bit_cast_of<float>(high << 16 | low));
+    }
+  }
+  return floats;
+}
+
+TEST(RuntimeNarrow, the_bits_of_bf16_are_those_of_the_nearest_even) {
+  const std::vector<float> floats = floats_around_every_bf16();
+  for (size_t first = 0; first < floats.size(); first += 2 * kLanes) {
+    bf16 plain[2 * kLanes], in_pairs[2 * kLanes], single;
+    const Vec<float> a = tile::load(floats.data() + first), b = tile::load(floats.data() + first + kLanes);
+    tile::store(plain, a);
+    tile::store(plain + kLanes, b);
+    tile::store_pair(in_pairs, a, b);
+    float rounded[kLanes];
+    tile::store(rounded, tile::round_to<bf16>(a));
+    for (int i = 0; i < kLanes; ++i) {
+      const float x = floats[first + i];
+      const unsigned short of_a = narrow_slowly(x), of_b = narrow_slowly(floats[first + kLanes + i]);
+      tile::store_one(&single, x);
+      EXPECT_EQ(plain[i].bits, of_a) << x;
+      EXPECT_EQ(plain[kLanes + i].bits, of_b) << x;
+      EXPECT_EQ(in_pairs[2 * i].bits, of_a) << x;
+      EXPECT_EQ(in_pairs[2 * i + 1].bits, of_b) << x;
+      EXPECT_EQ(single.bits, of_a) << x;
+      EXPECT_EQ(bit_cast_of<uint32_t>(rounded[i]), uint32_t{of_a} << 16) << x;
+    }
+  }
+}
+
 // ------------------------------------------------------------------ casts
 template <class To, class From>
 void check_casts(const std::vector<double>& values) {
@@ -553,6 +596,15 @@ TEST(RuntimeCasts, between_all_types_are_cpps) {
   check_casts<short, int>({70000, -70000});
   check_casts<signed char, int64_t>({1000, -1000, 1e15});
   check_casts<float, double>({1e300, 1.0 / 3, 1e-320});
+}
+TEST(RuntimeCasts, all_bytes_are_exact_in_halves) {
+  std::vector<double> bytes(256);
+  for (int i = 0; i < 256; ++i) bytes[i] = i - 128;
+  check_casts<bf16, signed char>(bytes);
+  check_casts<f16, signed char>(bytes);
+  for (double& byte : bytes) byte += 128;
+  check_casts<bf16, unsigned char>(bytes);
+  check_casts<f16, unsigned char>(bytes);
 }
 TEST(RuntimeCasts, nan_is_true_and_stays_nan) {
   const auto nan = tile::splat<float>(std::nanf(""));

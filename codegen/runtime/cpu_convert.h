@@ -24,8 +24,26 @@ TILE_INLINE float bf16_to_float(unsigned short bits) {
 }
 
 // The nearest bf16 in the high half of each lane; the low half holds leftovers. NaN stays NaN.
+#if defined(TILE_AVX512)
+TILE_INLINE VecN<unsigned, 16> round_high_half(VecN<float, 16> x) {
+  using I = VecN<int, 16>;
+  const I bits = bits_as<int>(x), to_even = bits + fill<I>(0x7fff);
+#if defined(__clang__)
+  const I rounded = (bits & fill<I>(0x10000)) != fill<I>(0) ? bits + fill<I>(0x8000) : to_even;
+#else
+  const auto odd = __builtin_ia32_ptestmd512(bits, fill<I>(0x10000), (unsigned short)-1);
+  const I rounded = __builtin_ia32_paddd512_mask(bits, fill<I>(0x8000), to_even, odd);
+#endif
+  const I quiet_nan = fill<I>(0x22);  // where x is NaN of either kind; other lanes stay
+  return bits_as<unsigned>(
+      __builtin_ia32_fixupimmps512_mask(bits_as<float>(rounded), x, quiet_nan, 0, (unsigned short)-1, 4));
+}
+#endif
 template <class V>
 TILE_INLINE auto round_high_half(V x) {
+#if defined(TILE_AVX512)
+  if constexpr (is_wide<V>) return join(round_high_half(x.lo), round_high_half(x.hi));
+#endif
   const auto bits = bits_as<unsigned>(x);
   using Bits = decltype(fill<decltype(bits + bits)>(0u));
   const Bits odd = (bits >> 16u) & fill<Bits>(1u);
@@ -39,9 +57,26 @@ TILE_INLINE V round_to_bf16(V x) {
   return bits_as<float>(rounded & fill<decltype(rounded + rounded)>(0xffff0000u));
 }
 
+template <class V, int... I>
+TILE_INLINE auto odd_lanes(V v, Lanes<I...>) {
+  return __builtin_shufflevector(v, v, (2 * I + 1)...);
+}
+template <class V>
+TILE_INLINE auto high_halves(V bits) {  // unsigned lanes
+#if defined(TILE_AVX512)
+  if constexpr (is_wide<V>) {
+    return join(high_halves(bits.lo), high_halves(bits.hi));
+  } else if constexpr (sizeof(V) == 64) {  // one permutation: vpmovdw is two, after a shift
+    return odd_lanes((VecN<unsigned short, 32>)bits, FirstLanes<16>());
+  } else
+#endif
+  {
+    return convert_lanes<unsigned short>(bits >> 16u);
+  }
+}
 template <class V>
 TILE_INLINE auto narrow_to_bf16_exactly(V x) {
-  return convert_lanes<unsigned short>(round_high_half(x) >> 16u);
+  return high_halves(round_high_half(x));
 }
 TILE_INLINE unsigned short narrow_to_bf16(float x) { return (unsigned short)(round_high_half(x) >> 16); }
 
@@ -231,12 +266,19 @@ TILE_INLINE V round_to(V x) {
   }
 }
 
+// Whether every value of the integer type From is one of the narrow float To: there is nothing to round.
+template <class To, class From>
+constexpr bool holds_all_of = __is_same(From, bool) || (sizeof(From) == 1 && sizeof(To) == 2);
+
 template <class To, class V>
 TILE_INLINE auto convert(V x) {
   using From = LaneOf<V>;
   using C = Compute<To>;
   constexpr bool kNarrowInt = !is_float<C> && sizeof(C) < 4;
-  if constexpr (__is_same(To, bf16) || __is_same(To, f16) || is_f8<To>) {
+  constexpr bool kNarrowFloat = __is_same(To, bf16) || __is_same(To, f16) || is_f8<To>;
+  if constexpr (kNarrowFloat && holds_all_of<To, From>) {
+    return convert<float>(x);
+  } else if constexpr (kNarrowFloat) {
     return round_to<To>(convert<float>(x));
   } else if constexpr (__is_same(From, C)) {
     return x;
