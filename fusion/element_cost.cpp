@@ -74,6 +74,19 @@ bool is_quarter(DType dtype) { return is_narrow_float(dtype) && size_in_bytes(dt
 // processors have none; by count.
 constexpr double kWidenQuarter = 6, kNarrowQuarter = 16;
 
+PortCycles narrowing_cycles(DType dtype, const Target& target) {
+  PortCycles cycles{.shuffle = 1 / target.rate("rate.narrow_bf16")};
+  if (dtype == DType::BF16) cycles.vector = target.rate_or("clk_per_vector.round_bf16", 0);
+  return cycles;
+}
+
+// Whether values become a narrow float that may not be the same number: bytes are exact in 16 bits.
+bool rounds(const TileGraph& graph, const TileValue& value, const TileMap& map) {
+  if (map.fn != MapFn::Cast || !is_narrow_float(value.dtype)) return false;
+  const DType from = graph[value.operands[0]].dtype;
+  return size_in_bytes(from) > 1 || is_narrow_float(from) || is_quarter(value.dtype);
+}
+
 }  // namespace
 
 VectorSizes vector_sizes(const Target& target) {
@@ -118,16 +131,15 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileValue& value, c
         return PortCycles{.vector = simple * double(predicate.guard.size())};
       },
       [&](const TileMap& map) {
-        const bool rounds = map.fn == MapFn::Cast && is_narrow_float(value.dtype);
-        if (rounds && is_quarter(value.dtype)) {
-          return PortCycles{.vector = (kNarrowQuarter + kWidenQuarter) * simple};
+        if (rounds(graph, value, map)) {
+          return is_quarter(value.dtype) ? PortCycles{.vector = (kNarrowQuarter + kWidenQuarter) * simple}
+                                         : narrowing_cycles(value.dtype, target);
         }
-        if (map.fn == MapFn::Cast && !rounds &&
+        if (map.fn == MapFn::Cast &&
             info(graph[value.operands[0]].dtype).compute == info(value.dtype).compute) {
           return PortCycles{};  // widened where it was loaded
         }
-        return rounds ? PortCycles{.shuffle = 1 / target.rate("rate.narrow_bf16")}
-                      : map_cycles(map.fn, value.dtype, target);
+        return map_cycles(map.fn, value.dtype, target);
       },
       [&](const TileReduce& reduce) {
         return PortCycles{.vector = (info(reduce.kind).is_index ? 4 : 1) * simple};
@@ -142,7 +154,7 @@ PortCycles cycles_per_register(const TileGraph& graph, const TileStore& store, c
   const int bytes = size_in_bytes(graph[store.buffer].dtype);
   if (bytes < 4) {  // narrower than a register: half of the store, and the narrowing
     cycles.store /= 2;
-    cycles.shuffle = 1 / target.rate("rate.narrow_bf16");
+    cycles.add(narrowing_cycles(graph[store.buffer].dtype, target), 1);
     if (is_quarter(graph[store.buffer].dtype)) cycles.vector = kNarrowQuarter * simple;
   }
   if (store.scatter) {  // where it goes, what is there, and the sum of both

@@ -292,6 +292,24 @@ TEST(CostModel, puts_narrow_elements_into_half_a_vector_more_slowly) {
   EXPECT_LT(cycles_of("bf16", 8), cycles_of("bf16", 16));
 }
 
+TEST(CostModel, rounds_by_arithmetic_where_no_instruction_does_and_bytes_not_at_all) {
+  const auto cast = [](const char* target, const std::string& from, const std::string& to) {
+    const TileGraph graph =
+        parse_tile_graph("tile_graph cast {\n  axes n: 1024\n  buffers %x: " + from + "[1024] in, %y: " + to +
+                         "[1024] out\n  %0 = load %x[n] : " + from + "[n]\n  %1 = cast(%0) : " + to +
+                         "[n]\n  store %1 -> %y[n]\n}\n");
+    return cycles_per_register(graph, graph.values[1], load_target(target));
+  };
+  EXPECT_GE(cast("x86-ice-lake", "f32", "bf16").vector, 2);
+  EXPECT_EQ(cast("x86-ice-lake", "f32", "f16").vector, 0);
+  EXPECT_EQ(cast("x86-granite-rapids", "f32", "bf16").vector, 0);
+  EXPECT_GT(cast("x86-granite-rapids", "f32", "bf16").shuffle, 0);
+  for (const char* to : {"bf16", "f16"}) {
+    for (const char* from : {"i8", "bool"})
+      EXPECT_EQ(cast("x86-granite-rapids", from, to).shuffle, 0) << from;
+  }
+}
+
 // In halves, a core that computes with whole vectors has more ports, but not twice as many.
 TEST(CostModel, takes_less_than_whole_vectors_for_halves) {
   const auto registers = [](const char* target, int lanes) {
