@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -13,6 +14,9 @@ using Context = void*;
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 constexpr int kSharedOfMultiprocessor = 81, kSharedOfBlock = 97, kSharedReserved = 111;
 constexpr int kMostGivenShared = 8;
+// Of CUtensorMapDataType, and of the other choices that a tensor map has.
+constexpr int kFloat16 = 6, kBfloat16 = 9;
+constexpr int kNotInterleaved = 0, kPatternOf128Bytes = 3, kPromoteTo256Bytes = 3, kZerosOutside = 0;
 
 }  // namespace
 
@@ -34,6 +38,9 @@ struct CudaDriver::Functions {
   int (*set_attribute)(void*, int, int) = nullptr;
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                 void**) = nullptr;
+  // Since CUDA 12; absent in older drivers.
+  int (*encode_tensor_map)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                           const uint32_t*, int, int, int, int) = nullptr;
   int (*allocate)(uint64_t*, size_t) = nullptr;
   int (*free)(uint64_t) = nullptr;
   int (*to_device)(uint64_t, const void*, size_t) = nullptr;
@@ -66,6 +73,9 @@ struct CudaDriver::Functions {
     take(free, "cuMemFree_v2");
     take(to_device, "cuMemcpyHtoD_v2");
     take(to_host, "cuMemcpyDtoH_v2");
+    const std::string missing_yet = missing;
+    take(encode_tensor_map, "cuTensorMapEncodeTiled");
+    missing = missing_yet;
     return missing;
   }
 
@@ -186,16 +196,50 @@ std::optional<Unsupported> CudaDriver::allow_shared_bytes(const CudaFunction& fu
                 status);
 }
 
+struct alignas(64) CudaDriver::EncodedTensorMap {
+  std::array<uint64_t, 16> words{};
+};
+
+std::optional<Unsupported> CudaDriver::encode(const CudaTensorMap& map, EncodedTensorMap& to) const {
+  if (std::any_of(map.extents.begin(), map.extents.end(), [](int64_t extent) { return extent == 0; }))
+    return std::nullopt;
+  const auto refuse = [](const std::string& why) { return Unsupported{"cannot make a tensor map: " + why}; };
+  if (functions_->encode_tensor_map == nullptr)
+    return refuse("the driver has no cuTensorMapEncodeTiled; it is too old");
+  if (map.dtype != DType::BF16 && map.dtype != DType::F16)
+    return refuse("of " + std::string(info(map.dtype).name));
+  // Coordinates are 32-bit.
+  for (const int64_t extent : map.extents) {
+    if (extent > std::numeric_limits<int32_t>::max())
+      return refuse("an axis of " + std::to_string(extent) + " elements is too long");
+  }
+  const std::vector<uint64_t> extents(map.extents.begin(), map.extents.end()),
+      strides(map.strides.begin(), map.strides.end());
+  const std::vector<uint32_t> box(map.box.begin(), map.box.end()), each(map.box.size(), 1);
+  const int status = functions_->encode_tensor_map(
+      to.words.data(), map.dtype == DType::F16 ? kFloat16 : kBfloat16, static_cast<uint32_t>(extents.size()),
+      reinterpret_cast<void*>(map.address), extents.data(), strides.data(), box.data(), each.data(),
+      kNotInterleaved, kPatternOf128Bytes, kPromoteTo256Bytes, kZerosOutside);
+  if (status != 0) return failed("make a tensor map", status);
+  return std::nullopt;
+}
+
 std::optional<Unsupported> CudaDriver::launch(const CudaFunction& function, const CudaGrid& grid,
-                                              std::vector<uint64_t> arguments) const {
+                                              std::vector<uint64_t> arguments,
+                                              const std::vector<CudaTensorMap>& tensor_maps) const {
   if (grid.blocks < 1 || grid.blocks > std::numeric_limits<int32_t>::max())
     return Unsupported{"cannot launch " + std::to_string(grid.blocks) +
                        " blocks: a grid has 1 to 2147483647"};
   const Current current(*functions_, function.context);
   if (current.status() != 0) return failed("use GPU " + std::to_string(function.device), current.status());
   std::vector<void*> places;
-  places.reserve(arguments.size());
+  places.reserve(arguments.size() + tensor_maps.size());
   for (uint64_t& argument : arguments) places.push_back(&argument);
+  std::vector<EncodedTensorMap> encoded(tensor_maps.size());
+  for (size_t i = 0; i < tensor_maps.size(); ++i) {
+    if (auto refusal = encode(tensor_maps[i], encoded[i])) return refusal;
+    places.push_back(encoded[i].words.data());
+  }
   const int status = functions_->launch(
       function.function, static_cast<unsigned>(grid.blocks), 1, 1, static_cast<unsigned>(grid.threads), 1, 1,
       static_cast<unsigned>(grid.shared_bytes), grid.stream, places.data(), nullptr);

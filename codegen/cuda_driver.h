@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/result.h"
 
 namespace tilefuse {
@@ -34,6 +35,16 @@ struct CudaGrid {
   int threads = 32;
   int64_t shared_bytes = 0;  // of a block, beside what the kernel declares; no more than was allowed
   void* stream = nullptr;    // the default one
+};
+
+// A matrix of which a kernel copies boxes, to lines of 128 bytes whose chunks have changed places
+// (codegen/runtime/cuda_bulk_copy.h). What a box has outside is zeros.
+struct CudaTensorMap {
+  uint64_t address = 0;
+  DType dtype = DType::BF16;
+  std::vector<int64_t> extents;  // the innermost first; no elements: nothing is copied
+  std::vector<int64_t> strides;  // bytes, of all dimensions but the innermost
+  std::vector<int64_t> box;      // elements
 };
 
 // A function of a loaded module, which stays loaded while a copy of this lives.
@@ -57,9 +68,10 @@ class CudaDriver {
   // Before launches may give a block so much shared memory. nullopt: they may.
   std::optional<Unsupported> allow_shared_bytes(const CudaFunction& function, const std::string& name,
                                                 int64_t bytes) const;
-  // Every argument is 8 bytes: an address, or a size. nullopt: it is under way.
+  // Every argument is 8 bytes: an address, or a size; tensor maps come behind them. nullopt: it is under way.
   std::optional<Unsupported> launch(const CudaFunction& function, const CudaGrid& grid,
-                                    std::vector<uint64_t> arguments) const;
+                                    std::vector<uint64_t> arguments,
+                                    const std::vector<CudaTensorMap>& tensor_maps = {}) const;
 
   // ---- memory, for those who have no allocator of their own
   Result<uint64_t> allocate(int device, int64_t bytes) const;
@@ -73,6 +85,8 @@ class CudaDriver {
   class Current;
   CudaDriver(std::shared_ptr<const Functions> functions, int device_count)
       : functions_(std::move(functions)), device_count_(device_count) {}
+  struct EncodedTensorMap;
+  std::optional<Unsupported> encode(const CudaTensorMap& map, EncodedTensorMap& to) const;
   Unsupported failed(const std::string& what, int status) const;
 
   std::shared_ptr<const Functions> functions_;

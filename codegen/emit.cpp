@@ -162,6 +162,7 @@ const Dialect& cpu_dialect() {
       .vector_type = "Vec<$>",
       .mask_type = "Mask",
       .four_type = "Four<$>",
+      .tensor_map = "",
       .function = "extern \"C\" void $",
       .parameters = {"const void* const*", "const int64_t*", "int64_t", "int64_t", "void*"},
       .unroll = "#pragma GCC unroll $",
@@ -181,6 +182,7 @@ const Dialect& cuda_dialect() {
       .vector_type = "Vec<$>",
       .mask_type = "Mask",
       .four_type = "",
+      .tensor_map = "const __grid_constant__ TensorMap",
       // 1: rather fewer blocks at a time than registers in memory.
       .function = "extern \"C\" __global__ void __launch_bounds__($, 1) $",
       .parameters = {},

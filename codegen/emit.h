@@ -24,7 +24,8 @@ struct Dialect {
   std::array<const char*, 12> scalar_types;  // by DType
   const char* vector_type;                   // $ is the scalar type
   const char* mask_type;
-  const char* four_type;  // $ is the scalar type
+  const char* four_type;   // $ is the scalar type
+  const char* tensor_map;  // of an argument
   // $ is the kernel's name, before it the threads of a block where there are two; the parameter list follows.
   const char* function;
   std::array<const char*, 5> parameters;  // types of buffers, sizes, first_tile, last_tile, scratch

@@ -88,7 +88,13 @@ class Writer {
   }
   Json launch(const Launch& l) { return {l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us}; }
   Json gpu_step(const GpuStep& s) {
-    return {s.symbol, s.source, expr(s.blocks), s.threads, s.buffers, exprs(s.sizes), s.shared_bytes};
+    Json result = {s.symbol,  s.source,       expr(s.blocks), s.threads,
+                   s.buffers, exprs(s.sizes), s.shared_bytes, Json::array()};
+    for (const GpuTensorMap& map : s.tensor_maps) {
+      result.back().push_back({map.buffer, info(map.dtype).name, expr(map.offset), exprs(map.extents),
+                               exprs(map.strides), map.box});
+    }
+    return result;
   }
   Json write(const CompiledRegion& region) {
     const RegionProgram& program = region.program;
@@ -236,7 +242,13 @@ class Reader {
     GpuStep step{s.at(0), s.at(1),       expr(s.at(2)), whole<int>(s.at(3)), whole<int64_t>(s.at(6)),
                  {},      exprs(s.at(5))};
     for (const Json& buffer : s.at(4)) step.buffers.push_back(whole<int>(buffer));
+    for (const Json& map : s.at(7)) step.tensor_maps.push_back(tensor_map(map));
     return step;
+  }
+  GpuTensorMap tensor_map(const Json& m) const {
+    GpuTensorMap map{whole<int>(m.at(0)), dtype(m.at(1)), expr(m.at(2)), exprs(m.at(3)), exprs(m.at(4)), {}};
+    for (const Json& elements : m.at(5)) map.box.push_back(whole<int64_t>(elements));
+    return map;
   }
   CompiledRegion read_region(const Json& json) const {
     CompiledRegion region{

@@ -94,6 +94,7 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
   if (capability_of(best->architecture) != wanted) {
     best->architecture = "sm_" + std::to_string(wanted);
     best->warpgroup_flops_per_cycle = 0;
+    best->bulk_copy_gbs = 0;
   }
   take_limits(device, *best);
   return *std::move(best);

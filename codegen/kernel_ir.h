@@ -28,7 +28,8 @@ namespace tilefuse {
 
 using SymbolId = Id<struct SymbolTag>;
 
-enum class CodeShape : uint8_t { Scalar, Vector, Pointer, ConstPointer, Four };  // Four: .r[0] to .r[3]
+// Four: .r[0] to .r[3]; TensorMap: an argument of a kernel for GPUs.
+enum class CodeShape : uint8_t { Scalar, Vector, Pointer, ConstPointer, Four, TensorMap };
 struct CodeType {
   DType dtype = DType::I64;  // a Vector of Bool is a mask
   CodeShape shape = CodeShape::Scalar;

@@ -21,6 +21,7 @@ constexpr Dialect kText = {
     .vector_type = "vector $",
     .mask_type = "mask",
     .four_type = "four $",
+    .tensor_map = "tensor map",
     .function = "",
     .parameters = {},
     .unroll = "",

@@ -94,7 +94,7 @@ Result<RegionProgram> gpu_program(const TileGraph& graph, const GpuPlan& plan) {
     GpuStep step{kernel->launch.symbol,       emit({kernel->kernel}, cuda_dialect()),
                  kernel->launch.blocks,       kernel->launch.threads,
                  kernel->launch.shared_bytes, {},
-                 kernel->launch.sizes};
+                 kernel->launch.sizes,        kernel->launch.tensor_maps};
     for (const Buffer& buffer : nest.graph.buffers) {
       const auto [place, is_new] = places.emplace(buffer.name, static_cast<int>(places.size()));
       if (is_new) program.workspaces.push_back({buffer.dtype, elements_of(buffer)});

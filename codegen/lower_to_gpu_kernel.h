@@ -9,6 +9,7 @@
 // so neither reads nor writes elements of it; it takes part in what the threads of a row do together.
 #pragma once
 #include "codegen/kernel_ir.h"
+#include "codegen/region_program.h"
 #include "fusion/gpu_schedule.h"
 
 namespace tilefuse {
@@ -19,6 +20,7 @@ struct GpuLaunch {
   int threads = 0;           // of a block
   int64_t shared_bytes = 0;  // of a block, beside what the kernel declares
   std::vector<Expr> sizes;   // arguments behind the buffers, which come in the order of the tile graph
+  std::vector<GpuTensorMap> tensor_maps = {};  // and those behind them
 };
 
 struct GpuProgram {

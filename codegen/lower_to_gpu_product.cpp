@@ -1,6 +1,7 @@
 #include "codegen/lower_to_gpu_product.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/gpu_sums.h"
@@ -22,6 +23,7 @@ class ProductLowering final : GpuSums {
 
   GpuProgram run() {
     declare_arguments();
+    if (schedule_.is_bulk()) declare_tensor_maps();
     bind_block();
     scopes_.blank();
     multiply();
@@ -38,7 +40,8 @@ class ProductLowering final : GpuSums {
                      .blocks = blocks(),
                      .threads = schedule_.block_threads(),
                      .shared_bytes = given_at_launch(schedule_.shared_bytes()),
-                     .sizes = {}};
+                     .sizes = {},
+                     .tensor_maps = std::move(tensor_maps_)};
     for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
     return {std::move(kernel), std::move(launch)};
   }
@@ -53,35 +56,76 @@ class ProductLowering final : GpuSums {
     return count;
   }
 
-  // The tile of the block, the quickest along n: blocks that run together share the lines of the first
-  // factor.
+  void declare_tensor_maps() {
+    first_map_ = declare_tensor_map(product_.first, product_.first_bulk, schedule_.block_m);
+    second_map_ = declare_tensor_map(product_.second, product_.second_bulk, schedule_.block_n);
+  }
+
+  // Boxes have lines of 64 elements, as pieces have.
+  SymbolId declare_tensor_map(const GpuFactor& factor, const GpuBulkFactor& bulk, int rows) {
+    const auto& load = std::get<TileLoad>(graph_[factor.load].op);
+    std::vector<int64_t> box = {kBulkLine, factor.is_along_k ? rows : schedule_.step};
+    box.resize(bulk.extents.size(), 1);
+    tensor_maps_.push_back({static_cast<int>(load.buffer.index), product_.dtype, bulk.offset, bulk.extents,
+                            bulk.strides, std::move(box)});
+    const std::string& buffer = graph_[load.buffer].name;
+    kernel_.arguments.push_back(scopes_.symbol(buffer + "_map", {product_.dtype, CodeShape::TensorMap}));
+    return kernel_.arguments.back();
+  }
+
+  Code bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk, SymbolId map, const Code& first) {
+    std::vector<Code> arguments = {reference(map), first};
+    if (bulk.matrix) arguments.push_back(coordinates_.at(*bulk.matrix));
+    return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments));
+  }
+
+  // The tile of the block: the quickest along n, or down some rows first.
   void bind_block() {
     const std::string &m = graph_[product_.m].name, &n = graph_[product_.n].name;
+    const bool is_compact = schedule_.tiles_together > 1;
     std::vector<Digit> digits = {{"tile_" + n, tiles_across()}, {"tile_" + m, tiles_down()}};
+    if (is_compact) digits = {{"tile", tiles_across() * tiles_down()}};
     for (size_t i = product_.batch.size(); i-- > 0;) {
       const AxisId axis = product_.batch[i];
       digits.push_back({graph_[axis].name, extent(axis)});
     }
     const std::vector<Code> places = digits_of(call("block_number", {}, {index_type_.dtype}), digits);
-    first_n_ = let("first_" + n, index_type_, times(places[0], schedule_.block_n));
-    first_m_ = let("first_" + m, index_type_, times(places[1], schedule_.block_m));
+    const auto [tile_m, tile_n] = is_compact ? compact_tile(places[0]) : std::pair{places[1], places[0]};
+    first_n_ = let("first_" + n, index_type_, times(tile_n, schedule_.block_n));
+    first_m_ = let("first_" + m, index_type_, times(tile_m, schedule_.block_m));
     for (size_t i = 0; i < product_.batch.size(); ++i)
       coordinates_[product_.batch[i]] = places[places.size() - 1 - i];
+  }
+
+  std::pair<Code, Code> compact_tile(const Code& number) {
+    const SymbolId row = scopes_.symbol("tile_" + graph_[product_.m].name, index_type_);
+    const SymbolId column = scopes_.symbol("tile_" + graph_[product_.n].name, index_type_);
+    scopes_.add({LetPair{row, column,
+                         call("compact_tile", {number, index_code(tiles_down()), index_code(tiles_across())},
+                              {index_type_.dtype}, {schedule_.tiles_together})},
+                 ""});
+    return {reference(row), reference(column)};
   }
 
   void multiply() {
     sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {DType::F32, CodeShape::Scalar});
     scopes_.add({Var{.symbol = sums_, .initial = std::nullopt, .count = schedule_.sums()}, ""});
     const GpuProductSchedule& s = schedule_;
-    const std::string multiply = s.is_in_groups() ? "multiply_tiles_in_groups" : "multiply_tiles";
+    const std::string multiply = s.is_bulk()        ? "multiply_tiles_in_bulk"
+                                 : s.is_in_groups() ? "multiply_tiles_in_groups"
+                                                    : "multiply_tiles";
+    const Code first = s.is_bulk() ? bulk_matrix_of(product_.first, product_.first_bulk, first_map_, first_m_)
+                                   : matrix_of(product_.first, first_m_);
+    const Code second = s.is_bulk()
+                            ? bulk_matrix_of(product_.second, product_.second_bulk, second_map_, first_n_)
+                            : matrix_of(product_.second, first_n_);
     const std::vector<int64_t> sizes =
         s.is_in_groups()
             ? std::vector<int64_t>{s.block_m, s.block_n, s.step, s.group_m(), s.stages}
             : std::vector<int64_t>{s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages};
     scopes_.add({Effect{call(multiply,
-                             {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
-                              matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
-                              index_code(extent(product_.k))},
+                             {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()), first,
+                              second, index_code(extent(product_.k))},
                              {product_.dtype}, sizes)},
                  "%" + graph_[product_.sum].name});
   }
@@ -113,7 +157,8 @@ class ProductLowering final : GpuSums {
   const GpuProduct& product_;
   const GpuProductSchedule& schedule_;
   Code first_m_, first_n_;  // of the block's tile
-  SymbolId sums_;
+  SymbolId sums_, first_map_, second_map_;
+  std::vector<GpuTensorMap> tensor_maps_;
 };
 
 }  // namespace

@@ -38,7 +38,18 @@ struct Pack {
   std::string layout;  // what is made of the input's memory: equal texts, equal packs
 };
 
-// One kernel of a region that runs on a GPU. Its arguments are the addresses of `buffers`, then `sizes`.
+// A matrix of which a kernel copies boxes: the launch makes a tensor map of it.
+struct GpuTensorMap {
+  int buffer = 0;  // among those of the kernel
+  DType dtype = DType::BF16;
+  Expr offset;                // elements from the begin of the buffer
+  std::vector<Expr> extents;  // the innermost first
+  std::vector<Expr> strides;  // elements; of all dimensions but the innermost
+  std::vector<int64_t> box;   // elements
+};
+
+// One kernel of a region that runs on a GPU. Its arguments are the addresses of `buffers`, then `sizes`, then
+// `tensor_maps`.
 struct GpuStep {
   std::string symbol, source;
   Expr blocks;               // of the grid; none: there is nothing to do
@@ -46,6 +57,7 @@ struct GpuStep {
   int64_t shared_bytes = 0;  // of a block, given at the launch
   std::vector<int> buffers;
   std::vector<Expr> sizes;
+  std::vector<GpuTensorMap> tensor_maps = {};
 };
 
 struct RegionProgram {

@@ -8,14 +8,47 @@
 
 namespace tilefuse {
 
+namespace {
+
+LoadedTensorMap loaded(const GpuTensorMap& map, SizeProgram& sizes) {
+  const int64_t bytes = size_in_bytes(map.dtype);
+  std::vector<Expr> strides;
+  for (const Expr& stride : map.strides) strides.push_back(stride * bytes);
+  return {map.buffer,
+          map.dtype,
+          sizes.add(map.offset * bytes),
+          sizes.add_list(map.extents),
+          sizes.add_list(strides),
+          map.box};
+}
+
+CudaTensorMap tensor_map_of(const LoadedTensorMap& map, const int64_t* registers,
+                            const std::vector<uint64_t>& addresses) {
+  const auto list = [&](int first, size_t count) {
+    return std::vector<int64_t>(registers + first, registers + first + count);
+  };
+  return {addresses[static_cast<size_t>(map.buffer)] + static_cast<uint64_t>(registers[map.offset]),
+          map.dtype, list(map.extents, map.box.size()), list(map.strides, map.box.size() - 1), map.box};
+}
+
+}  // namespace
+
 LoadedGpuRegion load_gpu_region(const RegionProgram& program, SizeProgram& sizes, const GpuKernels& kernels) {
   TILEFUSE_CHECK(kernels.functions.size() == program.gpu.size(),
                  "the kernels of " + program.name + " are those of another region");
   LoadedGpuRegion region{kernels.driver, {}};
   for (size_t s = 0; s < program.gpu.size(); ++s) {
     const GpuStep& step = program.gpu[s];
-    region.steps.push_back({kernels.functions[s], sizes.add(step.blocks), step.threads, step.shared_bytes,
-                            step.buffers, sizes.add_list(step.sizes), step.sizes.size()});
+    region.steps.push_back({kernels.functions[s],
+                            sizes.add(step.blocks),
+                            step.threads,
+                            step.shared_bytes,
+                            step.buffers,
+                            sizes.add_list(step.sizes),
+                            step.sizes.size(),
+                            {}});
+    for (const GpuTensorMap& map : step.tensor_maps)
+      region.steps.back().tensor_maps.push_back(loaded(map, sizes));
   }
   return region;
 }
@@ -35,9 +68,13 @@ std::optional<Unsupported> run_gpu_region(const LoadedGpuRegion& region, const i
     for (const int buffer : step.buffers) arguments.push_back(buffers[static_cast<size_t>(buffer)]);
     const int64_t* sizes = registers + step.sizes;
     for (size_t i = 0; i < step.size_count; ++i) arguments.push_back(static_cast<uint64_t>(sizes[i]));
+    std::vector<CudaTensorMap> tensor_maps;
+    for (const LoadedTensorMap& map : step.tensor_maps)
+      tensor_maps.push_back(tensor_map_of(map, registers, arguments));
     const CudaGrid grid{
         .blocks = blocks, .threads = step.threads, .shared_bytes = step.shared_bytes, .stream = stream};
-    if (auto refusal = region.driver.launch(step.function, grid, std::move(arguments))) return refusal;
+    if (auto refusal = region.driver.launch(step.function, grid, std::move(arguments), tensor_maps))
+      return refusal;
   }
   return std::nullopt;
 }

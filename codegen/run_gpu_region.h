@@ -17,6 +17,13 @@
 
 namespace tilefuse {
 
+struct LoadedTensorMap {
+  int buffer = 0;  // among those of the step
+  DType dtype = DType::BF16;
+  int offset = 0, extents = 0, strides = 0;  // registers, of several the first: bytes, elements, bytes
+  std::vector<int64_t> box;
+};
+
 struct LoadedGpuStep {
   CudaFunction function;
   int blocks = 0;  // a register
@@ -25,6 +32,7 @@ struct LoadedGpuStep {
   std::vector<int> buffers;
   int sizes = 0;  // the first register
   size_t size_count = 0;
+  std::vector<LoadedTensorMap> tensor_maps;
 };
 
 struct LoadedGpuRegion {

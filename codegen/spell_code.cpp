@@ -175,6 +175,8 @@ std::string spell(CodeType type, const Dialect& dialect) {
       return scalar + "*";
     case CodeShape::ConstPointer:
       return "const " + scalar + "*";
+    case CodeShape::TensorMap:
+      return dialect.tensor_map;
     case CodeShape::Scalar:
       break;
   }

@@ -37,14 +37,15 @@ std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& 
   const auto us = [&](double cycles) { return cycles / target.clock_ghz / 1e3; };
   const double multiply = us(each * (walk.steps * walk.step_cycles + walk.end_cycles));
   const double memory = walk.memory_bytes / target.memory_gbs / 1e3;
-  const double cache = walk.cache_bytes / target.l2_gbs / 1e3;
+  const double cache = walk.cache_bytes / (walk.cache_gbs > 0 ? walk.cache_gbs : target.l2_gbs) / 1e3;
   // The pieces that are on their way cover a latency, or every step waits for what is lacking; the first ones
   // are waited for by all blocks that begin together.
   const double latency = target.memory_latency_ns * target.clock_ghz;
   const double covered = (walk.stages - 1) * at_a_time * walk.step_cycles;
   const double lacking = std::max(0.0, latency - covered) / (walk.stages - 1);
+  const double barrier = walk.meets_in_steps ? target.barrier_cycles : 0;
   const double rounds = std::ceil(each / at_a_time);
-  const double waiting = us(rounds * (latency + walk.steps * (lacking + target.barrier_cycles / at_a_time)));
+  const double waiting = us(rounds * (latency + walk.steps * (lacking + barrier / at_a_time)));
 
   const double longest = std::max({multiply, memory, cache});
   std::vector<CostTerm> terms;

@@ -17,7 +17,12 @@ inline constexpr int kMatrixRows = 16;  // of the matrices of one instruction, a
 inline constexpr int kGroupStep = 64;   // along k, of pieces that warpgroups multiply: lines of 128 bytes
 inline constexpr int kFewestGroupStages = 3;  // of which two are being multiplied
 inline constexpr int kChunkElements = 8;      // of 16 bits, in the 16 bytes that a thread copies at a time
-inline constexpr double kFactorBytes = 2;     // of an element that is multiplied
+// With a warpgroup that copies by tensor maps: bytes of the two barriers of a stage, rows and columns of the
+// smallest piece (lines of 128 bytes), most warpgroups beside it; registers of a thread that multiplies, and
+// of all threads at the launch, where there are two of them.
+inline constexpr int kStageBarrierBytes = 16, kBulkLine = 64, kMostBulkGroups = 2;
+inline constexpr int kBulkRegisters = 232, kBulkLaunchRegisters = 168;
+inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
 // To load, narrow and keep an element that is not copied as it is.
 inline constexpr double kLoneInstructions = 6;
 
@@ -40,6 +45,8 @@ struct MatrixWalk {
   double end_cycles = 0;                     // and for what stands behind the steps
   int stages = 2;                            // pieces that are there or on their way
   double memory_bytes = 0, cache_bytes = 0;  // moved by all blocks
+  double cache_gbs = 0;                      // 0: as the threads of a block copy
+  bool meets_in_steps = true;                // all threads of a block, at a barrier
 };
 // Blocks that a multiprocessor has at a time.
 double blocks_side_by_side(double blocks, const BlockResources& block, const GpuTarget& target);

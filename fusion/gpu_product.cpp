@@ -23,6 +23,8 @@ class ProductAnalysis {
     constexpr int kNeighbours = 2;  // sums of a thread that lie next to each other
     product_.accesses = find_wide_accesses(graph_, product_.n, kNeighbours, counts);
     product_.fits_int = offsets_fit_int(graph_);
+    describe_bulk(product_.first, product_.first_bulk);
+    describe_bulk(product_.second, product_.second_bulk);
     find_weights(counts);
     return std::move(product_);
   }
@@ -184,6 +186,15 @@ class ProductAnalysis {
     if (!described) return refuse(described.unsupported().reason);
     factor = *std::move(described);
     return true;
+  }
+
+  void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
+    Result<GpuBulkFactor> described = describe_bulk_factor(graph_, factor, product_.batch);
+    if (described) {
+      bulk = *std::move(described);
+    } else if (product_.why_not_bulk.empty()) {
+      product_.why_not_bulk = described.unsupported().reason;
+    }
   }
 
   const TileGraph& graph_;

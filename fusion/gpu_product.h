@@ -6,10 +6,12 @@
 //
 // Runs on a tile graph with merged axes (gpu_axes.h). Unsupported: why tensor cores cannot, in a sentence.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "core/result.h"
 #include "fusion/gpu_access.h"
+#include "fusion/gpu_bulk_factor.h"
 #include "fusion/gpu_factor.h"
 
 namespace tilefuse {
@@ -20,6 +22,9 @@ struct GpuProduct {
   std::vector<AxisId> batch;  // the other axes, outermost first: a product for each of their elements
   DType dtype = DType::BF16;  // of what is multiplied
   GpuFactor first, second;
+  // The same for copies by tensor maps, where `why_not_bulk` is empty.
+  GpuBulkFactor first_bulk, second_bulk;
+  std::string why_not_bulk;
   GpuAccesses accesses;  // of what is computed of the sum: of one element, or of two neighbours along n
   bool fits_int = false;
   // What is computed of sums: loads that are the same for all rows, and whether there is a function that is

@@ -53,8 +53,6 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
   const double blocks =
       std::ceil(size.m / schedule.block_m) * std::ceil(size.n / schedule.block_n) * size.batch;
   const double steps = std::ceil(size.k / schedule.step);
-  const BlockResources block{schedule.block_threads(), estimated_registers(product, schedule),
-                             schedule.shared_bytes()};
   return matrix_cost(
       {.blocks = blocks,
        .steps = steps,
@@ -63,8 +61,10 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
                      kWarpThreads / kWarpSchedulers,
        .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
        .memory_bytes = size.bytes,
-       .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes},
-      block, target);
+       .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes,
+       .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
+       .meets_in_steps = !schedule.is_bulk()},
+      block_resources(product, schedule), target);
 }
 
 double least_gpu_product_cost(const GpuProductSize& size, const GpuTarget& target) {

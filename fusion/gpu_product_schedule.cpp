@@ -32,16 +32,31 @@ class ProductScheduleParser : BlockScheduleReader {
     schedule_.warps_n = positive_integer(cursor_);
     cursor_.expect("stages");
     schedule_.stages = positive_integer(cursor_);
+    if (cursor_.accept("copies")) schedule_.copies = copies();
+    if (cursor_.accept("order")) schedule_.tiles_together = along(product_.m);
     end();
     return std::move(schedule_);
   }
 
  private:
+  ProductCopies copies() {
+    for (const ProductCopies known : {ProductCopies::Async, ProductCopies::Bulk}) {
+      if (cursor_.accept(name_of(known))) return known;
+    }
+    cursor_.fail("expected async or bulk");
+  }
+
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
 };
 
 }  // namespace
+
+std::string_view name_of(ProductCopies copies) { return copies == ProductCopies::Bulk ? "bulk" : "async"; }
+
+int64_t GpuProductSchedule::shared_bytes() const {
+  return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk() ? kStageBarrierBytes : 0));
+}
 
 // Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
 ProductRegisters product_registers(const GpuProduct& product) {
@@ -53,17 +68,27 @@ ProductRegisters product_registers(const GpuProduct& product) {
   return {.fixed = kFixed + (product.has_long_function ? kLongFunction : 0),
           .of_rows = kFragment,
           .of_columns = kFragment + kColumns * product.column_loads,
-          .of_chunk = kChunk};
+          .of_chunk = kChunk,
+          .in_bulk = product.has_long_function ? kLongFunction / 2 : 0};
 }
 
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule) {
   const ProductRegisters registers = product_registers(product);
-  const double chunks =
-      double(schedule.block_m + schedule.block_n) * schedule.step / kChunkElements / schedule.block_threads();
+  const double chunks = schedule.is_bulk() ? 0
+                                           : double(schedule.block_m + schedule.block_n) * schedule.step /
+                                                 kChunkElements / schedule.multiplying_threads();
   const double of_warp = registers.of_rows * schedule.warp_m() + registers.of_columns * schedule.warp_n();
-  return static_cast<int>(std::ceil(registers.fixed + schedule.sums() +
-                                    (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
-                                    registers.of_chunk * chunks));
+  return static_cast<int>(
+      std::ceil(registers.fixed + schedule.sums() + (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
+                registers.of_chunk * chunks + (schedule.is_bulk() ? registers.in_bulk : 0)));
+}
+
+BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule) {
+  const int groups = schedule.warps_m * schedule.warps_n / kGroupWarps;
+  const bool is_shared_out = schedule.is_bulk() && groups == kMostBulkGroups;
+  return {schedule.block_threads(),
+          is_shared_out ? kBulkLaunchRegisters : estimated_registers(product, schedule),
+          schedule.shared_bytes()};
 }
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product) {
@@ -78,6 +103,8 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   line("step", along(schedule.step, product.k));
   line("warps", std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n));
   line("stages", std::to_string(schedule.stages));
+  if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
+  if (schedule.tiles_together > 1) line("order", along(schedule.tiles_together, product.m));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
   return text + "}\n";
 }
@@ -105,6 +132,23 @@ void check_groups(const GpuProductSchedule& schedule, const GpuTarget& target, B
                                                             " stages leave none to copy to");
 }
 
+void check_bulk(const GpuProduct& product, const GpuProductSchedule& schedule, const GpuTarget& target,
+                BlockChecker& checker) {
+  checker.demand(target.bulk_copy_gbs > 0, target.name + " has no copies by tensor maps");
+  checker.demand(product.why_not_bulk.empty(), product.why_not_bulk);
+  checker.demand(schedule.is_in_groups(), "only warpgroups multiply what others copy");
+  checker.demand(
+      schedule.warps_m <= kMostBulkGroups * kGroupWarps,
+      std::to_string(schedule.warps_m) + " warps are more than two warpgroups beside one that copies");
+  checker.demand(schedule.block_n >= kBulkLine, "a box has lines of 128 bytes, and a piece of " +
+                                                    std::to_string(schedule.block_n) + " columns has none");
+  const int registers = estimated_registers(product, schedule);
+  checker.demand(registers <= kBulkRegisters,
+                 "a thread has " + std::to_string(registers) +
+                     " registers, and one that multiplies what others copy has " +
+                     std::to_string(kBulkRegisters));
+}
+
 }  // namespace
 
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
@@ -120,8 +164,8 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
   if (schedule.is_in_groups()) check_groups(schedule, target, checker);
-  checker.demand_resources(
-      {schedule.block_threads(), estimated_registers(product, schedule), schedule.shared_bytes()}, target);
+  if (schedule.is_bulk()) check_bulk(product, schedule, target, checker);
+  checker.demand_resources(block_resources(product, schedule), target);
   return checker.findings();
 }
 

@@ -7,23 +7,31 @@
 //     step     32 k
 //     warps    2 x 2
 //     stages   3
+//     copies   bulk
+//     order    16 i
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
 //   }
 //
 // The warps of a block share its tile evenly. In each step, pieces of both factors, `step` long, lie in
 // shared memory; `stages` of them at a time, of which all but one are on their way, or all but two where
-// warpgroups multiply: four warps together, `multiply wgmma`, which stand along m.
+// warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
+// warpgroup copies boxes by tensor maps; else the threads that multiply copy. `order`: so many tiles along m
+// are computed before the next ones along n, so that blocks that run together share both factors; else one.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fusion/gpu_occupancy.h"
 #include "fusion/gpu_product.h"
 #include "fusion/gpu_target.h"
 #include "fusion/matrix_instruction.h"
 #include "fusion/schedule.h"
 
 namespace tilefuse {
+
+enum class ProductCopies : uint8_t { Async, Bulk };  // cp.async, cp.async.bulk.tensor
+std::string_view name_of(ProductCopies copies);
 
 struct GpuProductSchedule {
   std::string tile_graph, target;
@@ -32,16 +40,20 @@ struct GpuProductSchedule {
   int step = 32;  // along k
   int warps_m = 2, warps_n = 2;
   int stages = 2;
+  ProductCopies copies = ProductCopies::Async;
+  int tiles_together = 1;      // along m
   std::vector<CostTerm> cost;  // as of a Schedule
   double cost_us = 0;
 
-  int block_threads() const { return warps_m * warps_n * kWarpThreads; }
+  int multiplying_threads() const { return warps_m * warps_n * kWarpThreads; }
+  int block_threads() const { return multiplying_threads() + (is_bulk() ? kGroupWarps * kWarpThreads : 0); }
   int warp_m() const { return block_m / warps_m; }
   int warp_n() const { return block_n / warps_n; }
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
+  bool is_bulk() const { return copies == ProductCopies::Bulk; }
   int group_m() const { return warp_m() * kGroupWarps; }
-  int sums() const { return block_m * block_n / block_threads(); }  // of a thread
-  int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
+  int sums() const { return block_m * block_n / multiplying_threads(); }  // of a thread
+  int64_t shared_bytes() const;
 };
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product);
@@ -63,8 +75,11 @@ struct ProductRegisters {
   // loads again what it has no place for.
   double of_rows = 0, of_columns = 0;
   double of_chunk = 0;  // of 16 bytes, that the thread copies in a step
+  double in_bulk = 0;   // where it copies nothing: what the compiler computes beside each other then
 };
 ProductRegisters product_registers(const GpuProduct& product);
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule);
+// What a block of the kernel takes of a multiprocessor.
+BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule);
 
 }  // namespace tilefuse

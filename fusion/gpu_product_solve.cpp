@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <initializer_list>
 
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_matrix_block.h"
@@ -12,8 +14,10 @@
 namespace tilefuse {
 namespace {
 
-constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6};
-constexpr std::array kNames = {"block_m", "block_n", "step", "warps_m", "warps_n", "stages", "multiply"};
+constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6},
+    kCopies{7};
+constexpr std::array kNames = {"block_m", "block_n", "step",     "warps_m",
+                               "warps_n", "stages",  "multiply", "copies"};
 
 class ProductSystem : LimitSums {
  public:
@@ -25,6 +29,7 @@ class ProductSystem : LimitSums {
     add_variables();
     add_warp_limits();
     add_group_limits();
+    add_bulk_limits();
     add_memory_limits();
     add_preferences();
     return std::move(system_);
@@ -41,17 +46,55 @@ class ProductSystem : LimitSums {
     add({2, 1, 4, 8});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
-    system_.variables.push_back(instructions(kNames.at(kMultiply.index)));
+    add_choice(kMultiply, {ProductInstruction::Warp, ProductInstruction::Warpgroup});
+    add_choice(kCopies, {ProductCopies::Bulk, ProductCopies::Async});
   }
 
-  Factor is(ProductInstruction wanted) const {
-    return factor(kMultiply, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+  template <class Choice>
+  void add_choice(VariableId id, std::initializer_list<Choice> choices) {
+    Variable variable{kNames.at(id.index), {}};
+    for (const Choice known : choices)
+      variable.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
+    system_.variables.push_back(std::move(variable));
   }
-  // mma.sync, or such a value.
+
+  template <class Choice>
+  Factor is(VariableId id, Choice wanted) const {
+    return factor(id, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+  }
+
+  // Another choice than that, or such a value.
+  template <class Choice, class Fn>
+  void demand_of(VariableId id, Choice choice, VariableId variable, const Fn& allows, std::string origin) {
+    const ValueSet others = values_where(id, [&](int64_t n) { return static_cast<Choice>(n) != choice; });
+    any_of({{id, others}, {variable, values_where(variable, allows)}}, std::move(origin));
+  }
   template <class Fn>
   void demand_of_groups(VariableId variable, const Fn& allows, std::string origin) {
-    any_of({{kMultiply, values_where(kMultiply, is_of_warps)}, {variable, values_where(variable, allows)}},
-           std::move(origin));
+    demand_of(kMultiply, ProductInstruction::Warpgroup, variable, allows, std::move(origin));
+  }
+  template <class Fn>
+  void demand_of_bulk(VariableId variable, const Fn& allows, std::string origin) {
+    demand_of(kCopies, ProductCopies::Bulk, variable, allows, std::move(origin));
+  }
+
+  void add_bulk_limits() {
+    const bool is_there = target_.bulk_copy_gbs > 0;
+    demand_of_bulk(
+        kCopies, [&](int64_t) { return is_there; }, target_.name + " has no copies by tensor maps");
+    demand_of_bulk(
+        kCopies, [&](int64_t) { return product_.why_not_bulk.empty(); },
+        "tensor maps copy both factors, and " + product_.why_not_bulk);
+    demand_of_bulk(
+        kMultiply,
+        [](int64_t n) { return static_cast<ProductInstruction>(n) == ProductInstruction::Warpgroup; },
+        "only warpgroups multiply what others copy");
+    demand_of_bulk(
+        kWarpsM, [](int64_t n) { return n <= kMostBulkGroups * kGroupWarps; },
+        "at most two warpgroups multiply what one more copies");
+    demand_of_bulk(
+        kBlockN, [](int64_t n) { return n >= kBulkLine; },
+        "a box has lines of 128 bytes, 64 elements along " + graph_[product_.n].name);
   }
 
   void add_group_limits() {
@@ -90,6 +133,7 @@ class ProductSystem : LimitSums {
     std::vector<Product> bytes;
     for (const VariableId tile : {kBlockM, kBlockN})
       bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
+    bytes.push_back({kStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}});
     const auto limit = double(target_.shared_bytes_per_block);
     at_most(std::move(bytes), limit, "bytes",
             "the pieces of both factors take at most the " + std::to_string(target_.shared_bytes_per_block) +
@@ -97,6 +141,10 @@ class ProductSystem : LimitSums {
     at_most(registers({}), target_.registers_per_thread, "registers",
             "the sums of a thread are held in its " + std::to_string(target_.registers_per_thread) +
                 " registers");
+    std::vector<Product> with_copies = registers({});
+    with_copies.push_back({double(target_.registers_per_thread), {is(kCopies, ProductCopies::Bulk)}});
+    at_most(std::move(with_copies), target_.registers_per_thread + kBulkRegisters, "registers",
+            "a thread that multiplies what others copy has " + std::to_string(kBulkRegisters) + " registers");
     at_most(registers({times(kWarpsM), times(kWarpsN)}),
             double(target_.registers_per_multiprocessor) / kWarpThreads, "registers of a lane",
             "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
@@ -114,14 +162,16 @@ class ProductSystem : LimitSums {
     std::vector<Factor> sums = rows, of_rows = rows, of_columns = columns;
     sums.insert(sums.end(), columns.begin(), columns.end());
     for (std::vector<Factor>* of_warp : {&of_rows, &of_columns})
-      of_warp->push_back(is(ProductInstruction::Warp));
+      of_warp->push_back(is(kMultiply, ProductInstruction::Warp));
     const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
+    const Factor copies = is(kCopies, ProductCopies::Async);
     return {product(of.fixed, {}),
+            product(of.in_bulk, {is(kCopies, ProductCopies::Bulk)}),
             product(1.0 / kWarpThreads, sums),
             product(of.of_rows / kMatrixRows, of_rows),
             product(of.of_columns / kMatrixRows, of_columns),
-            product(chunk, {times(kBlockM), times(kStep), over(kWarpsM), over(kWarpsN)}),
-            product(chunk, {times(kBlockN), times(kStep), over(kWarpsM), over(kWarpsN)})};
+            product(chunk, {times(kBlockM), times(kStep), over(kWarpsM), over(kWarpsN), copies}),
+            product(chunk, {times(kBlockN), times(kStep), over(kWarpsM), over(kWarpsN), copies})};
   }
 
   void add_preferences() {
@@ -152,7 +202,22 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   schedule.warps_n = number(kWarpsN);
   schedule.stages = number(kStages);
   schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
+  schedule.copies = static_cast<ProductCopies>(number(kCopies));
   return schedule;
+}
+
+// Tiles of blocks that run together make about a square of results, where they are more than one round.
+int tiles_together(const GpuProductSize& size, const GpuProduct& product, const GpuProductSchedule& schedule,
+                   const GpuTarget& target) {
+  constexpr int kMost = 32;
+  const double down = std::ceil(size.m / schedule.block_m), across = std::ceil(size.n / schedule.block_n);
+  const double together =
+      double(target.multiprocessors) * blocks_at_a_time(block_resources(product, schedule), target);
+  if (down * across <= together) return 1;
+  const double side = std::sqrt(together * schedule.block_n / schedule.block_m);
+  int tiles = 1;
+  while (tiles < kMost && tiles * 1.5 < side) tiles *= 2;
+  return tiles;
 }
 
 }  // namespace
@@ -172,7 +237,11 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
 
   return cheapest_schedule(
       system, least_gpu_product_cost(size, target),
-      [&](const Domains& assignment) { return schedule_of(system, assignment); },
+      [&](const Domains& assignment) {
+        GpuProductSchedule schedule = schedule_of(system, assignment);
+        schedule.tiles_together = tiles_together(size, product, schedule, target);
+        return schedule;
+      },
       [&](const GpuProductSchedule& schedule) { return gpu_product_cost(size, product, schedule, target); },
       [&](const GpuProductSchedule& schedule) {
         return check_gpu_product_schedule(product, schedule, target);

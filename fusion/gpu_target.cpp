@@ -1,6 +1,7 @@
 #include "fusion/gpu_target.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/result.h"
 #include "fusion/profile_reader.h"
@@ -35,11 +36,12 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
   target.l2_gbs = profile.quantity("l2_gbs");
   target.memory_latency_ns = profile.quantity("memory_latency_ns");
   target.matrix_flops_per_cycle = profile.quantity("matrix_flops_per_cycle");
-  constexpr const char* kWarpgroups = "warpgroup_flops_per_cycle";
-  if (profile.json.contains(kWarpgroups)) {
-    target.warpgroup_flops_per_cycle = profile.quantity(kWarpgroups);
+  for (const auto& [name, rate] : {std::pair{"warpgroup_flops_per_cycle", &target.warpgroup_flops_per_cycle},
+                                   std::pair{"bulk_copy_gbs", &target.bulk_copy_gbs}}) {
+    if (!profile.json.contains(name)) continue;
+    *rate = profile.quantity(name);
     if (target.architecture != "sm_90a")
-      profile.fail(kWarpgroups, "is of sm_90a, and the architecture is " + target.architecture);
+      profile.fail(name, "is of sm_90a, and the architecture is " + target.architecture);
   }
   target.shared_bytes_per_cycle = profile.quantity("shared_bytes_per_cycle");
   target.shuffle_cycles = profile.quantity("shuffle_cycles");

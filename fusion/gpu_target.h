@@ -36,6 +36,9 @@ struct GpuTarget {
   // The same by instructions of warpgroups; 0: there are none. Only the architecture sm_90a has them, which
   // no other device runs, newer ones included.
   double warpgroup_flops_per_cycle = 0;
+  // From the cache by copies that the machine makes by tensor maps, for the instructions of warpgroups; 0:
+  // there are none.
+  double bulk_copy_gbs = 0;
   double shared_bytes_per_cycle = 128;  // by one multiprocessor
   double shuffle_cycles = 25, barrier_cycles = 40;
   double launch_us = 3;

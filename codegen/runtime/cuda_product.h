@@ -35,6 +35,19 @@ TILE_OPERAND(wide_along_rows, false, true)
 TILE_OPERAND(single_along_k, true, false)
 TILE_OPERAND(single_along_rows, false, false)
 
+// The tile of a block: down kRows rows of tiles, then the next column of those, then further down. Blocks
+// that run together share lines of both operands.
+template <class T>
+struct Tile {
+  T row, column;
+};
+template <class T, int kRows>
+TILE_INLINE Tile<T> compact_tile(T number, T down, T across) {
+  const T first = number / (kRows * across) * kRows, rest = number - first * across;
+  const T rows = down - first < kRows ? down - first : T(kRows);
+  return {first + rest % rows, rest / rows};
+}
+
 // A piece of an operand in shared memory: kRows x kDepth elements.
 template <int kRows, int kDepth, bool kIsAlongK>
 struct Piece {

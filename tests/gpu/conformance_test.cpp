@@ -242,10 +242,10 @@ INSTANTIATE_TEST_SUITE_P(Gpu, ConformanceKernel, testing::ValuesIn(all_kernels()
 // ---------------------------------------------------------------- tensor cores and copies
 // The kernel `product` on the device and in the model; both outputs are the last buffer.
 void expect_same_product(const std::string& source, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
-                         const std::vector<int64_t>& sizes) {
+                         const std::vector<int64_t>& sizes, const std::vector<TensorMapLayout>& maps = {}) {
   const Result<GpuBinary> binary = gpu()->nvrtc.compile(source, gpu()->target.architecture);
   ASSERT_TRUE(binary) << binary.unsupported().reason;
-  const GpuRun expected = run_ptx(parse_ptx(binary->ptx), grid, buffers, sizes);
+  const GpuRun expected = run_ptx(parse_ptx(binary->ptx), grid, buffers, sizes, maps);
   Result<CudaFunction> function = gpu()->driver.load_function(0, binary->cubin, "product");
   if (!function) function = gpu()->driver.load_function(0, binary->ptx, "product");
   ASSERT_TRUE(function) << function.unsupported().reason;
@@ -254,8 +254,17 @@ void expect_same_product(const std::string& source, const GpuGrid& grid, std::ve
   const DeviceBuffers memory(buffers);
   std::vector<uint64_t> arguments = memory.addresses();
   for (const int64_t size : sizes) arguments.push_back(static_cast<uint64_t>(size));
-  check(gpu()->driver.launch(
-      *function, {.blocks = grid.blocks, .threads = grid.threads, .shared_bytes = given}, arguments));
+  std::vector<CudaTensorMap> tensor_maps;
+  for (const TensorMapLayout& map : maps) {
+    const auto list = [](const std::vector<uint64_t>& values) {
+      return std::vector<int64_t>(values.begin(), values.end());
+    };
+    tensor_maps.push_back({memory.addresses().at(map.buffer) + map.address, DType::BF16, list(map.extents),
+                           list(map.strides), list(map.box)});
+  }
+  check(gpu()->driver.launch(*function,
+                             {.blocks = grid.blocks, .threads = grid.threads, .shared_bytes = given},
+                             arguments, tensor_maps));
   memory.read(buffers);
   EXPECT_EQ(buffers.back().bytes, expected.buffers.back().bytes);  // whole numbers: no rounding
 }
@@ -266,12 +275,14 @@ TEST_P(ConformanceProduct, computes_what_its_model_computes) {
   const MatrixProduct& product = GetParam();
   if (product.group_rows > 0 && gpu()->target.architecture != "sm_90a")
     GTEST_SKIP() << "SKIPPED, products of warpgroups are of sm_90a";
-  expect_same_product(source_of(product), product.grid(), product.buffers(), product.sizes());
+  expect_same_product(source_of(product), product.grid(), product.buffers(), product.sizes(), product.maps());
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, ConformanceProduct, testing::ValuesIn(product_cases()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(GpuGroups, ConformanceProduct, testing::ValuesIn(group_product_cases()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(GpuBulk, ConformanceProduct, testing::ValuesIn(bulk_product_cases()),
                          [](const auto& info) { return info.param.name; });
 
 class ConformanceGroupProduct : public Conformance, public testing::WithParamInterface<GroupCase> {};

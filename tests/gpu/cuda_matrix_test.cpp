@@ -36,15 +36,16 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
     EXPECT_EQ(binary->resources.at(0).stack_bytes, 0) << binary->log;
     if (!is_by_groups && std::string(architecture) != "sm_80") continue;  // the same PTX
     const int64_t blocks = p.blocks();
-    const GpuRun result = run_ptx(parse_ptx(binary->ptx), p.grid(), p.buffers(), p.sizes());
+    const GpuRun result = run_ptx(parse_ptx(binary->ptx), p.grid(), p.buffers(), p.sizes(), p.maps());
     EXPECT_EQ(result.bank_conflicts, 0);
     const int64_t steps = (p.k + p.step - 1) / p.step * (p.step / 16);
     EXPECT_EQ(result.matrix_products, is_by_groups ? 0 : blocks * p.block_m / 16 * p.block_n / 8 * steps);
     EXPECT_EQ(result.group_products, is_by_groups ? blocks * p.block_m / 16 * steps : 0);
-    for (int m = 0; m < p.m; ++m) {
+    for (int m = 0; m < p.m * p.matrices(); ++m) {
       for (int n = 0; n < p.n; ++n) {
         float expected = 0, found = 0;
-        for (int k = 0; k < p.k; ++k) expected += static_cast<float>(p.a().at(m, k) * p.b().at(n, k));
+        const int row_of_b = p.row_of_b(m / p.m, n);
+        for (int k = 0; k < p.k; ++k) expected += static_cast<float>(p.a().at(m, k) * p.b().at(row_of_b, k));
         std::memcpy(&found, result.buffers[2].bytes.data() + (size_t(m) * size_t(p.n) + size_t(n)) * 4, 4);
         ASSERT_EQ(found, expected) << m << " " << n;
       }
@@ -55,6 +56,8 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaProductTest, testing::ValuesIn(product_cases()),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(CudaGroups, CudaProductTest, testing::ValuesIn(group_product_cases()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(CudaBulk, CudaProductTest, testing::ValuesIn(bulk_product_cases()),
                          [](const auto& info) { return info.param.name; });
 
 // Fragments filled by what cuda_matrix.h says of their layout.
@@ -102,7 +105,7 @@ std::string fault_with(const MatrixProduct& p, const char* architecture, const s
        at = ptx.find(instruction, at + wrong.size()))
     ptx.replace(at, instruction.size(), wrong);
   try {
-    run_ptx(parse_ptx(ptx), p.grid(), p.buffers(), p.sizes());
+    run_ptx(parse_ptx(ptx), p.grid(), p.buffers(), p.sizes(), p.maps());
   } catch (const GpuFault& fault) {
     return fault.what();
   }
@@ -142,6 +145,27 @@ TEST_F(CudaMatrixTest, planted_bugs_in_groups_are_found) {
   expect("a product of a warpgroup that is under way reads", "wgmma.wait_group.sync.aligned 1;");
   expect("a product of a warpgroup that is under way reads", "wgmma.wait_group.sync.aligned 1;",
          "wgmma.wait_group.sync.aligned 2;");
+}
+
+// With a warpgroup that copies, every barrier, what it counts and what it is waited for.
+TEST_F(CudaMatrixTest, planted_bugs_in_bulk_are_found) {
+  MatrixProduct p = bulk_product_cases().front();
+  p.stages = 3;
+  p.k = 512;
+  const auto expect = [&](const std::string& report, const std::string& right,
+                          const std::string& wrong = "") {
+    EXPECT_THAT(fault_with(p, "sm_90a", right, wrong), testing::HasSubstr(report)) << right;
+  };
+  const std::string waits = "mbarrier.try_wait.parity.shared::cta.b64 %ended",
+                    arrives = "mbarrier.arrive.shared::cta.b64 _,";
+  expect("no fault", "mbarrier.init", "mbarrier.init");
+  expect("without fence.mbarrier_init", "fence.mbarrier_init.release.cluster;");
+  expect("is used while thread 0 begins it", "bar.sync \t0;");
+  expect("no warp can go on", arrives, "@!%ended " + arrives);
+  expect("a product of a warpgroup that is under way reads", "wgmma.wait_group.sync.aligned 1;",
+         "wgmma.wait_group.sync.aligned 2;");
+  expect("without wgmma.fence", "wgmma.fence.sync.aligned;");
+  expect("registers, of 65536", "setmaxnreg.dec.sync.aligned.u32 40;");
 }
 
 }  // namespace

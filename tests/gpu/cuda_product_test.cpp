@@ -191,7 +191,8 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
           {"warps_m", std::to_string(schedule.warps_m)},
           {"warps_n", std::to_string(schedule.warps_n)},
           {"stages", std::to_string(schedule.stages)},
-          {"multiply", std::string(name_of(schedule.instruction))}};
+          {"multiply", std::string(name_of(schedule.instruction))},
+          {"copies", std::string(name_of(schedule.copies))}};
       EXPECT_EQ(chosen.at(pin), value) << pin;
     }
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
@@ -206,13 +207,38 @@ TEST_P(CudaProductCase, computes_the_same_by_warpgroups) {
   const Case& test = GetParam();
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   const GpuTarget target = load_gpu_target("cuda-sm90a");
-  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("parts=1,multiply=wgmma"));
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("parts=1,multiply=wgmma,copies=async"));
   ASSERT_TRUE(plan) << plan.unsupported().reason << to_text(graph);
   const GpuNest& nest = plan->nests.at(0);
   EXPECT_TRUE(std::get<GpuProductSchedule>(nest.schedule).is_in_groups());
   const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
   expect_lean(kernel);
   expect_right(nest, kernel, 7, test.sizes);
+}
+
+// And with a warpgroup that copies, where both factors are copied as they are; in more tiles than one.
+TEST_P(CudaProductCase, computes_the_same_in_bulk) {
+  const Case& test = GetParam();
+  const TileGraph graph = parse_tile_graph(text_of(test.region));
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  const Result<GpuPlan> plan =
+      plan_gpu(graph, target, pins_of("parts=1,multiply=wgmma,copies=bulk,block_m=64,block_n=64"));
+  const Result<GpuProduct> product = analyze_gpu_product(graph);
+  ASSERT_TRUE(product);
+  ASSERT_EQ(bool(plan), product->why_not_bulk.empty()) << product->why_not_bulk;
+  if (!plan) {
+    EXPECT_THAT(plan.unsupported().reason, HasSubstr(product->why_not_bulk));
+    return;
+  }
+  GpuNest nest = plan->nests.at(0);
+  auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
+  EXPECT_TRUE(schedule.is_bulk());
+  for (const int together : {1, 2}) {
+    schedule.tiles_together = together;
+    const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
+    expect_lean(kernel);
+    expect_right(nest, kernel, 7, test.sizes);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaProductCase, testing::ValuesIn(cases()),
@@ -289,7 +315,9 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       schedule.warps_m = random.pick<int>({4, 8, 16});
       schedule.warps_n = 1;
       schedule.step = 64;
+      if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
     }
+    schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
     if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
   }
 }
@@ -298,7 +326,7 @@ class CudaRandomProducts : public CudaProducts, public testing::WithParamInterfa
 
 TEST_P(CudaRandomProducts, are_right_under_random_schedules) {
   const GpuTarget target = load_gpu_target(GetParam());
-  int tensor_cores = 0, given = 0;
+  int tensor_cores = 0, given = 0, bulk = 0;
   for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const TileGraph graph = parse_tile_graph(text_of(random_product_region(seed)));
@@ -311,9 +339,11 @@ TEST_P(CudaRandomProducts, are_right_under_random_schedules) {
     expect_right(nest, kernel, seed, {}, /*is_whole=*/false);
     ++tensor_cores;
     given += kernel.program.launch.shared_bytes > 0 ? 1 : 0;
+    bulk += kernel.program.launch.tensor_maps.empty() ? 0 : 1;
   }
   EXPECT_GT(tensor_cores, 35);
   EXPECT_GT(given, 5) << "kernels with more shared memory than one may declare";
+  EXPECT_EQ(bulk > 0, target.bulk_copy_gbs > 0) << bulk;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomProducts, testing::Values("cuda-sm80", "cuda-sm90a"),
@@ -383,7 +413,7 @@ TEST_P(CudaPlantedInProduct, is_found) {
 class CudaPlantedInGroups : public CudaProducts, public testing::WithParamInterface<Planted> {};
 
 TEST_P(CudaPlantedInGroups, is_found) {
-  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=32,warps_m=4,stages=3")
+  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=32,warps_m=4,stages=3,copies=async")
       .expect_found(GetParam());
 }
 

@@ -108,7 +108,20 @@ CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGrap
                      .threads = launch.threads,
                      .shared_bytes = launch.shared_bytes,
                      .most_shared_bytes = launch.shared_bytes};
-  result.run = run_ptx(parse_ptx(ptx), grid, buffers_of(graph, inputs, symbols), sizes);
+  std::vector<TensorMapLayout> maps;
+  for (const GpuTensorMap& map : launch.tensor_maps) {
+    TensorMapLayout& made = maps.emplace_back();
+    const int64_t bytes = size_in_bytes(map.dtype);
+    made.buffer = static_cast<size_t>(map.buffer);
+    made.address = static_cast<uint64_t>(size(map.offset) * bytes);
+    for (const Expr& extent : map.extents) made.extents.push_back(static_cast<uint64_t>(size(extent)));
+    for (const Expr& stride : map.strides)
+      made.strides.push_back(static_cast<uint64_t>(size(stride) * bytes));
+    made.box.assign(map.box.begin(), map.box.end());
+    if (const std::string why = why_no_tensor_map(made); !why.empty())
+      throw GpuFault("a tensor map has " + why);
+  }
+  result.run = run_ptx(parse_ptx(ptx), grid, buffers_of(graph, inputs, symbols), sizes, maps);
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     if (graph.buffers[b].role != Buffer::Role::Output) continue;
     result.outputs.push_back(tensor_of(graph.buffers[b], result.run.buffers[b], symbols));

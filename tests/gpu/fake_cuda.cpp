@@ -91,6 +91,21 @@ size_t bytes_behind(uint64_t address) {
   return address - first < bytes ? first + bytes - address : 0;
 }
 
+// Of a buffer of the launch: where its memory is in the model is known then.
+TensorMapLayout tensor_map_at(const void* place, const std::vector<uint64_t>& addresses) {
+  TensorMapBytes bytes;
+  std::memcpy(bytes.data(), place, bytes.size());
+  TensorMapLayout map = decode_tensor_map(bytes);
+  const auto holds = [&](uint64_t address) {
+    return address <= map.address && map.address < address + bytes_behind(address);
+  };
+  const auto found = std::find_if(addresses.begin(), addresses.end(), holds);
+  if (found == addresses.end()) throw GpuFault("a tensor map of memory that the launch does not have");
+  map.buffer = static_cast<size_t>(found - addresses.begin());
+  map.address -= *found;
+  return map;
+}
+
 int launch(const FakeModule& module, const GpuGrid& grid, void** arguments) {
   std::vector<uint64_t> values(module.program.parameter_offsets.size());
   for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], arguments[i], sizeof values[i]);
@@ -106,7 +121,10 @@ int launch(const FakeModule& module, const GpuGrid& grid, void** arguments) {
   }
   const std::vector<uint64_t> addresses(values.begin(), values.begin() + std::ptrdiff_t(buffer_count));
   const std::vector<int64_t> sizes(values.begin() + std::ptrdiff_t(buffer_count), values.end());
-  const GpuRun run = run_ptx(module.program, grid, std::move(buffers), sizes);
+  std::vector<TensorMapLayout> maps;
+  for (size_t i = 0; i < module.program.tensor_map_offsets.size(); ++i)
+    maps.push_back(tensor_map_at(arguments[values.size() + i], addresses));
+  const GpuRun run = run_ptx(module.program, grid, std::move(buffers), sizes, maps);
   for (size_t b = 0; b < addresses.size(); ++b) {
     if (!run.buffers[b].is_output) continue;
     std::memcpy(reinterpret_cast<void*>(addresses[b]), run.buffers[b].bytes.data(),
@@ -252,6 +270,22 @@ int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned
   }
 }
 
+int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* extents,
+                           const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                           int interleave, int pattern, int, int fill) {
+  tilefuse::TensorMapLayout layout{.address = reinterpret_cast<uint64_t>(address),
+                                   .extents = {extents, extents + rank},
+                                   .strides = {strides, strides + rank - 1},
+                                   .box = {box, box + rank}};
+  const bool is_known =
+      (type == 6 || type == 9) && interleave == 0 && pattern == 3 && fill == 0 &&
+      std::all_of(element_strides, element_strides + rank, [](uint32_t n) { return n == 1; });
+  const std::string why = is_known ? tilefuse::why_no_tensor_map(layout) : "a form that is not known";
+  if (const int status = called("cuTensorMapEncodeTiled", why)) return status;
+  if (!why.empty()) return tilefuse::kInvalidValue;
+  std::memcpy(map, tilefuse::encode(layout).data(), tilefuse::kTensorMapBytes);
+  return 0;
+}
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   if (const int status = called_in_context("cuMemAlloc", std::to_string(bytes))) return status;
   void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);

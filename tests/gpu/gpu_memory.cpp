@@ -100,6 +100,7 @@ void SharedMemory::take_store(Cell& cell, const GpuAccess& access, uint64_t byte
   if (cell.matrix_readers > 0)
     throw GpuFault("race: a thread writes what a product of a warpgroup that is under way reads" +
                    at(access, byte));
+  if (cell.box_phase >= 0) demand_phase(cell, access, byte);
   if (cell.written_in == epoch_ && cell.writer != access.thread)
     throw GpuFault("race: two threads write" + at(access, byte) + " and thread " +
                    std::to_string(cell.writer));
@@ -112,7 +113,8 @@ void SharedMemory::take_load(Cell& cell, const GpuAccess& access, uint64_t byte)
     throw GpuFault("race: a thread reads where a copy is under way to" + at(access, byte));
   if (cell.written_in < 0)
     throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at(access, byte));
-  if (cell.written_in == epoch_ && cell.writer != access.thread)
+  if (cell.box_phase >= 0) demand_phase(cell, access, byte);
+  if (cell.box_phase < 0 && cell.written_in == epoch_ && cell.writer != access.thread)
     throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" +
                    at(access, byte));
   cell.has_readers = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
@@ -122,6 +124,7 @@ void SharedMemory::take_load(Cell& cell, const GpuAccess& access, uint64_t byte)
 
 unsigned char* SharedMemory::access(const GpuAccess& access) {
   check_bounds(access);
+  if (!access.is_store) remember_read(access);
   for (uint64_t i = access.address; i < access.address + static_cast<uint64_t>(access.bytes); ++i) {
     Cell& cell = cells_[i];
     if (!access.is_store) {
@@ -154,6 +157,68 @@ void SharedMemory::write(Cell& cell, int64_t thread) {
   cell.writer = thread;
   cell.written_in = epoch_;
   cell.write = writes_++;
+  cell.box_phase = -1;
+}
+
+// That what a thread wrote is seen by what goes through the async proxy.
+void SharedMemory::demand_fence(const Cell& cell, const std::string& reader, const GpuAccess& access,
+                                uint64_t byte) const {
+  const auto fences = fences_.find(cell.writer);
+  if (fences != fences_.end()) {
+    const auto first = std::partition_point(fences->second.begin(), fences->second.end(),
+                                            [&](const Fence& fence) { return fence.writes <= cell.write; });
+    if (first != fences->second.end() && first->epoch < epoch_) return;
+  }
+  throw GpuFault(reader + " what thread " + std::to_string(cell.writer) +
+                 " wrote without a fence of the async proxy" + at(access, byte));
+}
+
+void SharedMemory::demand_phase(const Cell& cell, const GpuAccess& access, uint64_t byte) const {
+  if (order_.of(access.thread).phases_of(cell.box_barrier) > cell.box_phase) return;
+  throw GpuFault("race: a thread that has not waited for a box touches it" + at(access, byte));
+}
+
+void SharedMemory::remember_read(const GpuAccess& access) {
+  if (cells_[access.address].box_phase < 0) return;
+  std::vector<int64_t>& by_warp = reads_[access.address / kBoxPart];
+  by_warp.resize(order_.warps());
+  by_warp[WarpOrder::warp_of(access.thread)] = order_.now(access.thread);
+}
+
+void SharedMemory::begin_box(const GpuAccess& store) {
+  check_bounds(store);
+  const WarpKnowledge& known = order_.of(store.thread);
+  if (const auto reads = reads_.find(store.address / kBoxPart); reads != reads_.end()) {
+    for (size_t w = 0; w < reads->second.size(); ++w) {
+      if (reads->second[w] <= known.events[w]) continue;
+      throw GpuFault("race: a box comes where warp " + std::to_string(w) +
+                     " reads, and nobody has said that it is done" + at(store, store.address));
+    }
+  }
+  for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
+    Cell& cell = cells_[i];
+    if (cell.copier >= 0) throw GpuFault("race: a box comes where a copy is under way to" + at(store, i));
+    if (cell.matrix_readers > 0)
+      throw GpuFault("race: a box comes where a product of a warpgroup that is under way reads" +
+                     at(store, i));
+    if (cell.box_phase >= 0) {
+      demand_phase(cell, store, i);
+    } else if (cell.written_in >= 0) {
+      demand_fence(cell, "a box goes over", store, i);
+    }
+    cell.copier = store.thread;
+  }
+}
+
+unsigned char* SharedMemory::end_box(const GpuAccess& store, uint64_t barrier, int64_t phase) {
+  for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
+    cells_[i].copier = -1;
+    write(cells_[i], store.thread);
+    cells_[i].box_barrier = barrier;
+    cells_[i].box_phase = phase;
+  }
+  reads_.erase(store.address / kBoxPart);
+  return bytes_.data() + store.address;
 }
 
 void SharedMemory::take_matrix_read(const Cell& cell, const GpuAccess& access, uint64_t byte) const {
@@ -161,17 +226,11 @@ void SharedMemory::take_matrix_read(const Cell& cell, const GpuAccess& access, u
     throw GpuFault("race: a product of a warpgroup reads where a copy is under way to" + at(access, byte));
   if (cell.written_in < 0)
     throw GpuFault("a product of a warpgroup reads shared memory that nobody wrote" + at(access, byte));
-  const std::string by = "what thread " + std::to_string(cell.writer);
+  if (cell.box_phase >= 0) return demand_phase(cell, access, byte);
   if (cell.written_in == epoch_)
-    throw GpuFault("race: a product of a warpgroup reads " + by + " writes" + at(access, byte));
-  const auto fences = fences_.find(cell.writer);
-  if (fences != fences_.end()) {
-    const auto first = std::partition_point(fences->second.begin(), fences->second.end(),
-                                            [&](const Fence& fence) { return fence.writes <= cell.write; });
-    if (first != fences->second.end() && first->epoch < epoch_) return;
-  }
-  throw GpuFault("a product of a warpgroup reads " + by + " wrote without a fence of the async proxy" +
-                 at(access, byte));
+    throw GpuFault("race: a product of a warpgroup reads what thread " + std::to_string(cell.writer) +
+                   " writes" + at(access, byte));
+  demand_fence(cell, "a product of a warpgroup reads", access, byte);
 }
 
 const unsigned char* SharedMemory::begin_matrix_read(const GpuAccess& load) {
@@ -184,6 +243,7 @@ const unsigned char* SharedMemory::begin_matrix_read(const GpuAccess& load) {
 }
 
 void SharedMemory::end_matrix_read(const GpuAccess& load) {
+  remember_read(load);
   for (uint64_t i = load.address; i < load.address + static_cast<uint64_t>(load.bytes); ++i) {
     --cells_[i].matrix_readers;
     cells_[i].reader = load.thread;

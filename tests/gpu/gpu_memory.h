@@ -3,7 +3,8 @@
 //   GlobalMemory   buffers far apart from each other, so that an access beside one hits nothing
 //   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
 //                  one writes; nobody may touch what a copy is under way to, or write what an instruction
-//                  of a warpgroup may still read
+//                  of a warpgroup may still read; boxes that the machine copies are ordered by barriers in
+//                  shared memory (warp_order.h)
 //   AsyncCopies    of one thread, from global to shared memory: they arrive when the thread waits for them
 //
 // A fault is a GpuFault that says what, where and by whom.
@@ -17,6 +18,8 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include "tests/gpu/warp_order.h"
 
 namespace tilefuse {
 
@@ -68,8 +71,8 @@ class GlobalMemory {
 
 class SharedMemory {
  public:
-  explicit SharedMemory(int64_t bytes)
-      : bytes_(static_cast<size_t>(bytes)), cells_(static_cast<size_t>(bytes)) {}
+  SharedMemory(int64_t bytes, int warps)
+      : bytes_(static_cast<size_t>(bytes)), cells_(static_cast<size_t>(bytes)), order_(warps) {}
   unsigned char* access(const GpuAccess& access);  // threads of the block
   // A copy may write any time from `begin_copy` to `end_copy`, where it is a store of the thread that waited.
   void begin_copy(const GpuAccess& store);
@@ -80,7 +83,17 @@ class SharedMemory {
   const unsigned char* begin_matrix_read(const GpuAccess& load);
   void end_matrix_read(const GpuAccess& load);
   void fence_of_async_proxy(int64_t thread) { fences_[thread].push_back({writes_, epoch_}); }
-  void barrier() { ++epoch_; }
+  // A part of a box that the thread has asked for may come any time from `begin_box` to `end_box`. A warp may
+  // touch it when it knows that this phase of the barrier has ended, and the next one may be asked for by a
+  // warp that knows what others have read of it.
+  void begin_box(const GpuAccess& store);
+  unsigned char* end_box(const GpuAccess& store, uint64_t barrier, int64_t phase);
+  void barrier() {
+    ++epoch_;
+    order_.meet_all();
+  }
+  int64_t epoch() const { return epoch_; }
+  WarpOrder& order() { return order_; }
 
  private:
   struct Cell {
@@ -90,6 +103,8 @@ class SharedMemory {
     bool has_readers = false;               // more than one in that epoch
     int64_t write = 0;                      // its number
     int matrix_readers = 0;                 // under way
+    uint64_t box_barrier = 0;               // of what came in a box, and ...
+    int64_t box_phase = -1;                 // ... the phase that ends with it; -1: nothing did
   };
   struct Fence {
     int64_t writes, epoch;  // before it
@@ -98,11 +113,18 @@ class SharedMemory {
   void take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const;
   void take_load(Cell& cell, const GpuAccess& access, uint64_t byte) const;
   void take_matrix_read(const Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void demand_fence(const Cell& cell, const std::string& reader, const GpuAccess& access,
+                    uint64_t byte) const;
+  void demand_phase(const Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void remember_read(const GpuAccess& access);
   void write(Cell& cell, int64_t thread);
   std::vector<unsigned char> bytes_;
   std::vector<Cell> cells_;
   int64_t epoch_ = 0, writes_ = 0;
   std::unordered_map<int64_t, std::vector<Fence>> fences_;  // by thread, in order
+  WarpOrder order_;
+  static constexpr uint64_t kBoxPart = 16;                    // bytes
+  std::unordered_map<uint64_t, std::vector<int64_t>> reads_;  // of parts of boxes: the last one of each warp
 };
 
 class AsyncCopies {

@@ -30,9 +30,28 @@ GpuBuffer Matrix::buffer(const std::string& dtype) const {
 
 std::vector<GpuBuffer> MatrixProduct::buffers() const {
   std::vector<GpuBuffer> made = {a().buffer(a_dtype), b().buffer(dtype), {}};
-  made[2].bytes.resize(static_cast<size_t>(m) * static_cast<size_t>(n) * 4);
+  made[2].bytes.resize(static_cast<size_t>(m * matrices()) * static_cast<size_t>(n) * 4);
   made[2].is_output = true;
   return made;
+}
+
+std::vector<TensorMapLayout> MatrixProduct::maps() const {
+  if (!is_bulk) return {};
+  const auto map = [&](size_t buffer, const Matrix& matrix, int rows, int block, bool has_batch) {
+    const auto number = [](int64_t n) { return static_cast<uint64_t>(n); };
+    const uint64_t along = number(matrix.is_along_k ? k : rows), lines = number(matrix.is_along_k ? rows : k);
+    const uint64_t pitch = number(matrix.pitch) * 2;
+    TensorMapLayout made{.buffer = buffer,
+                         .extents = {along, lines},
+                         .strides = {pitch},
+                         .box = {64, number(matrix.is_along_k ? block : step)}};
+    if (!has_batch) return made;
+    made.extents.push_back(number(batch));
+    made.strides.push_back(lines * pitch);
+    made.box.push_back(1);
+    return made;
+  };
+  return {map(0, a(), m, block_m, batch > 0), map(1, b(), n, block_n, batch > 0 && !shares_b)};
 }
 
 void PrintTo(const MatrixProduct& product, std::ostream* out) { *out << product.name; }
@@ -44,14 +63,24 @@ std::string source_of(const MatrixProduct& p) {
     return text;
   };
   const auto operand = [&](const char* name, bool is_along_k, const std::string& first) {
+    if (p.is_bulk) {
+      const bool has_batch = p.batch > 0 && !(p.shares_b && std::string(name) == "b");
+      return std::string(is_along_k ? "bulk_along_k(" : "bulk_along_rows(") + name + "_map, " + first +
+             (has_batch ? ", matrix" : "") + "), ";
+    }
     const std::string kind = p.is_wide ? "wide_along_" : "single_along_";
     return kind + (is_along_k ? "k(" : "rows(") + name + " + " + first +
-           (is_along_k ? std::string(" * ") + name + "_pitch" : "") + ", " + name + "_pitch, ";
+           (is_along_k ? std::string(" * ") + name + "_pitch" : "") + ", " + name + "_pitch, " +
+           (std::string(name) == "a" ? "m - first_m), " : "n - first_n), ");
   };
   const bool is_by_groups = p.group_rows > 0;
   const int warps_across = is_by_groups ? 1 : p.block_n / p.warp_n, columns = p.block_n / warps_across;
   const int rows = is_by_groups ? p.group_rows / 4 : p.warp_m;  // of a warp
-  const std::string how = is_by_groups ? "multiply_tiles_in_groups<" : "multiply_tiles<";
+  const std::string how = p.is_bulk      ? "multiply_tiles_in_bulk<"
+                          : is_by_groups ? "multiply_tiles_in_groups<"
+                                         : "multiply_tiles<";
+  const std::string maps =
+      p.is_bulk ? ", const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map" : "";
   const std::vector<int> sizes = is_by_groups
                                      ? std::vector{p.block_m, p.block_n, p.step, p.group_rows, p.stages}
                                      : std::vector{p.block_m, p.block_n, p.step, rows, columns, p.stages};
@@ -64,23 +93,26 @@ extern "C" __global__ void __launch_bounds__()" +
          std::to_string(p.threads()) + ", 1) product(const " + p.a_dtype + "* __restrict__ a, const " +
          p.dtype +
          "* __restrict__ b, float* __restrict__ c, int64_t m, int64_t n, int64_t k, int64_t a_pitch,\n"
-         "    int64_t b_pitch) {\n  const int64_t across = (n + " +
-         numbers({p.block_n - 1}) + ") / " + numbers({p.block_n}) +
-         ";\n  const int64_t first_m = block_number<int64_t>() / across * " + numbers({p.block_m}) +
-         ", first_n = block_number<int64_t>() % across * " + numbers({p.block_n}) + ";\n  float sums[" +
+         "    int64_t b_pitch" +
+         maps + ") {\n  const int64_t across = (n + " + numbers({p.block_n - 1}) + ") / " +
+         numbers({p.block_n}) + ", tiles = across * ((m + " + numbers({p.block_m - 1}) + ") / " +
+         numbers({p.block_m}) +
+         ");\n  const int64_t tile = block_number<int64_t>() % tiles, matrix = block_number<int64_t>() / "
+         "tiles;"
+         "\n  const int64_t first_m = tile / across * " +
+         numbers({p.block_m}) + ", first_n = tile % across * " + numbers({p.block_n}) + ";\n  float sums[" +
          numbers({rows * columns / 32}) + "];\n  " + how + p.dtype + ", " + numbers(sizes) + ">(sums, " +
          (p.given_bytes() > 0
               ? "given_elements<" + p.dtype + ">(), "
               : "shared_elements<" + p.dtype + ", " + std::to_string(p.shared_bytes() / 2) + ">(), ") +
-         operand("a", p.a_along_k, "first_m") + "m - first_m), " + operand("b", p.b_along_k, "first_n") +
-         "n - first_n), k);\n  const int64_t row = first_m + " + own_row +
-         ">(), column = first_n + column_of_sums<" + numbers({columns, warps_across}) +
-         ">();\n  constexpr int kI = " + numbers({rows / 16}) + ", kJ = " + numbers({columns / 8}) +
-         ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
+         operand("a", p.a_along_k, "first_m") + operand("b", p.b_along_k, "first_n") +
+         "k);\n  const int64_t row = first_m + " + own_row + ">(), column = first_n + column_of_sums<" +
+         numbers({columns, warps_across}) + ">();\n  constexpr int kI = " + numbers({rows / 16}) +
+         ", kJ = " + numbers({columns / 8}) + ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
 #pragma unroll
   for (int at = 0; at < kI * kJ * 4; ++at) {
     const int64_t own_row = row + at / 4 / kJ * kApart + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
-    if (own_row < m && own < n) c[own_row * n + own] = sums[at];
+    if (own_row < m && own < n) c[(matrix * m + own_row) * n + own] = sums[at];
   }
 }
 }  // namespace tile
@@ -186,6 +218,41 @@ std::vector<MatrixProduct> group_product_cases() {
   shorter.k = 24;
   return {
       of("ragged", 64, 4), whole, halves, first, second, both, narrow, narrower, wide, tall, loaded, shorter};
+}
+
+std::vector<MatrixProduct> bulk_product_cases() {
+  const MatrixProduct base{
+      .name = "", .m = 136, .n = 72, .k = 264, .block_m = 128, .block_n = 64, .step = 64};
+  const auto of = [&](const char* name, int group_rows, int stages) {
+    MatrixProduct made = base;
+    made.name = std::string("bulk_") + name;
+    made.group_rows = group_rows;
+    made.stages = stages;
+    made.is_bulk = true;
+    return made;
+  };
+  MatrixProduct whole = of("whole_tiles", 64, 3), halves = of("halves", 128, 4),
+                first = of("first_along_rows", 64, 4);
+  whole.m = 128, whole.n = 64, whole.k = 512;
+  halves.dtype = halves.a_dtype = "f16";
+  first.a_along_k = false;
+  MatrixProduct second = of("second_along_rows", 128, 3), both = of("both_along_rows", 128, 5);
+  second.b_along_k = both.a_along_k = both.b_along_k = false;
+  both.block_n = 128;
+  MatrixProduct wide = of("wide", 64, 3), tall = of("tall", 128, 3), apart = of("lines_apart", 64, 4);
+  wide.block_n = 256;
+  wide.b_along_k = false;
+  tall.block_m = 256;
+  tall.block_n = 128;
+  apart.gap = 24;
+  MatrixProduct shorter = of("short", 64, 6), batch = of("batch", 64, 3),
+                shared = of("batch_of_one_second", 64, 4);
+  shorter.k = 24;
+  batch.batch = shared.batch = 3;
+  batch.m = shared.m = 72;
+  shared.shares_b = true;
+  shared.b_along_k = false;
+  return {of("ragged", 64, 4), whole, halves, first, second, both, wide, tall, apart, shorter, batch, shared};
 }
 
 }  // namespace tilefuse

@@ -27,14 +27,25 @@ struct MatrixProduct {
   std::string a_dtype = dtype;  // in memory
   int gap = 0;                  // elements between the lines of the first matrix
   int group_rows = 0;           // of a warpgroup, which has all columns; 0: by warps
+  bool is_bulk = false;         // one more warpgroup copies, by tensor maps
+  int batch = 0;                // products beside each other, of matrices along k; 0: no such dimension
+  bool shares_b = false;        // all of the batch multiply by the same
+  int matrices() const { return batch > 0 ? batch : 1; }
   int threads() const {
-    return group_rows > 0 ? block_m / group_rows * 128 : block_m / warp_m * (block_n / warp_n) * 32;
+    if (group_rows == 0) return block_m / warp_m * (block_n / warp_n) * 32;
+    return (block_m / group_rows + (is_bulk ? 1 : 0)) * 128;
   }
-  int64_t shared_bytes() const { return int64_t{stages} * (block_m + block_n) * step * 2; }
+  int64_t shared_bytes() const {
+    return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk ? 16 : 0));
+  }
   int64_t given_bytes() const { return shared_bytes() > 48 << 10 ? shared_bytes() : 0; }  // at the launch
-  int64_t blocks() const { return int64_t{(m + block_m - 1) / block_m} * ((n + block_n - 1) / block_n); }
-  Matrix a() const { return {m, k, a_along_k, (a_along_k ? k : m) + gap}; }
-  Matrix b() const { return {n, k, b_along_k, b_along_k ? k : n}; }
+  int64_t blocks() const {
+    return int64_t{(m + block_m - 1) / block_m} * ((n + block_n - 1) / block_n) * matrices();
+  }
+  // Of a batch, one below the other.
+  Matrix a() const { return {m * matrices(), k, a_along_k, (a_along_k ? k : m) + gap}; }
+  Matrix b() const { return {shares_b ? n : n * matrices(), k, b_along_k, b_along_k ? k : n}; }
+  int row_of_b(int matrix, int column) const { return shares_b ? column : matrix * n + column; }
   std::vector<int64_t> sizes() const { return {m, n, k, a().pitch, b().pitch}; }
   GpuGrid grid() const {
     return {.blocks = blocks(),
@@ -43,6 +54,7 @@ struct MatrixProduct {
             .most_shared_bytes = given_bytes()};
   }
   std::vector<GpuBuffer> buffers() const;  // both matrices, and the result
+  std::vector<TensorMapLayout> maps() const;
 };
 void PrintTo(const MatrixProduct& product, std::ostream* out);
 
@@ -50,5 +62,6 @@ void PrintTo(const MatrixProduct& product, std::ostream* out);
 std::string source_of(const MatrixProduct& product);
 std::vector<MatrixProduct> product_cases();
 std::vector<MatrixProduct> group_product_cases();  // of sm_90a
+std::vector<MatrixProduct> bulk_product_cases();   // of sm_90a
 
 }  // namespace tilefuse

@@ -467,7 +467,7 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
   for (std::string part; std::getline(words, part, '.');) parts.push_back(part);
   const std::string name = parts.front();
   parts.erase(parts.begin());
-  if (name == "cvta" && opcode == "cvta.to.global.u64")
+  if (opcode == "cvta.to.global.u64" || opcode == "cvta.param.u64")
     return PtxOperation{1, [](Operands o) { return o[0]; }};
   if (opcode == "cvt.rna.tf32.f32")
     return PtxOperation{1, [](Operands o) { return float_to_tf32(to_float(o[0])); }};

@@ -7,51 +7,11 @@
 #include <optional>
 #include <regex>
 
+#include "tests/gpu/ptx_text.h"
+#include "tests/gpu/tensor_map.h"
+
 namespace tilefuse {
 namespace {
-
-std::string trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return "";
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
-}
-
-// At commas outside brackets.
-std::vector<std::string> split_operands(const std::string& text) {
-  std::vector<std::string> parts;
-  int depth = 0;
-  std::string part;
-  for (const char c : text) {
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (c == ',' && depth == 0) {
-      parts.push_back(trimmed(part));
-      part.clear();
-    } else {
-      part += c;
-    }
-  }
-  if (!trimmed(part).empty()) parts.push_back(trimmed(part));
-  return parts;
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts = {""};
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
-int bytes_of(const std::string& type) {  // "u16" -> 2
-  int bits = 0;
-  std::from_chars(type.data() + 1, type.data() + type.size(), bits);
-  return bits / 8;
-}
 
 class Parser {
  public:
@@ -90,6 +50,8 @@ class Parser {
         take_statement(trimmed(statement));
       } else if (statement.starts_with(".target ")) {
         program_.target = trimmed(split(statement.substr(8), ',').front());
+      } else if (statement.starts_with(".maxntid ")) {
+        program_.threads = std::stoll(statement.substr(9));
       } else if (statement == "{" || statement == "}" || is_directive_of_a_line(statement)) {
       } else if (statement.ends_with(':')) {
         labels_[statement.substr(0, statement.size() - 1)] = program_.instructions.size();
@@ -104,8 +66,7 @@ class Parser {
   }
 
   static bool is_directive_of_a_line(const std::string& statement) {
-    for (const char* directive :
-         {".version", ".address_size", ".maxntid", ".minnctapersm", ".loc", ".file"}) {
+    for (const char* directive : {".version", ".address_size", ".minnctapersm", ".loc", ".file"}) {
       if (statement.starts_with(directive)) return true;
     }
     return false;
@@ -117,14 +78,29 @@ class Parser {
     const size_t name = text.find(".entry") + 6;
     program_.name = trimmed(text.substr(name, open - name));
     for (const std::string& parameter : split_operands(text.substr(open + 1, text.rfind(')') - open - 1))) {
+      if (parameter.ends_with("]")) {
+        take_tensor_map(parameter);
+        continue;
+      }
       std::vector<std::string> words = split(parameter, ' ');
       if (words.size() < 3 || words.front() != ".param") fail("a parameter that is not plain: " + parameter);
-      const int64_t bytes = bytes_of(words[1].substr(1));
-      program_.parameter_bytes = (program_.parameter_bytes + bytes - 1) / bytes * bytes;
-      parameters_[words.back()] = program_.parameter_bytes;
-      program_.parameter_offsets.push_back(program_.parameter_bytes);
-      program_.parameter_bytes += bytes;
+      if (!program_.tensor_map_offsets.empty()) fail("a parameter behind a tensor map: " + parameter);
+      program_.parameter_offsets.push_back(add_parameter(words.back(), bytes_of_type(words[1].substr(1)), 1));
     }
+  }
+
+  int64_t add_parameter(const std::string& name, int64_t bytes, int64_t alignment) {
+    alignment = std::max(alignment, std::min<int64_t>(bytes, 8));
+    const int64_t offset = (program_.parameter_bytes + alignment - 1) / alignment * alignment;
+    program_.parameter_bytes = offset + bytes;
+    return parameters_[name] = offset;
+  }
+
+  void take_tensor_map(const std::string& parameter) {  // .param .align 64 .b8 name[128]
+    static const std::regex kForm(R"(\.param\s+\.align 64\s+\.b8\s+(\S+)\[128\])");
+    std::smatch found;
+    if (!std::regex_match(parameter, found, kForm)) fail("a parameter that is not plain: " + parameter);
+    program_.tensor_map_offsets.push_back(add_parameter(found[1], kTensorMapBytes, 64));
   }
 
   void take_statement(const std::string& statement) {
@@ -198,6 +174,8 @@ class Parser {
     if (const auto found = shared_.find(text); found != shared_.end()) {
       return constant(static_cast<uint64_t>(found->second));
     }
+    if (const auto found = parameters_.find(text); found != parameters_.end())
+      return constant(kParameterSpace | static_cast<uint64_t>(found->second));
     if (!given_.empty() && text == given_) return constant(static_cast<uint64_t>(given_begin()));
     if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0x")) {
       return constant(std::stoull(text.substr(2), nullptr, 16));
@@ -266,6 +244,12 @@ class Parser {
       decode_matrix_load(opcode, operands, instruction);
     } else if (opcode.starts_with("mma.")) {
       decode_matrix_product(opcode, operands, instruction);
+    } else if (opcode.starts_with("cp.async.bulk.")) {
+      decode_box(opcode, operands, instruction);
+    } else if (opcode.starts_with("mbarrier.") || opcode == "fence.mbarrier_init.release.cluster") {
+      decode_barrier(opcode, operands, instruction);
+    } else if (opcode.starts_with("setmaxnreg.")) {
+      decode_registers(opcode, operands, instruction);
     } else if (opcode.starts_with("cp.async.")) {
       decode_copy(opcode, operands, instruction);
     } else if (opcode == "fence.proxy.async" || opcode == "fence.proxy.async.shared::cta") {
@@ -280,7 +264,7 @@ class Parser {
   void decode_parameter(const std::vector<std::string>& operands, PtxInstruction& instruction) {
     instruction.kind = PtxKind::LoadParameter;
     instruction.element_bytes =
-        bytes_of(split(instruction.text.substr(0, instruction.text.find_first_of(" \t")), '.').back());
+        bytes_of_type(split(instruction.text.substr(0, instruction.text.find_first_of(" \t")), '.').back());
     instruction.results = {value(operands.at(0))};
     const std::string inside = operands.at(1).substr(1, operands.at(1).size() - 2);
     const auto found = parameters_.find(inside);
@@ -306,7 +290,7 @@ class Parser {
     }
     if (parts.empty() || (parts.front() != "global" && parts.front() != "shared"))
       fail("no space: " + opcode);
-    instruction.element_bytes = bytes_of(type);
+    instruction.element_bytes = bytes_of_type(type);
     instruction.extends_sign = type.starts_with('s');
     if (is_load) instruction.results = values(operands.at(0));
     if (!is_load) instruction.operands = values(operands.at(1));
@@ -374,6 +358,74 @@ class Parser {
     if (to_offset != 0) fail("a copy that is not understood: " + instruction.text);
     instruction.operands = {to, value(operands.size() == 4 ? operands[3] : "16"),
                             address(operands[1], instruction.offset)};
+  }
+
+  // cp.async.bulk.tensor.2d...bytes [%r1], [%rd1, {%r2, %r3}], [%r4]: the place, the map and coordinates, the
+  // barrier.
+  void decode_box(const std::string& opcode, const std::vector<std::string>& operands,
+                  PtxInstruction& instruction) {
+    static const std::regex kForm(
+        R"(cp\.async\.bulk\.tensor\.([1-5])d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes)");
+    demand_sm_90(opcode);
+    std::smatch found;
+    if (!std::regex_match(opcode, found, kForm) || operands.size() != 3)
+      fail("a copy that is not understood: " + instruction.text);
+    instruction.kind = PtxKind::CopyBox;
+    const std::vector<std::string> source = split_operands(operands[1].substr(1, operands[1].size() - 2));
+    const std::vector<int> coordinates = values(source.at(1));
+    if (source.size() != 2 || coordinates.size() != size_t(std::stoi(found[1])))
+      fail("operands of " + instruction.text);
+    instruction.operands = {plain_address(operands[0]), value(source[0]), plain_address(operands[2])};
+    instruction.operands.insert(instruction.operands.end(), coordinates.begin(), coordinates.end());
+  }
+
+  void decode_barrier(const std::string& opcode, const std::vector<std::string>& operands,
+                      PtxInstruction& instruction) {
+    demand_sm_90(opcode);
+    const size_t count = operands.size();
+    const bool is_discarded = count > 0 && operands[0] == "_";
+    if (opcode == "mbarrier.init.shared::cta.b64" && count == 2) {
+      instruction.kind = PtxKind::BeginBarrier;
+      instruction.operands = {plain_address(operands[0]), value(operands[1])};
+    } else if (opcode.starts_with("fence.") && count == 0) {
+      instruction.kind = PtxKind::ShowBarriers;
+    } else if (opcode == "mbarrier.arrive.shared::cta.b64" && count == 2 && is_discarded) {
+      instruction.kind = PtxKind::Arrive;
+      instruction.operands = {plain_address(operands[1])};
+    } else if (opcode == "mbarrier.arrive.expect_tx.shared::cta.b64" && count == 3 && is_discarded) {
+      instruction.kind = PtxKind::Arrive;
+      instruction.operands = {plain_address(operands[1]), value(operands[2])};
+    } else if (opcode == "mbarrier.try_wait.parity.shared::cta.b64" && count == 3) {
+      instruction.kind = PtxKind::TestPhase;
+      instruction.results = {value(operands[0])};
+      instruction.operands = {plain_address(operands[1]), value(operands[2])};
+    } else {
+      fail("an unknown instruction: " + instruction.text);
+    }
+  }
+
+  void decode_registers(const std::string& opcode, const std::vector<std::string>& operands,
+                        PtxInstruction& instruction) {
+    if (program_.target != "sm_90a") fail(opcode + " is of sm_90a, not of " + program_.target);
+    instruction.kind = PtxKind::SetRegisters;
+    instruction.takes_registers = opcode == "setmaxnreg.inc.sync.aligned.u32";
+    if (!instruction.takes_registers && opcode != "setmaxnreg.dec.sync.aligned.u32")
+      fail("an unknown instruction: " + opcode);
+    instruction.registers = std::stoll(operands.at(0));
+    if (instruction.registers < 24 || instruction.registers > 256 || instruction.registers % 8 != 0)
+      fail("operands of " + instruction.text);
+  }
+
+  int plain_address(const std::string& text) {
+    int64_t offset = 0;
+    const int reg = address(text, offset);
+    if (offset != 0) fail("an address that is not understood: " + text);
+    return reg;
+  }
+
+  void demand_sm_90(const std::string& opcode) const {
+    if (!program_.target.starts_with("sm_9") && !program_.target.starts_with("sm_1"))
+      fail(opcode + " is of sm_90 and newer, not of " + program_.target);
   }
 
   void decode_warpgroup(const std::string& opcode, const std::vector<std::string>& operands,

@@ -27,6 +27,9 @@ enum class PtxKind : uint8_t {
   BeginCopy, CommitCopies, WaitForCopies,  // cp.async, of global to shared memory
   FenceAsyncProxy,
   FenceProducts, BeginProduct, CommitProducts, WaitForProducts,  // of a warpgroup: wgmma
+  BeginBarrier, ShowBarriers, Arrive, TestPhase,  // mbarrier, in shared memory
+  CopyBox,                                        // cp.async.bulk.tensor
+  SetRegisters,                                   // setmaxnreg
   // clang-format on
 };
 enum class PtxSpace : uint8_t { Global, Shared };
@@ -59,12 +62,19 @@ struct PtxInstruction {
   MatrixElement element = MatrixElement::Bf16;  // MultiplyMatrices: results d; operands a, b, c
   size_t groups_left = 0;         // WaitForCopies, WaitForProducts: groups that may be under way yet
   PtxGroupProduct group_product;  // BeginProduct
+  // CopyBox: operands are where to, the address of the tensor map, the barrier, then coordinates. Arrive: the
+  // barrier, and bytes that it waits for.
+  int64_t registers = 0;         // SetRegisters: of a thread from now on
+  bool takes_registers = false;  // more than before
 };
 
 struct PtxConstant {
   int reg = 0;
   uint64_t value = 0;
 };
+
+// Of the address of a parameter itself; the rest is its offset.
+constexpr uint64_t kParameterSpace = uint64_t{1} << 60;
 
 // Registers whose values the launch gives.
 struct PtxSpecial {
@@ -79,8 +89,10 @@ struct PtxProgram {
   std::vector<PtxConstant> constants;
   std::vector<PtxSpecial> specials;
   int64_t parameter_bytes = 0;
-  std::vector<int64_t> parameter_offsets;
-  int64_t shared_bytes = 0;  // declared
+  std::vector<int64_t> parameter_offsets;   // of those of 8 bytes or less
+  std::vector<int64_t> tensor_map_offsets;  // of those of 128, which come last
+  int64_t threads = 0;                      // of a block that it is compiled for, where it says so
+  int64_t shared_bytes = 0;                 // declared
   // Where in shared memory the array of no length begins, which the launch gives its bytes; absent: there is
   // none.
   std::optional<int64_t> given_at;

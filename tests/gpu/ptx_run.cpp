@@ -4,10 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <map>
 #include <tuple>
 
 #include "tests/gpu/bank_counter.h"
+#include "tests/gpu/ptx_barrier.h"
 #include "tests/gpu/ptx_warpgroup.h"
 
 namespace tilefuse {
@@ -31,7 +31,10 @@ struct Warp {
   uint32_t alive = kAllLanes;
   std::array<AsyncCopies, kLanes> copies;  // by lane
   WarpProducts products;
-  bool waits = false;  // at a barrier
+  bool waits = false;       // at a barrier
+  bool yields = false;      // to others, for a phase of a barrier in shared memory, which is ...
+  uint64_t waited_for = 0;  // ... there
+  const PtxInstruction* waits_at = nullptr;
 };
 
 template <class F>
@@ -42,15 +45,16 @@ void for_each_lane(uint32_t lanes, const F& visit) {
 class Runner {
  public:
   Runner(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
-         const std::vector<int64_t>& sizes)
-      : program_(program), grid_(grid), memory_(std::move(buffers)), shared_(0) {
+         const std::vector<int64_t>& sizes, const std::vector<TensorMapLayout>& maps)
+      : program_(program), grid_(grid), memory_(std::move(buffers)), shared_(0, 0), maps_(maps) {
     if (grid.threads % kLanes != 0) throw GpuFault("a block is no whole number of warps");
     if (const std::string why = why_refused(program, grid); !why.empty()) throw GpuFault(why);
     parameters_.resize(static_cast<size_t>(program.parameter_bytes));
     std::vector<uint64_t> values;
     for (const GpuBuffer& buffer : memory_.buffers()) values.push_back(buffer.address);
     for (const int64_t size : sizes) values.push_back(static_cast<uint64_t>(size));
-    if (values.size() != program.parameter_offsets.size()) throw GpuFault("the kernel has other parameters");
+    if (values.size() != program.parameter_offsets.size() || maps.size() != program.tensor_map_offsets.size())
+      throw GpuFault("the kernel has other parameters");
     for (size_t i = 0; i < values.size(); ++i) {
       std::memcpy(parameters_.data() + program.parameter_offsets[i], &values[i], sizeof values[i]);
     }
@@ -98,31 +102,53 @@ class Runner {
   }
 
   void run_block() {
-    shared_ =
-        SharedMemory(program_.given_at ? *program_.given_at + grid_.shared_bytes : program_.shared_bytes);
+    const int warp_count = grid_.threads / kLanes;
+    shared_ = SharedMemory(
+        program_.given_at ? *program_.given_at + grid_.shared_bytes : program_.shared_bytes, warp_count);
+    barriers_ = SharedBarriers();
+    boxes_ = BoxCopies();
+    registers_ = WarpRegisters(program_.threads, warp_count);
     std::vector<Warp> warps;
-    for (int w = 0; w < grid_.threads / kLanes; ++w) warps.push_back(new_warp(w));
+    for (int w = 0; w < warp_count; ++w) warps.push_back(new_warp(w));
     group_orders_.assign(warps.size() / kGroupWarps, {});
-    for (bool any_left = true; any_left;) {
-      any_left = false;
+    for (;;) {
+      const int64_t before = events_;
       for (Warp& warp : warps) run_warp(warp);
+      const auto count = [&](const auto& is) { return std::count_if(warps.begin(), warps.end(), is); };
+      if (count([](const Warp& warp) { return warp.yields; }) > 0) {
+        if (events_ == before && !boxes_.end_oldest(shared_, barriers_)) throw GpuFault(deadlock(warps));
+        continue;
+      }
       for (const GroupOrder& order : group_orders_) order.demand_even();
-      const auto waiting =
-          std::count_if(warps.begin(), warps.end(), [](const Warp& warp) { return warp.waits; });
-      if (waiting == 0) return;
+      const auto waiting = count([](const Warp& warp) { return warp.waits; });
+      if (waiting == 0) break;
       if (waiting != static_cast<std::ptrdiff_t>(warps.size())) {
         throw GpuFault("a barrier is reached by " + std::to_string(waiting) + " of " +
                        std::to_string(warps.size()) + " warps, the others have ended");
       }
       shared_.barrier();
       for (Warp& warp : warps) warp.waits = false;
-      any_left = true;
     }
+    if (boxes_.end_oldest(shared_, barriers_)) throw GpuFault("a block ends while a box is under way");
+    registers_.check();
   }
 
-  // Until a barrier or the end.
+  std::string deadlock(const std::vector<Warp>& warps) const {
+    std::string text = "block " + std::to_string(block_) + ": no warp can go on";
+    for (const Warp& warp : warps) {
+      const std::string name = "; warp " + std::to_string(warp.number);
+      if (warp.yields)
+        text += name + " waits at PTX line " + std::to_string(warp.waits_at->line) + " for " +
+                barriers_.missing_of(warp.waited_for);
+      if (warp.waits) text += name + " waits at a barrier of the block";
+    }
+    return text;
+  }
+
+  // Until a barrier, one in shared memory whose phase has not ended, or the end.
   void run_warp(Warp& warp) {
-    while (!warp.groups.empty() && !warp.waits) {
+    warp.yields = false;
+    while (!warp.groups.empty() && !warp.waits && !warp.yields) {
       const size_t next = next_group(warp);
       const PtxInstruction& instruction = program_.instructions.at(warp.groups[next].at);
       try {
@@ -180,7 +206,17 @@ class Runner {
                          " of 32 lanes");
         }
         warp.waits = true;
+        ++events_;
         return;
+      case PtxKind::BeginBarrier:
+      case PtxKind::ShowBarriers:
+      case PtxKind::Arrive:
+      case PtxKind::TestPhase:
+      case PtxKind::CopyBox:
+        return for_each_lane(lanes, [&](int lane) { step_of_boxes(warp, lane, instruction); });
+      case PtxKind::SetRegisters:
+        demand_whole_warp(lanes);
+        return registers_.set(warp.number, instruction);
       case PtxKind::Shuffle:
         return shuffle(warp, lanes, instruction);
       case PtxKind::LoadMatrix:
@@ -210,6 +246,51 @@ class Runner {
       case PtxKind::Store:
         return access(warp, lanes, instruction);
     }
+  }
+
+  // Of a thread.
+  void step_of_boxes(Warp& warp, int lane, const PtxInstruction& instruction) {
+    const int64_t thread = warp.number * kLanes + lane;
+    const auto operand = [&](size_t i) {
+      return warp.registers[size_t(instruction.operands.at(i))][size_t(lane)];
+    };
+    const auto place = [&](size_t i) { return uint64_t{static_cast<uint32_t>(operand(i))}; };
+    const auto number = [&](size_t i) { return int64_t{static_cast<int32_t>(operand(i))}; };
+    ++events_;
+    if (instruction.kind == PtxKind::BeginBarrier) {
+      shared_.access({thread, place(0), SharedBarriers::kBytes, true, false});
+      barriers_.begin(thread, place(0), number(1), shared_.epoch());
+    } else if (instruction.kind == PtxKind::ShowBarriers) {
+      barriers_.show(thread);
+    } else if (instruction.kind == PtxKind::Arrive) {
+      barriers_.arrive(thread, place(0), instruction.operands.size() > 1 ? number(1) : 0, shared_);
+    } else if (instruction.kind == PtxKind::CopyBox) {
+      copy_box(thread, {place(0), operand(1), place(2)},
+               {number(3), number(4), instruction.operands.size() > 5 ? number(5) : 0});
+    } else {
+      const bool has_ended = barriers_.wait(thread, place(0), place(1), shared_);
+      warp.registers[size_t(instruction.results[0])][size_t(lane)] = has_ended ? 1 : 0;
+      if (has_ended) return;
+      --events_;
+      warp.yields = true;
+      warp.waited_for = place(0);
+      warp.waits_at = &instruction;
+    }
+  }
+
+  struct BoxPlaces {
+    uint64_t to, map, barrier;
+  };
+  void copy_box(int64_t thread, const BoxPlaces& places, const std::vector<int64_t>& at) {
+    const auto& offsets = program_.tensor_map_offsets;
+    const auto found =
+        std::find(offsets.begin(), offsets.end(), static_cast<int64_t>(places.map ^ kParameterSpace));
+    if (found == offsets.end()) throw GpuFault("there is no tensor map at that address");
+    const TensorMapLayout& map = maps_[size_t(found - offsets.begin())];
+    boxes_.begin(
+        {thread, places.to, places.barrier, read_box(map, at, thread + block_ * grid_.threads, memory_)},
+        shared_, barriers_);
+    ++run_.boxes;
   }
 
   static void branch(Warp& warp, size_t number, uint32_t lanes, size_t target) {
@@ -442,42 +523,19 @@ class Runner {
   std::vector<unsigned char> parameters_;
   int64_t block_ = 0;
   std::vector<GroupOrder> group_orders_;  // of the block's warpgroups
+  const std::vector<TensorMapLayout>& maps_;
+  SharedBarriers barriers_;
+  BoxCopies boxes_;
+  WarpRegisters registers_;
+  int64_t events_ = 0;  // that may let a warp go on which waits
   GpuRun run_;
 };
 
-// "Maximum amount of shared memory per thread block", CUDA C++ Programming Guide, table of technical
-// specifications per compute capability.
-int64_t most_shared_bytes(const std::string& architecture) {
-  static const std::map<std::string, int64_t> kKiB = {{"sm_80", 163},  {"sm_86", 99},  {"sm_87", 163},
-                                                      {"sm_89", 99},   {"sm_90", 227}, {"sm_90a", 227},
-                                                      {"sm_100", 227}, {"sm_120", 99}};
-  const auto found = kKiB.find(architecture);
-  if (found == kKiB.end()) throw GpuFault("no device of " + architecture + " is known");
-  return found->second << 10;
-}
-
 }  // namespace
 
-std::string why_refused(const PtxProgram& program, const GpuGrid& grid) {
-  constexpr int64_t kWithoutAsking = 48 << 10;
-  const std::string given =
-      "the launch gives " + std::to_string(grid.shared_bytes) + " bytes of shared memory";
-  const int64_t all = program.given_at.value_or(program.shared_bytes) + grid.shared_bytes;
-  if (grid.shared_bytes > 0 && !program.given_at) return given + " that the kernel has no name for";
-  if (all <= kWithoutAsking) return "";
-  if (all > most_shared_bytes(program.target)) {
-    return given + ", " + std::to_string(all) + " in all, and a block of " + program.target +
-           " has at most " + std::to_string(most_shared_bytes(program.target));
-  }
-  if (grid.shared_bytes > grid.most_shared_bytes) {
-    return given + ", and the function was set to take " + std::to_string(grid.most_shared_bytes);
-  }
-  return "";
-}
-
 GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
-               const std::vector<int64_t>& sizes) {
-  return Runner(program, grid, std::move(buffers), sizes).run();
+               const std::vector<int64_t>& sizes, const std::vector<TensorMapLayout>& maps) {
+  return Runner(program, grid, std::move(buffers), sizes, maps).run();
 }
 
 }  // namespace tilefuse

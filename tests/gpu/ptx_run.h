@@ -14,6 +14,7 @@
 
 #include "tests/gpu/gpu_memory.h"
 #include "tests/gpu/ptx_program.h"
+#include "tests/gpu/tensor_map.h"
 
 namespace tilefuse {
 
@@ -34,13 +35,14 @@ struct GpuRun {
   int64_t bank_conflicts = 0;
   int64_t matrix_products = 0;  // instructions of warps: mma
   int64_t group_products = 0;   // of each of the four warps: wgmma
+  int64_t boxes = 0;            // cp.async.bulk.tensor
 };
 
 // Why a device refuses the launch, by its architecture; empty: it does not.
 std::string why_refused(const PtxProgram& program, const GpuGrid& grid);
 
-// Parameters of the kernel: the addresses of the buffers, then the sizes.
+// Parameters of the kernel: the addresses of the buffers, then the sizes, then the tensor maps.
 GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBuffer> buffers,
-               const std::vector<int64_t>& sizes);
+               const std::vector<int64_t>& sizes, const std::vector<TensorMapLayout>& maps = {});
 
 }  // namespace tilefuse
