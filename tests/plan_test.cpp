@@ -343,6 +343,8 @@ TEST(Plan, tensors_on_a_gpu_have_memory_of_their_own) {
   for (CompiledRegion& region : given.regions) {
     region.program.gpu = {
         {"k", "source", Expr::symbol("s0") * 2, 128, 65536, {0, 2, 1}, {Expr::symbol("s0")}}};
+    region.program.gpu[0].tensor_maps = {
+        {1, DType::F16, Expr(8), {Expr(64), Expr::symbol("s0")}, {Expr(72)}, {64, 128}}};
     region.program.workspaces = {{DType::F32, Expr(64)}};
   }
   CallFacts writes;
@@ -362,6 +364,9 @@ TEST(Plan, tensors_on_a_gpu_have_memory_of_their_own) {
   EXPECT_EQ(read.place, executable.place);
   EXPECT_EQ(read.regions[0].program.gpu[0].buffers, (std::vector<int>{0, 2, 1}));
   EXPECT_EQ(read.regions[0].program.gpu[0].shared_bytes, 65536);
+  ASSERT_EQ(read.regions[0].program.gpu[0].tensor_maps.size(), 1U);
+  EXPECT_EQ(read.regions[0].program.gpu[0].tensor_maps[0].dtype, DType::F16);
+  EXPECT_EQ(read.regions[0].program.gpu[0].tensor_maps[0].box, (std::vector<int64_t>{64, 128}));
 }
 
 // ---------------------------------------------------------------- regions over raw pointers

@@ -417,6 +417,13 @@ TEST_P(CudaPlantedInGroups, is_found) {
       .expect_found(GetParam());
 }
 
+class CudaPlantedInBulk : public CudaProducts, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInBulk, is_found) {
+  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk")
+      .expect_found(GetParam());
+}
+
 const Planted kPlanted[] = {
     {"row_beyond_the_result", "if (i < 40)", "if (i < 48)", "outside buffer"},
     {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
@@ -445,6 +452,19 @@ const Planted kPlantedInGroups[] = {
     {"depth_too_short", ", 40);", ", 32);", ""},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInGroups, testing::ValuesIn(kPlantedInGroups),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+const Planted kPlantedInBulk[] = {
+    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
+    {"factors_exchanged", "bulk_along_k(x_map", "bulk_along_k(w_map", "8192 bytes are missing"},
+    {"rows_of_another_tile", "bulk_along_k(x_map, 0)", "bulk_along_k(x_map, 1)", ""},
+    {"boxes_of_other_lines", "bulk_along_k(x_map", "bulk_along_rows(x_map",
+     "race: a box comes where a copy is under way to"},
+    {"a_stage_more_than_there_is_memory_for", "64, 64, 64, 3>(", "64, 64, 64, 4>(",
+     "outside the shared memory"},
+    {"no_depth", ", 40);", ", 0);", ""},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBulk, testing::ValuesIn(kPlantedInBulk),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

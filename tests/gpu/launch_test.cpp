@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -286,6 +287,50 @@ TEST_F(Launch, of_memory_that_was_not_asked_for_is_refused) {
   EXPECT_FALSE(allowed(163 * kKiB + 4));
 }
 
+// ---------------------------------------------------------------- tensor maps
+constexpr const char* kRowsByColumns = R"(tile_graph product {
+  axes i: s0, j: 72, k: 96
+  buffers %x: bf16[s0, 104] in, %w: bf16[72, 96] in, %y: f32[s0, 72] out
+  %x = load %x[i*104 + k + 8] : bf16[i, k]
+  %w = load %w[j*96 + k]      : bf16[j, k]
+  %p = mul(%x, %w)            : f32[i, j, k]
+  %s = reduce.sum(%p) over k  : f32[i, j]
+  store %s -> %y[i*72 + j]
+}
+)";
+
+TEST_F(Launch, makes_tensor_maps_of_the_sizes_at_hand) {
+  fake_.capability(9, 0);
+  fake_.shared_bytes(227 * kKiB, 227 * kKiB);
+  const Result<Loaded> product = made(kRowsByColumns, "copies=bulk,block_m=64,block_n=64,parts=1");
+  ASSERT_TRUE(product) << product.unsupported().reason;
+  ASSERT_EQ(product->program.gpu.at(0).tensor_maps.size(), 2U);
+  for (const int64_t rows : {70, 3}) {
+    const auto count = static_cast<size_t>(rows);
+    // Ones, behind eight elements of each line that are not multiplied.
+    std::vector<uint16_t> x(count * 104, 0x3f80);
+    for (size_t i = 0; i < x.size(); i += 104) std::fill_n(x.begin() + std::ptrdiff_t(i), 8, 0x4000);
+    const std::vector<uint16_t> w(72 * 96, 0x3f80);
+    std::vector<float> y(count * 72);
+    const std::vector<uint64_t> buffers = {allocated(rows * 104 * 2), allocated(72 * 96 * 2),
+                                           allocated(rows * 72 * 4)};
+    ASSERT_FALSE(driver_->to_device(0, buffers[0], x.data(), rows * 104 * 2));
+    ASSERT_FALSE(driver_->to_device(0, buffers[1], w.data(), 72 * 96 * 2));
+    const auto refusal = product->run(buffers, {{"s0", rows}});
+    ASSERT_FALSE(refusal) << refusal->reason << fake_.calls();
+    EXPECT_THAT(fake_.calls(), HasSubstr("cuTensorMapEncodeTiled\ncuTensorMapEncodeTiled\ncuLaunchKernel"));
+    ASSERT_FALSE(driver_->to_host(0, y.data(), buffers[2], rows * 72 * 4));
+    EXPECT_EQ(y, std::vector<float>(count * 72, 96));
+    fake_.fail("cuTensorMapEncodeTiled", 1);
+    const auto no_map = product->run(buffers, {{"s0", rows}});
+    ASSERT_TRUE(no_map);
+    EXPECT_EQ(no_map->reason, "cannot make a tensor map: CUDA_ERROR_OF_THE_TEST, as the test wants it");
+  }
+  const auto refusal = product->run({256, 512, 1024}, {{"s0", int64_t{1} << 31}});
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason, "cannot make a tensor map: an axis of 2147483648 elements is too long");
+}
+
 // ---------------------------------------------------------------- bad input
 TEST_F(Launch, says_what_the_driver_says) {
   fake_.fail("cuModuleGetFunction", 500);
@@ -319,6 +364,8 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
   EXPECT_GT(target(9, 0)->warpgroup_flops_per_cycle, 0);
   EXPECT_EQ(target(10, 0)->architecture, "sm_100");
   EXPECT_EQ(target(10, 0)->warpgroup_flops_per_cycle, 0) << "no other device has the instructions of sm_90a";
+  EXPECT_GT(target(9, 0)->bulk_copy_gbs, 0);
+  EXPECT_EQ(target(10, 0)->bulk_copy_gbs, 0);
   EXPECT_THAT(target(7, 5).unsupported().reason, HasSubstr("cannot make kernels for GPU (sm_75)"));
   fake_.capability(7, 5);
   EXPECT_THAT(made(kSoftmax).unsupported().reason, HasSubstr("sm_75"));

@@ -1,19 +1,18 @@
 #include "tests/gpu/ptx_program.h"
 
 #include <algorithm>
-#include <bit>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <regex>
 
+#include "tests/gpu/ptx_operands.h"
 #include "tests/gpu/ptx_text.h"
 #include "tests/gpu/tensor_map.h"
 
 namespace tilefuse {
 namespace {
 
-class Parser {
+class Parser final : PtxOperands {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
@@ -31,10 +30,6 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw PtxError("PTX line " + std::to_string(line_) + ": " + what);
-  }
-
   // Statements end with a semicolon, labels with a colon; braces that begin or end a scope stand alone.
   void read_statements() {
     std::string statement;
@@ -130,78 +125,6 @@ class Parser {
       fail("not understood: " + statement);
     given_ = split(statement.substr(0, open), ' ').back();
     given_alignment_ = std::stoll(statement.substr(align + 7));
-  }
-  // Behind all that is declared, which stands in front of the instructions.
-  int64_t given_begin() {
-    if (!program_.given_at)
-      program_.given_at =
-          (program_.shared_bytes + given_alignment_ - 1) / given_alignment_ * given_alignment_;
-    return *program_.given_at;
-  }
-
-  int fresh_register() {
-    const int reg = static_cast<int>(registers_.size());
-    registers_.emplace("#" + std::to_string(reg), reg);
-    return reg;
-  }
-  int constant(uint64_t value) {
-    const auto found = constants_.find(value);
-    if (found != constants_.end()) return found->second;
-    const int reg = fresh_register();
-    program_.constants.push_back({reg, value});
-    return constants_[value] = reg;
-  }
-
-  int named_register(const std::string& name) {
-    static const std::map<std::string, PtxSpecial::What> kSpecials = {
-        {"%tid.x", PtxSpecial::What::ThreadX},
-        {"%ctaid.x", PtxSpecial::What::BlockX},
-        {"%ntid.x", PtxSpecial::What::BlockThreadsX},
-        {"%nctaid.x", PtxSpecial::What::BlocksX}};
-    const auto known = registers_.find(name);
-    if (known != registers_.end()) return known->second;
-    if (name.find('.') != std::string::npos && !kSpecials.contains(name)) fail("an unknown register " + name);
-    const int reg = static_cast<int>(registers_.size());
-    registers_[name] = reg;
-    if (const auto special = kSpecials.find(name); special != kSpecials.end()) {
-      program_.specials.push_back({reg, special->second});
-    }
-    return reg;
-  }
-
-  int value(const std::string& text) {
-    if (text.starts_with('%')) return named_register(text);
-    if (const auto found = shared_.find(text); found != shared_.end()) {
-      return constant(static_cast<uint64_t>(found->second));
-    }
-    if (const auto found = parameters_.find(text); found != parameters_.end())
-      return constant(kParameterSpace | static_cast<uint64_t>(found->second));
-    if (!given_.empty() && text == given_) return constant(static_cast<uint64_t>(given_begin()));
-    if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0x")) {
-      return constant(std::stoull(text.substr(2), nullptr, 16));
-    }
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size())
-      fail("an operand that is not understood: " + text);
-    return constant(static_cast<uint64_t>(number));
-  }
-
-  std::vector<int> values(const std::string& text) {  // one, or {a, b}
-    std::vector<int> result;
-    const bool is_list = text.starts_with('{');
-    for (const std::string& part : split_operands(is_list ? text.substr(1, text.size() - 2) : text)) {
-      result.push_back(value(part));
-    }
-    return result;
-  }
-
-  // [%rd1+16]: the register, and the offset.
-  int address(const std::string& text, int64_t& offset) {
-    const std::string inside = text.substr(1, text.size() - 2);
-    const size_t plus = inside.find('+');
-    if (plus != std::string::npos) offset = std::stoll(inside.substr(plus + 1));
-    return value(inside.substr(0, plus));
   }
 
   void take_instruction(std::string text) {
@@ -416,13 +339,6 @@ class Parser {
       fail("operands of " + instruction.text);
   }
 
-  int plain_address(const std::string& text) {
-    int64_t offset = 0;
-    const int reg = address(text, offset);
-    if (offset != 0) fail("an address that is not understood: " + text);
-    return reg;
-  }
-
   void demand_sm_90(const std::string& opcode) const {
     if (!program_.target.starts_with("sm_9") && !program_.target.starts_with("sm_1"))
       fail(opcode + " is of sm_90 and newer, not of " + program_.target);
@@ -528,13 +444,6 @@ class Parser {
   }
 
   std::string_view text_;
-  int line_ = 0;
-  PtxProgram program_;
-  std::map<std::string, int> registers_;
-  std::map<uint64_t, int> constants_;
-  std::map<std::string, int64_t> parameters_, shared_;
-  std::string given_;  // the name of what the launch gives
-  int64_t given_alignment_ = 1;
   std::map<std::string, size_t> labels_;
   std::vector<std::pair<size_t, std::string>> branches_;
 };

@@ -8,39 +8,13 @@
 
 #include "tests/gpu/bank_counter.h"
 #include "tests/gpu/ptx_barrier.h"
+#include "tests/gpu/ptx_warp.h"
 #include "tests/gpu/ptx_warpgroup.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr int kLanes = kMatrixLanes;
-constexpr uint32_t kAllLanes = ~uint32_t{0};
 constexpr int64_t kMostInstructions = 10'000'000;  // of a run: a loop without an end is an error, too
-
-using Row = LaneValues;
-
-struct Group {  // lanes at one place
-  size_t at = 0;
-  uint32_t lanes = 0;
-};
-
-struct Warp {
-  std::vector<Row> registers;
-  std::vector<Group> groups;
-  int number = 0;
-  uint32_t alive = kAllLanes;
-  std::array<AsyncCopies, kLanes> copies;  // by lane
-  WarpProducts products;
-  bool waits = false;       // at a barrier
-  bool yields = false;      // to others, for a phase of a barrier in shared memory, which is ...
-  uint64_t waited_for = 0;  // ... there
-  const PtxInstruction* waits_at = nullptr;
-};
-
-template <class F>
-void for_each_lane(uint32_t lanes, const F& visit) {
-  for (; lanes != 0; lanes &= lanes - 1) visit(std::countr_zero(lanes));
-}
 
 class Runner {
  public:
@@ -149,7 +123,7 @@ class Runner {
   void run_warp(Warp& warp) {
     warp.yields = false;
     while (!warp.groups.empty() && !warp.waits && !warp.yields) {
-      const size_t next = next_group(warp);
+      const size_t next = warp.next_group();
       const PtxInstruction& instruction = program_.instructions.at(warp.groups[next].at);
       try {
         step(warp, next, instruction);
@@ -160,21 +134,6 @@ class Runner {
       }
       if (++run_.instructions > kMostInstructions) throw GpuFault("the kernel does not end");
     }
-  }
-
-  // The one furthest behind, joined with those at the same place.
-  static size_t next_group(Warp& warp) {
-    size_t next = 0;
-    for (size_t i = 1; i < warp.groups.size(); ++i) {
-      if (warp.groups[i].at < warp.groups[next].at) next = i;
-    }
-    for (size_t i = warp.groups.size(); i-- > 0;) {
-      if (i == next || warp.groups[i].at != warp.groups[next].at) continue;
-      warp.groups[next].lanes |= warp.groups[i].lanes;
-      warp.groups.erase(warp.groups.begin() + static_cast<std::ptrdiff_t>(i));
-      if (i < next) --next;
-    }
-    return next;
   }
 
   void step(Warp& warp, size_t number, const PtxInstruction& instruction) {
@@ -191,7 +150,7 @@ class Runner {
       warp.products.touch(instruction);
     switch (instruction.kind) {
       case PtxKind::Branch:
-        return branch(warp, number, lanes, instruction.target);
+        return warp.branch(number, lanes, instruction.target);
       case PtxKind::Exit:
         warp.alive &= ~lanes;
         group.lanes &= ~lanes;
@@ -218,7 +177,7 @@ class Runner {
         demand_whole_warp(lanes);
         return registers_.set(warp.number, instruction);
       case PtxKind::Shuffle:
-        return shuffle(warp, lanes, instruction);
+        return warp.shuffle(lanes, instruction);
       case PtxKind::LoadMatrix:
         return load_matrix(warp, lanes, instruction);
       case PtxKind::MultiplyMatrices:
@@ -239,7 +198,7 @@ class Runner {
       case PtxKind::WaitForProducts:
         return multiply_in_group(warp, lanes, instruction);
       case PtxKind::Compute:
-        return compute(warp, lanes, instruction);
+        return warp.compute(lanes, instruction);
       case PtxKind::LoadParameter:
         return load_parameter(warp, lanes, instruction);
       case PtxKind::Load:
@@ -293,57 +252,12 @@ class Runner {
     ++run_.boxes;
   }
 
-  static void branch(Warp& warp, size_t number, uint32_t lanes, size_t target) {
-    Group& group = warp.groups[number];
-    group.lanes &= ~lanes;
-    const bool all_go = group.lanes == 0;
-    if (all_go) {
-      group = {target, lanes};
-    } else if (lanes != 0) {
-      warp.groups.push_back({target, lanes});
-    }
-  }
-
-  static void compute(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
-    Row& result = warp.registers[size_t(instruction.results[0])];
-    for_each_lane(lanes, [&](int lane) {
-      std::array<uint64_t, 4> operands{};
-      for (size_t i = 0; i < instruction.operands.size(); ++i) {
-        operands[i] = warp.registers[size_t(instruction.operands[i])][size_t(lane)];
-      }
-      result[size_t(lane)] = instruction.operation.compute(operands.data());
-    });
-  }
-
   void load_parameter(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
     uint64_t value = 0;
     std::memcpy(&value, parameters_.data() + instruction.offset,
                 static_cast<size_t>(instruction.element_bytes));
     for_each_lane(lanes,
                   [&](int lane) { warp.registers[size_t(instruction.results[0])][size_t(lane)] = value; });
-  }
-
-  static void shuffle(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
-    if (lanes == 0) return;
-    const Row from = warp.registers[size_t(instruction.operands[0])];
-    const Row& distance = warp.registers[size_t(instruction.operands[1])];
-    const Row& width = warp.registers[size_t(instruction.operands[2])];
-    const Row& members = warp.registers[size_t(instruction.operands[3])];
-    for_each_lane(lanes, [&](int lane) {
-      if (static_cast<uint32_t>(members[size_t(lane)]) != lanes) {
-        throw GpuFault("a shuffle of lanes that are not all there");
-      }
-      if (width[size_t(lane)] != kLanes - 1) throw GpuFault("a shuffle of other than whole warps");
-      const auto source = static_cast<size_t>(lane) ^ (distance[size_t(lane)] & 31);
-      if ((lanes >> source & 1) == 0) throw GpuFault("a shuffle from a lane that is not there");
-      warp.registers[size_t(instruction.results[0])][size_t(lane)] = static_cast<uint32_t>(from[source]);
-      if (instruction.results.size() > 1) warp.registers[size_t(instruction.results[1])][size_t(lane)] = 1;
-    });
-  }
-
-  static void demand_whole_warp(uint32_t lanes) {
-    if (lanes == kAllLanes) return;
-    throw GpuFault("a matrix instruction of " + std::to_string(std::popcount(lanes)) + " of 32 lanes");
   }
 
   // Lane 8 * i + r says where row r of matrix i is, 16 bytes; what a lane receives is its own read.
@@ -406,25 +320,18 @@ class Runner {
     warp.products.wait(instruction.groups_left, shared_);
   }
 
-  static uint64_t value_of_all_lanes(const Warp& warp, int number) {
-    const Row& values = warp.registers[size_t(number)];
-    if (std::any_of(values.begin(), values.end(), [&](uint64_t value) { return value != values[0]; }))
-      throw GpuFault("an operand of a product differs between lanes");
-    return values[0];
-  }
-
   void begin_product(Warp& warp, const PtxInstruction& instruction) {
     const PtxGroupProduct& product = instruction.group_product;
     const int adds = instruction.operands.back(), second = *(instruction.operands.end() - 2);
-    std::array<uint64_t, 2> factors = {0, value_of_all_lanes(warp, second)};
-    if (!product.is_first_in_registers) factors[0] = value_of_all_lanes(warp, instruction.operands[0]);
+    std::array<uint64_t, 2> factors = {0, warp.value_of_all_lanes(second)};
+    if (!product.is_first_in_registers) factors[0] = warp.value_of_all_lanes(instruction.operands[0]);
     const int number = warp.number % kGroupWarps;
     group_orders_[size_t(warp.number / kGroupWarps)].take(number, instruction, factors);
     std::vector<GpuAccess> reads;
     GroupOperands operands{.sums = {},
                            .first = read_descriptor(factors[0]),
                            .second = read_descriptor(factors[1]),
-                           .adds = value_of_all_lanes(warp, adds) != 0,
+                           .adds = warp.value_of_all_lanes(adds) != 0,
                            .chunk_at = [&](uint64_t address) {
                              reads.push_back({warp.number * kLanes, address, kChunkBytes, false, false});
                              return shared_.begin_matrix_read(reads.back());
