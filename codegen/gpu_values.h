@@ -57,7 +57,7 @@ class GpuValues {
   std::string name_of(TileValueId id) const;
   CodeType type_of(TileValueId id, bool is_vector) const;
   Code let(const std::string& name, CodeType type, Code value) {
-    return scopes_.let(0, name, type, std::move(value));
+    return scopes_.let(let_depth_, name, type, std::move(value));
   }
 
   const TileGraph& graph_;
@@ -72,6 +72,7 @@ class GpuValues {
   std::vector<Code> pointers_;          // by BufferId
   std::map<AxisId, Code> coordinates_;  // of the axes other than the inner one
   std::map<AxisId, int> depths_;        // of those that a loop of the kernel walks: of the block inside
+  int let_depth_ = 0;                   // of what `let` names
   Code column_;                         // of the current element; it has a name once it is asked for
   int column_depth_ = 0;
 

@@ -1,5 +1,6 @@
 #include "codegen/lower_to_gpu_product.h"
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +24,15 @@ class ProductLowering final : GpuSums {
 
   GpuProgram run() {
     declare_arguments();
-    if (schedule_.is_bulk()) declare_tensor_maps();
-    bind_block();
-    scopes_.blank();
-    multiply();
-    scopes_.blank();
-    store_results();
+    if (schedule_.is_bulk()) {
+      multiply_in_bulk();
+    } else {
+      bind_tile(call("block_number", {}, {index_type_.dtype}));
+      scopes_.blank();
+      multiply();
+      scopes_.blank();
+      store_results();
+    }
     kernel_.body = scopes_.close();
     kernel_.header = {"fused     " + fused_ops(graph_),
                       "schedule  " + decisions_of(to_text(schedule_, graph_, product_)),
@@ -37,7 +41,7 @@ class ProductLowering final : GpuSums {
     Kernel kernel = name_values(inline_values(std::move(kernel_)));
     verify(kernel, "name_values");
     GpuLaunch launch{.symbol = kernel.name,
-                     .blocks = blocks(),
+                     .blocks = schedule_.blocks > 0 ? min(tiles(), Expr(schedule_.blocks)) : tiles(),
                      .threads = schedule_.block_threads(),
                      .shared_bytes = given_at_launch(schedule_.shared_bytes()),
                      .sizes = {},
@@ -50,7 +54,7 @@ class ProductLowering final : GpuSums {
   const Expr& extent(AxisId axis) const { return graph_[axis].extent; }
   Expr tiles_down() const { return ceildiv(extent(product_.m), Expr(schedule_.block_m)); }
   Expr tiles_across() const { return ceildiv(extent(product_.n), Expr(schedule_.block_n)); }
-  Expr blocks() const {
+  Expr tiles() const {
     Expr count = tiles_down() * tiles_across();
     for (const AxisId axis : product_.batch) count = count * extent(axis);
     return count;
@@ -79,8 +83,8 @@ class ProductLowering final : GpuSums {
     return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments));
   }
 
-  // The tile of the block: the quickest along n, or down some rows first.
-  void bind_block() {
+  // The tile of that number: the quickest along n, or down some rows first.
+  void bind_tile(const Code& number) {
     const std::string &m = graph_[product_.m].name, &n = graph_[product_.n].name;
     const bool is_compact = schedule_.tiles_together > 1;
     std::vector<Digit> digits = {{"tile_" + n, tiles_across()}, {"tile_" + m, tiles_down()}};
@@ -89,12 +93,14 @@ class ProductLowering final : GpuSums {
       const AxisId axis = product_.batch[i];
       digits.push_back({graph_[axis].name, extent(axis)});
     }
-    const std::vector<Code> places = digits_of(call("block_number", {}, {index_type_.dtype}), digits);
+    const std::vector<Code> places = digits_of(number, digits);
     const auto [tile_m, tile_n] = is_compact ? compact_tile(places[0]) : std::pair{places[1], places[0]};
     first_n_ = let("first_" + n, index_type_, times(tile_n, schedule_.block_n));
     first_m_ = let("first_" + m, index_type_, times(tile_m, schedule_.block_m));
-    for (size_t i = 0; i < product_.batch.size(); ++i)
+    for (size_t i = 0; i < product_.batch.size(); ++i) {
       coordinates_[product_.batch[i]] = places[places.size() - 1 - i];
+      depths_[product_.batch[i]] = let_depth_;
+    }
   }
 
   std::pair<Code, Code> compact_tile(const Code& number) {
@@ -107,25 +113,77 @@ class ProductLowering final : GpuSums {
     return {reference(row), reference(column)};
   }
 
-  void multiply() {
+  // One warpgroup copies the pieces of all tiles of the block, the others multiply.
+  void multiply_in_bulk() {
+    declare_tensor_maps();
+    if (schedule_.blocks > 0) last_ = let("tiles", index_type_, index_code(tiles()));
+    const GpuProductSchedule& s = schedule_;
+    const std::vector<int64_t> sizes = {s.block_m, s.block_n, s.step, s.group_m(), s.stages};
+    const std::vector<int64_t> groups = {s.multiplying_threads() / (kGroupWarps * kWarpThreads)};
+    const Code memory = shared_elements(product_.dtype, s.shared_bytes());
+    const auto with_factors = [&](std::vector<Code> arguments, const Code& round) {
+      for (Code& argument : std::vector<Code>{
+               memory, bulk_matrix_of(product_.first, product_.first_bulk, first_map_, first_m_),
+               bulk_matrix_of(product_.second, product_.second_bulk, second_map_, first_n_),
+               index_code(extent(product_.k)), round})
+        arguments.push_back(std::move(argument));
+      return arguments;
+    };
+    const auto effect = [&](Code code, const std::string& note = "") {
+      scopes_.add({Effect{std::move(code)}, note});
+    };
+    effect(call("begin_stages", {memory}, {}, sizes));
+    in_condition({call("is_copying", {}, {}, groups)}, [&] {
+      effect(call("begin_copying", {}, {}, groups));
+      for_each_tile(
+          [&](const Code& round) { effect(call("copy_in_bulk", with_factors({}, round), {}, sizes)); });
+      effect(call("end_thread", {}));
+    });
+    effect(call("begin_multiplying", {}, {}, groups));
+    scopes_.blank();
+    for_each_tile([&](const Code& round) {
+      declare_sums();
+      effect(call("multiply_in_bulk", with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
+             "%" + graph_[product_.sum].name);
+      scopes_.blank();
+      store_results();
+    });
+  }
+
+  // Those of the block, one after another; `body` takes how many were before.
+  void for_each_tile(const std::function<void(const Code&)>& body) {
+    const Code first = call("block_number", {}, {index_type_.dtype});
+    const auto in_tile = [&](const Code& number, const Code& round) {
+      let_depth_ = scopes_.depth();
+      bind_tile(number);
+      body(round);
+      let_depth_ = 0;
+    };
+    if (schedule_.blocks == 0) return in_tile(first, integer(0));
+    const SymbolId number = scopes_.symbol("number", index_type_);
+    scopes_.open();
+    in_tile(reference(number), divided(reference(number), schedule_.blocks));
+    Block block = scopes_.close();
+    scopes_.add({For{number, first, last_, schedule_.blocks, "", std::move(block)}, ""});
+  }
+
+  void declare_sums() {
     sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {DType::F32, CodeShape::Scalar});
     scopes_.add({Var{.symbol = sums_, .initial = std::nullopt, .count = schedule_.sums()}, ""});
+  }
+
+  void multiply() {
+    declare_sums();
     const GpuProductSchedule& s = schedule_;
-    const std::string multiply = s.is_bulk()        ? "multiply_tiles_in_bulk"
-                                 : s.is_in_groups() ? "multiply_tiles_in_groups"
-                                                    : "multiply_tiles";
-    const Code first = s.is_bulk() ? bulk_matrix_of(product_.first, product_.first_bulk, first_map_, first_m_)
-                                   : matrix_of(product_.first, first_m_);
-    const Code second = s.is_bulk()
-                            ? bulk_matrix_of(product_.second, product_.second_bulk, second_map_, first_n_)
-                            : matrix_of(product_.second, first_n_);
+    const std::string multiply = s.is_in_groups() ? "multiply_tiles_in_groups" : "multiply_tiles";
     const std::vector<int64_t> sizes =
         s.is_in_groups()
             ? std::vector<int64_t>{s.block_m, s.block_n, s.step, s.group_m(), s.stages}
             : std::vector<int64_t>{s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages};
     scopes_.add({Effect{call(multiply,
-                             {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()), first,
-                              second, index_code(extent(product_.k))},
+                             {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
+                              matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
+                              index_code(extent(product_.k))},
                              {product_.dtype}, sizes)},
                  "%" + graph_[product_.sum].name});
   }
@@ -157,6 +215,7 @@ class ProductLowering final : GpuSums {
   const GpuProduct& product_;
   const GpuProductSchedule& schedule_;
   Code first_m_, first_n_;  // of the block's tile
+  Code last_;               // behind the last tile
   SymbolId sums_, first_map_, second_map_;
   std::vector<GpuTensorMap> tensor_maps_;
 };

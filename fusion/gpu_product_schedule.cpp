@@ -34,6 +34,7 @@ class ProductScheduleParser : BlockScheduleReader {
     schedule_.stages = positive_integer(cursor_);
     if (cursor_.accept("copies")) schedule_.copies = copies();
     if (cursor_.accept("order")) schedule_.tiles_together = along(product_.m);
+    if (cursor_.accept("blocks")) schedule_.blocks = positive_integer(cursor_);
     end();
     return std::move(schedule_);
   }
@@ -105,6 +106,7 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   line("stages", std::to_string(schedule.stages));
   if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
   if (schedule.tiles_together > 1) line("order", along(schedule.tiles_together, product.m));
+  if (schedule.blocks > 0) line("blocks", std::to_string(schedule.blocks));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
   return text + "}\n";
 }
@@ -164,6 +166,8 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
   if (schedule.is_in_groups()) check_groups(schedule, target, checker);
+  checker.demand(schedule.blocks == 0 || schedule.is_bulk(),
+                 "blocks go on to further tiles only where others copy for them");
   if (schedule.is_bulk()) check_bulk(product, schedule, target, checker);
   checker.demand_resources(block_resources(product, schedule), target);
   return checker.findings();

@@ -9,6 +9,7 @@
 //     stages   3
 //     copies   bulk
 //     order    16 i
+//     blocks   132
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
 //   }
 //
@@ -17,6 +18,7 @@
 // warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
 // warpgroup copies boxes by tensor maps; else the threads that multiply copy. `order`: so many tiles along m
 // are computed before the next ones along n, so that blocks that run together share both factors; else one.
+// `blocks`: there are at most so many, which go on to further tiles; else a tile has a block of its own.
 #pragma once
 #include <string>
 #include <string_view>
@@ -42,6 +44,7 @@ struct GpuProductSchedule {
   int stages = 2;
   ProductCopies copies = ProductCopies::Async;
   int tiles_together = 1;      // along m
+  int blocks = 0;              // that compute all tiles; 0: each tile has one
   std::vector<CostTerm> cost;  // as of a Schedule
   double cost_us = 0;
 

@@ -206,18 +206,18 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   return schedule;
 }
 
-// Tiles of blocks that run together make about a square of results, where they are more than one round.
-int tiles_together(const GpuProductSize& size, const GpuProduct& product, const GpuProductSchedule& schedule,
-                   const GpuTarget& target) {
+// Where there are more tiles than run together: those that do make about a square of results, and blocks that
+// others copy for go on to further ones.
+void order_tiles(const GpuProductSize& size, const GpuProduct& product, const GpuTarget& target,
+                 GpuProductSchedule& schedule) {
   constexpr int kMost = 32;
   const double down = std::ceil(size.m / schedule.block_m), across = std::ceil(size.n / schedule.block_n);
-  const double together =
-      double(target.multiprocessors) * blocks_at_a_time(block_resources(product, schedule), target);
-  if (down * across <= together) return 1;
-  const double side = std::sqrt(together * schedule.block_n / schedule.block_m);
-  int tiles = 1;
-  while (tiles < kMost && tiles * 1.5 < side) tiles *= 2;
-  return tiles;
+  const int together = target.multiprocessors * blocks_at_a_time(block_resources(product, schedule), target);
+  if (schedule.is_bulk() && down * across * size.batch > together) schedule.blocks = together;
+  if (down * across <= together) return;
+  const double side = std::sqrt(double(together) * schedule.block_n / schedule.block_m);
+  while (schedule.tiles_together < kMost && schedule.tiles_together * 1.5 < side)
+    schedule.tiles_together *= 2;
 }
 
 }  // namespace
@@ -239,7 +239,7 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
       system, least_gpu_product_cost(size, target),
       [&](const Domains& assignment) {
         GpuProductSchedule schedule = schedule_of(system, assignment);
-        schedule.tiles_together = tiles_together(size, product, schedule, target);
+        order_tiles(size, product, target, schedule);
         return schedule;
       },
       [&](const GpuProductSchedule& schedule) { return gpu_product_cost(size, product, schedule, target); },

@@ -46,7 +46,8 @@ TILE_BULK_OPERAND(bulk_along_rows, false)
 // A stage of the ring, and how often it has been gone round.
 template <int kStages>
 struct StageInTurn {
-  int stage = 0, parity = 0;
+  int stage, parity;
+  TILE_INLINE explicit StageInTurn(int step) : stage(step % kStages), parity(step / kStages % 2) {}
   TILE_INLINE void advance() {
     const bool is_last = stage + 1 == kStages;
     stage = is_last ? 0 : stage + 1;
@@ -54,77 +55,113 @@ struct StageInTurn {
   }
 };
 
-// Sums as those of multiply_tiles_in_groups. `memory` has place for the pieces of all stages, then for two
-// barriers of each. Threads of the warpgroup that copies do not return.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
-          bool kB, bool kBatchB>
-TILE_INLINE void multiply_tiles_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
-                                        const BulkOperand<kA, kBatchA>& a, const BulkOperand<kB, kBatchB>& b,
-                                        int64_t depth) {
-  using PieceA = Piece<kBlockM, kStep, kA>;
-  using PieceB = Piece<kBlockN, kStep, kB>;
+// What the functions below agree about. `memory` has place for the pieces of all stages, then for two
+// barriers of each.
+template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages>
+struct BulkStages {
   enum : int {
     kGroups = kBlockM / kRows,
     kThreads = kGroups * kGroupWarps * kWarp,  // that multiply
-    kBytes = PieceA::kBytes + PieceB::kBytes,
+    kBytesA = kBlockM * kStep * 2,
+    kBytes = kBytesA + kBlockN * kStep * 2,
     kBarrierBytes = 8,
   };
   static_assert(kStages >= 3 && kStep == 64 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
   static_assert(kGroups == 1 || kGroups == 2);
-  const unsigned pieces = shared_address(memory), full = pieces + kStages * kBytes,
-                 empty = full + kStages * kBarrierBytes;
-  const int steps = (int)((depth + kStep - 1) / kStep);
+  unsigned memory;
+
+  TILE_INLINE unsigned piece(int stage) const { return memory + stage * kBytes; }
+  TILE_INLINE unsigned full(int stage) const { return memory + kStages * kBytes + stage * kBarrierBytes; }
+  TILE_INLINE unsigned empty(int stage) const { return full(stage + kStages); }
+};
+
+// By all threads.
+template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E>
+TILE_INLINE void begin_stages(E* memory) {
+  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
   if (thread_number() == 0) {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
-      begin_barrier(full + stage * kBarrierBytes, 1);
-      begin_barrier(empty + stage * kBarrierBytes, kGroups * kGroupWarps);
+      begin_barrier(stages.full(stage), 1);
+      begin_barrier(stages.empty(stage), stages.kGroups * kGroupWarps);
     }
     show_barriers();
   }
   meet_all();
-  StageInTurn<kStages> at;
-  if (thread_number() >= kThreads) {
-    if constexpr (kGroups == 2) leave_registers<40>();
-    if (thread_number() == kThreads) {
-      for (int step = 0; step < steps; ++step) {
-        const unsigned piece = pieces + at.stage * kBytes, barrier = full + at.stage * kBarrierBytes;
-        wait_for_phase(empty + at.stage * kBarrierBytes, at.parity ^ 1);
-        expect_bytes(barrier, kBytes);
-        a.template copy<PieceA, kBlockM>(piece, step * kStep, barrier);
-        b.template copy<PieceB, kBlockN>(piece + PieceA::kBytes, step * kStep, barrier);
-        at.advance();
-      }
-    }
-    end_thread();
-  }
+}
+
+// Whether the thread is of the warpgroup that copies, behind kGroups that multiply.
+template <int kGroups>
+TILE_INLINE bool is_copying() {
+  return thread_number() >= kGroups * kGroupWarps * kWarp;
+}
+// Then one of its threads goes on.
+template <int kGroups>
+TILE_INLINE void begin_copying() {
+  if constexpr (kGroups == 2) leave_registers<40>();
+  if (thread_number() != kGroups * kGroupWarps * kWarp) end_thread();
+}
+template <int kGroups>
+TILE_INLINE void begin_multiplying() {
   if constexpr (kGroups == 2) take_registers<232>();
+}
+
+// The pieces of tile `round` of the block.
+template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E, bool kA, bool kBatchA,
+          bool kB, bool kBatchB>
+TILE_INLINE void copy_in_bulk(E* memory, const BulkOperand<kA, kBatchA>& a, const BulkOperand<kB, kBatchB>& b,
+                              int64_t depth, int round) {
+  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  const int steps = (int)((depth + kStep - 1) / kStep);
+  StageInTurn<kStages> at(round * steps);
+  for (int step = 0; step < steps; ++step) {
+    const unsigned piece = stages.piece(at.stage), full = stages.full(at.stage);
+    wait_for_phase(stages.empty(at.stage), at.parity ^ 1);
+    expect_bytes(full, stages.kBytes);
+    a.template copy<Piece<kBlockM, kStep, kA>, kBlockM>(piece, step * kStep, full);
+    b.template copy<Piece<kBlockN, kStep, kB>, kBlockN>(piece + stages.kBytesA, step * kStep, full);
+    at.advance();
+  }
+}
+
+// Sums as those of multiply_tiles_in_groups, of tile `round`.
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
+          bool kB, bool kBatchB>
+TILE_INLINE void multiply_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
+                                  int64_t depth, int round) {
+  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  const int steps = (int)((depth + kStep - 1) / kStep);
   const int first_row = thread_number() / (kGroupWarps * kWarp) * kRows;
+  const bool speaks = thread_number() % kWarp == 0;  // for its warp
 #pragma unroll
   for (int i = 0; i < kRows / 64 * kBlockN / 2; ++i) sums[i] = 0;
   settle(sums);
-  unsigned behind = empty;  // of the step before
+  StageInTurn<kStages> at(round * steps);
+  unsigned behind = 0;  // the barrier of the step before
   for (int step = 0; step < steps; ++step) {
-    const unsigned from_a = pieces + at.stage * kBytes, from_b = from_a + PieceA::kBytes;
-    wait_for_phase(full + at.stage * kBarrierBytes, at.parity);
+    const unsigned from_a = stages.piece(at.stage), from_b = from_a + stages.kBytesA;
+    wait_for_phase(stages.full(at.stage), at.parity);
     begin_products();
 #pragma unroll
     for (int kk = 0; kk < kStep; kk += 16) {
 #pragma unroll
       for (int i = 0; i < kRows / kGroupRows; ++i) {
-        multiply_group<E, kBlockN, !kA, !kB>(sums + i * kBlockN / 2,
-                                             piece_matrix<PieceA, kA>(from_a, first_row + i * kGroupRows, kk),
-                                             piece_matrix<PieceB, kB>(from_b, 0, kk));
+        multiply_group<E, kBlockN, !kA, !kB>(
+            sums + i * kBlockN / 2,
+            piece_matrix<Piece<kBlockM, kStep, kA>, kA>(from_a, first_row + i * kGroupRows, kk),
+            piece_matrix<Piece<kBlockN, kStep, kB>, kB>(from_b, 0, kk));
       }
     }
     commit_products();
     wait_for_products<1>();
-    if (step > 0 && thread_number() % kWarp == 0) arrive(behind);
-    behind = empty + at.stage * kBarrierBytes;
+    if (step > 0 && speaks) arrive(behind);
+    behind = stages.empty(at.stage);
     at.advance();
   }
   wait_for_products<0>();
   settle(sums);
+  if (steps > 0 && speaks) arrive(behind);
 }
 
 }  // namespace tile

@@ -23,8 +23,8 @@
 //            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
 // groups     multiply_tiles_in_groups: the same by warpgroups of sm_90a (cuda_group_product.h), from multiply_group and
 //            what stands around it (cuda_warpgroup.h)
-// copies     multiply_tiles_in_bulk: the same with a warpgroup that copies by tensor maps of sm_90a (cuda_bulk_product.h),
-//            from copy_box and the barriers that count it (cuda_bulk_copy.h)
+// copies     copy_in_bulk, multiply_in_bulk: the same with a warpgroup that copies by tensor maps of sm_90a
+//            (cuda_bulk_product.h), from copy_box and the barriers that count it (cuda_bulk_copy.h)
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 //            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them

@@ -235,6 +235,7 @@ TEST_P(CudaProductCase, computes_the_same_in_bulk) {
   EXPECT_TRUE(schedule.is_bulk());
   for (const int together : {1, 2}) {
     schedule.tiles_together = together;
+    schedule.blocks = together == 1 ? 0 : 2;
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, 7, test.sizes);
@@ -316,6 +317,7 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       schedule.warps_n = 1;
       schedule.step = 64;
       if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
+      if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
     }
     schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
     if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
@@ -462,7 +464,7 @@ const Planted kPlantedInBulk[] = {
      "race: a box comes where a copy is under way to"},
     {"a_stage_more_than_there_is_memory_for", "64, 64, 64, 3>(", "64, 64, 64, 4>(",
      "outside the shared memory"},
-    {"no_depth", ", 40);", ", 0);", ""},
+    {"products_of_no_depth", ", 40, 0);", ", 0, 0);", "a block ends while a box is under way"},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBulk, testing::ValuesIn(kPlantedInBulk),
                          [](const auto& info) { return std::string(info.param.name); });

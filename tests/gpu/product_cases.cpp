@@ -76,14 +76,32 @@ std::string source_of(const MatrixProduct& p) {
   const bool is_by_groups = p.group_rows > 0;
   const int warps_across = is_by_groups ? 1 : p.block_n / p.warp_n, columns = p.block_n / warps_across;
   const int rows = is_by_groups ? p.group_rows / 4 : p.warp_m;  // of a warp
-  const std::string how = p.is_bulk      ? "multiply_tiles_in_bulk<"
-                          : is_by_groups ? "multiply_tiles_in_groups<"
-                                         : "multiply_tiles<";
+  std::string how = is_by_groups ? "multiply_tiles_in_groups<" : "multiply_tiles<";
   const std::string maps =
       p.is_bulk ? ", const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map" : "";
   const std::vector<int> sizes = is_by_groups
                                      ? std::vector{p.block_m, p.block_n, p.step, p.group_rows, p.stages}
                                      : std::vector{p.block_m, p.block_n, p.step, rows, columns, p.stages};
+  const std::string memory = p.given_bytes() > 0 ? "given_elements<" + p.dtype + ">()"
+                                                 : "shared_elements<" + p.dtype + ", " +
+                                                       std::to_string(p.shared_bytes() / 2) + ">()";
+  const std::string place = "\n  const int64_t first_m = tile / across * " + numbers({p.block_m}) +
+                            ", first_n = tile % across * " + numbers({p.block_n}) + ";\n";
+  std::string begin = "  const int64_t number = block_number<int64_t>();\n";
+  if (p.is_bulk) {
+    const std::string groups = numbers({p.block_m / p.group_rows}),
+                      blocks = numbers({static_cast<int>(p.grid().blocks)});
+    const std::string loop = "  for (int64_t number = block_number<int64_t>(); number < tiles * " +
+                             numbers({p.matrices()}) + "; number += " + blocks +
+                             ") {\n  const int round = (int)(number / " + blocks + ");\n";
+    how = "multiply_in_bulk<";
+    begin = "  begin_stages<" + numbers(sizes) + ">(" + memory + ");\n  if (is_copying<" + groups +
+            ">()) {\n  begin_copying<" + groups + ">();\n" + loop +
+            "  const int64_t tile = number % tiles, matrix = number / tiles;" + place + "  copy_in_bulk<" +
+            numbers(sizes) + ">(" + memory + ", " + operand("a", p.a_along_k, "first_m") +
+            operand("b", p.b_along_k, "first_n") +
+            "k, round);\n  }\n  end_thread();\n  }\n  begin_multiplying<" + groups + ">();\n" + loop;
+  }
   const std::string own_row = is_by_groups ? "row_of_group_sums<" + numbers({p.group_rows})
                                            : "row_of_sums<" + numbers({rows, warps_across});
   return R"(#define TILEFUSE_LANES 2
@@ -96,27 +114,21 @@ extern "C" __global__ void __launch_bounds__()" +
          "    int64_t b_pitch" +
          maps + ") {\n  const int64_t across = (n + " + numbers({p.block_n - 1}) + ") / " +
          numbers({p.block_n}) + ", tiles = across * ((m + " + numbers({p.block_m - 1}) + ") / " +
-         numbers({p.block_m}) +
-         ");\n  const int64_t tile = block_number<int64_t>() % tiles, matrix = block_number<int64_t>() / "
-         "tiles;"
-         "\n  const int64_t first_m = tile / across * " +
-         numbers({p.block_m}) + ", first_n = tile % across * " + numbers({p.block_n}) + ";\n  float sums[" +
+         numbers({p.block_m}) + ");\n" + begin +
+         "  const int64_t tile = number % tiles, matrix = number / tiles;" + place + "  float sums[" +
          numbers({rows * columns / 32}) + "];\n  " + how + p.dtype + ", " + numbers(sizes) + ">(sums, " +
-         (p.given_bytes() > 0
-              ? "given_elements<" + p.dtype + ">(), "
-              : "shared_elements<" + p.dtype + ", " + std::to_string(p.shared_bytes() / 2) + ">(), ") +
-         operand("a", p.a_along_k, "first_m") + operand("b", p.b_along_k, "first_n") +
-         "k);\n  const int64_t row = first_m + " + own_row + ">(), column = first_n + column_of_sums<" +
-         numbers({columns, warps_across}) + ">();\n  constexpr int kI = " + numbers({rows / 16}) +
-         ", kJ = " + numbers({columns / 8}) + ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
+         memory + ", " + operand("a", p.a_along_k, "first_m") + operand("b", p.b_along_k, "first_n") +
+         (p.is_bulk ? "k, round" : "k") + ");\n  const int64_t row = first_m + " + own_row +
+         ">(), column = first_n + column_of_sums<" + numbers({columns, warps_across}) +
+         ">();\n  constexpr int kI = " + numbers({rows / 16}) + ", kJ = " + numbers({columns / 8}) +
+         ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
 #pragma unroll
   for (int at = 0; at < kI * kJ * 4; ++at) {
     const int64_t own_row = row + at / 4 / kJ * kApart + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
     if (own_row < m && own < n) c[(matrix * m + own_row) * n + own] = sums[at];
   }
-}
-}  // namespace tile
-)";
+)" + (p.is_bulk ? "  }\n" : "") +
+         "}\n}  // namespace tile\n";
 }
 
 std::vector<MatrixProduct> product_cases() {
@@ -252,7 +264,24 @@ std::vector<MatrixProduct> bulk_product_cases() {
   batch.m = shared.m = 72;
   shared.shares_b = true;
   shared.b_along_k = false;
-  return {of("ragged", 64, 4), whole, halves, first, second, both, wide, tall, apart, shorter, batch, shared};
+  MatrixProduct further = of("further_tiles", 64, 3), further_of_batch = batch;
+  further.n = 200;
+  further_of_batch.name = "bulk_further_tiles_of_a_batch";
+  further.resident = further_of_batch.resident = 2;
+  return {of("ragged", 64, 4),
+          whole,
+          halves,
+          first,
+          second,
+          both,
+          wide,
+          tall,
+          apart,
+          shorter,
+          batch,
+          shared,
+          further,
+          further_of_batch};
 }
 
 }  // namespace tilefuse

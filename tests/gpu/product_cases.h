@@ -30,6 +30,7 @@ struct MatrixProduct {
   bool is_bulk = false;         // one more warpgroup copies, by tensor maps
   int batch = 0;                // products beside each other, of matrices along k; 0: no such dimension
   bool shares_b = false;        // all of the batch multiply by the same
+  int resident = 0;             // blocks that go on to further tiles; 0: each tile has one
   int matrices() const { return batch > 0 ? batch : 1; }
   int threads() const {
     if (group_rows == 0) return block_m / warp_m * (block_n / warp_n) * 32;
@@ -48,7 +49,7 @@ struct MatrixProduct {
   int row_of_b(int matrix, int column) const { return shares_b ? column : matrix * n + column; }
   std::vector<int64_t> sizes() const { return {m, n, k, a().pitch, b().pitch}; }
   GpuGrid grid() const {
-    return {.blocks = blocks(),
+    return {.blocks = resident > 0 ? resident : blocks(),
             .threads = threads(),
             .shared_bytes = given_bytes(),
             .most_shared_bytes = given_bytes()};
