@@ -143,12 +143,11 @@ class GpuSystem : LimitSums {
     AnyOf one_step;
     if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, 1});  // resident
     one_step.choices.push_back({kSteps, 1});
-    system_.constraints.push_back(
-        {one_step, "a walk of several passes has a loop and no steps", ConstraintKind::Limit});
+    add(one_step, "a walk of several passes has a loop and no steps", ConstraintKind::Limit);
   }
 
   void prefer(AtMost rule, std::string origin) {
-    system_.constraints.push_back({std::move(rule), std::move(origin), ConstraintKind::Preference});
+    add(std::move(rule), std::move(origin), ConstraintKind::Preference);
   }
 
   void add_preferences() {

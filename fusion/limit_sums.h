@@ -26,15 +26,9 @@ class LimitSums {
     system_.variables.push_back(std::move(variable));
   }
   void at_most(std::vector<Product> sum, double limit, std::string unit, std::string origin,
-               ConstraintKind kind = ConstraintKind::Limit) {
-    system_.constraints.push_back({AtMost{std::move(sum), limit, std::move(unit)}, std::move(origin), kind});
-  }
-
-  void any_of(std::vector<Choice> choices, std::string origin) {
-    Constraint& added = system_.constraints.emplace_back();
-    added.rule = AnyOf{std::move(choices)};
-    added.origin = std::move(origin);
-  }
+               ConstraintKind kind = ConstraintKind::Limit);
+  void any_of(std::vector<Choice> choices, std::string origin);
+  void add(decltype(Constraint::rule) rule, std::string origin, ConstraintKind kind);
   template <class Fn>
   ValueSet values_where(VariableId variable, const Fn& allows) const {
     ValueSet values = 0, bit = 1;
