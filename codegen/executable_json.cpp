@@ -88,11 +88,10 @@ class Writer {
   }
   Json launch(const Launch& l) { return {l.symbol, expr(l.tiles), expr(l.scratch_bytes), l.tile_us}; }
   Json gpu_step(const GpuStep& s) {
-    Json result = {s.symbol,  s.source,       expr(s.blocks), s.threads,
-                   s.buffers, exprs(s.sizes), s.shared_bytes, Json::array()};
+    Json result = {s.symbol, s.source, expr(s.blocks), s.threads, s.buffers, exprs(s.sizes), s.shared_bytes};
     for (const GpuTensorMap& map : s.tensor_maps) {
-      result.back().push_back({map.buffer, info(map.dtype).name, expr(map.offset), exprs(map.extents),
-                               exprs(map.strides), map.box});
+      result.push_back({map.buffer, info(map.dtype).name, expr(map.offset), exprs(map.extents),
+                        exprs(map.strides), map.box});
     }
     return result;
   }
@@ -242,7 +241,7 @@ class Reader {
     GpuStep step{s.at(0), s.at(1),       expr(s.at(2)), whole<int>(s.at(3)), whole<int64_t>(s.at(6)),
                  {},      exprs(s.at(5))};
     for (const Json& buffer : s.at(4)) step.buffers.push_back(whole<int>(buffer));
-    for (const Json& map : s.at(7)) step.tensor_maps.push_back(tensor_map(map));
+    for (size_t i = 7; i < s.size(); ++i) step.tensor_maps.push_back(tensor_map(s.at(i)));
     return step;
   }
   GpuTensorMap tensor_map(const Json& m) const {

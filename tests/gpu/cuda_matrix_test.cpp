@@ -45,7 +45,8 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
       for (int n = 0; n < p.n; ++n) {
         float expected = 0, found = 0;
         const int row_of_b = p.row_of_b(m / p.m, n);
-        for (int k = 0; k < p.k; ++k) expected += static_cast<float>(p.a().at(m, k) * p.b().at(row_of_b, k));
+        for (int k = 0; k < p.k; ++k)
+          expected += static_cast<float>(p.a_at(m / p.m, m % p.m, k) * p.b().at(row_of_b, k));
         std::memcpy(&found, result.buffers[2].bytes.data() + (size_t(m) * size_t(p.n) + size_t(n)) * 4, 4);
         ASSERT_EQ(found, expected) << m << " " << n;
       }

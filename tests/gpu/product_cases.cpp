@@ -47,7 +47,7 @@ std::vector<TensorMapLayout> MatrixProduct::maps() const {
                          .box = {64, number(matrix.is_along_k ? block : step)}};
     if (!has_batch) return made;
     made.extents.push_back(number(batch));
-    made.strides.push_back(lines * pitch);
+    made.strides.push_back(is_between_lines ? along * 2 : lines * pitch);
     made.box.push_back(1);
     return made;
   };
@@ -268,6 +268,9 @@ std::vector<MatrixProduct> bulk_product_cases() {
   further.n = 200;
   further_of_batch.name = "bulk_further_tiles_of_a_batch";
   further.resident = further_of_batch.resident = 2;
+  MatrixProduct between = shared;
+  between.name = "bulk_batch_between_lines";
+  between.is_between_lines = true;
   return {of("ragged", 64, 4),
           whole,
           halves,
@@ -281,7 +284,8 @@ std::vector<MatrixProduct> bulk_product_cases() {
           batch,
           shared,
           further,
-          further_of_batch};
+          further_of_batch,
+          between};
 }
 
 }  // namespace tilefuse

@@ -24,13 +24,14 @@ struct MatrixProduct {
   int m = 0, n = 0, k = 0;
   bool a_along_k = true, b_along_k = true, is_wide = true;
   int block_m = 64, block_n = 64, step = 32, warp_m = 32, warp_n = 32, stages = 2;
-  std::string a_dtype = dtype;  // in memory
-  int gap = 0;                  // elements between the lines of the first matrix
-  int group_rows = 0;           // of a warpgroup, which has all columns; 0: by warps
-  bool is_bulk = false;         // one more warpgroup copies, by tensor maps
-  int batch = 0;                // products beside each other, of matrices along k; 0: no such dimension
-  bool shares_b = false;        // all of the batch multiply by the same
-  int resident = 0;             // blocks that go on to further tiles; 0: each tile has one
+  std::string a_dtype = dtype;    // in memory
+  int gap = 0;                    // elements between the lines of the first matrix
+  int group_rows = 0;             // of a warpgroup, which has all columns; 0: by warps
+  bool is_bulk = false;           // one more warpgroup copies, by tensor maps
+  int batch = 0;                  // products beside each other, of matrices along k; 0: no such dimension
+  bool shares_b = false;          // all of the batch multiply by the same
+  bool is_between_lines = false;  // line by line of a, the batch; then b is shared
+  int resident = 0;               // blocks that go on to further tiles; 0: each tile has one
   int matrices() const { return batch > 0 ? batch : 1; }
   int threads() const {
     if (group_rows == 0) return block_m / warp_m * (block_n / warp_n) * 32;
@@ -44,7 +45,13 @@ struct MatrixProduct {
     return int64_t{(m + block_m - 1) / block_m} * ((n + block_n - 1) / block_n) * matrices();
   }
   // Of a batch, one below the other.
-  Matrix a() const { return {m * matrices(), k, a_along_k, (a_along_k ? k : m) + gap}; }
+  Matrix a() const {
+    if (is_between_lines) return {m, k * batch, true, k * batch};
+    return {m * matrices(), k, a_along_k, (a_along_k ? k : m) + gap};
+  }
+  int a_at(int matrix, int row, int step) const {
+    return is_between_lines ? a().at(row, matrix * k + step) : a().at(matrix * m + row, step);
+  }
   Matrix b() const { return {shares_b ? n : n * matrices(), k, b_along_k, b_along_k ? k : n}; }
   int row_of_b(int matrix, int column) const { return shares_b ? column : matrix * n + column; }
   std::vector<int64_t> sizes() const { return {m, n, k, a().pitch, b().pitch}; }
