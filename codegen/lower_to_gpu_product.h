@@ -5,6 +5,9 @@
 //   multiply_tiles<bf16, 64, 64, 32, 32, 32, 3>(s_sums, shared_elements<bf16, 12288>(), ..., ..., 512);
 //   for row_place, i { if (i < 72) { for column_place, j { if (j < 40) { ... store(y_row + j, ...); } } } }
 //
+// With copies in bulk (cuda_bulk_product.h), one warpgroup copies what the others multiply, and both walk the
+// tiles of the block.
+//
 // Requires and ensures what lower_to_gpu_kernel does; the schedule passes check_gpu_product_schedule.
 #pragma once
 #include "codegen/lower_to_gpu_kernel.h"

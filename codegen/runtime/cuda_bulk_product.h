@@ -1,10 +1,19 @@
-// The sums of a tile of a matrix product by warpgroups, as multiply_tiles_in_groups, with one more warpgroup
+// The sums of tiles of a matrix product by warpgroups, as multiply_tiles_in_groups, with one more warpgroup
 // that copies: one thread of it brings pieces to shared memory (cuda_bulk_copy.h), as far ahead as there are
-// stages, while the others multiply and never wait for each other.
+// stages, those of the block's next tile as well, while the others multiply and never wait for each other.
 //
 // Each stage has two barriers. `full` ends a phase when both pieces are there, `empty` when every warp is
 // done with the products that read them. Pieces are those of multiply_tiles_in_groups, with lines of 128
 // bytes.
+//
+//   begin_stages<128, 256, 64, 64, 4>(memory);
+//   if (is_copying<2>()) {
+//     begin_copying<2>();
+//     for each tile of the block: copy_in_bulk<128, 256, 64, 64, 4>(memory, a, b, depth, tiles before it);
+//     end_thread();
+//   }
+//   begin_multiplying<2>();
+//   for each tile: multiply_in_bulk<E, 128, 256, 64, 64, 4>(sums, memory, a, b, depth, tiles before it);
 #pragma once
 #include "cuda_bulk_copy.h"
 #include "cuda_group_product.h"
