@@ -13,7 +13,7 @@ constexpr int kRegisterGranule = 8;    // registers are given out in multiples o
 constexpr double kStepInstructions = 8, kBlockInstructions = 80;
 constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
 constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
-constexpr int kUnrolledSteps = 4;       // by the compiler, of a loop over a row
+constexpr int kUnrolledElements = 4;    // of single ones, by the compiler, of a loop over a row
 
 double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
   const int threads = schedule.block_threads();
@@ -26,7 +26,7 @@ double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTar
 // Of one thread on average, with all loads of a pass under way.
 double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   const bool is_loop = schedule.walk == Walk::MultiPass && !schedule.is_across;
-  const int unrolled = is_loop ? kUnrolledSteps : 1;
+  const int unrolled = is_loop ? std::max(1, kUnrolledElements / schedule.vector) : 1;
   const double elements =
       std::min(double(schedule.width()) * unrolled, traffic.row_elements) / schedule.threads;
   return std::max(traffic.element_bytes, 1.0) * elements * schedule.row_vector();

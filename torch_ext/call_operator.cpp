@@ -238,6 +238,8 @@ PreparedCall::Argument PreparedCall::argument(const CallArgument& given, const c
     return result;
   }
   result.fixed = fixed_value(given, type->kind());
+  // None for a tensor that is not optional is one that is not defined, as in eager.
+  if (result.fixed.isNone() && parameter.type()->kind() == TypeKind::TensorType) result.fixed = at::Tensor();
   return result;
 }
 

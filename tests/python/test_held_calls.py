@@ -21,6 +21,17 @@ def add_one_in_place(x: torch.Tensor) -> None:
     x.add_(1)
 
 
+# A tensor that is not optional and may be None all the same, as operators of attention have it.
+LIBRARY = torch.library.Library("tilefuse_tests_none", "DEF")
+LIBRARY.define("masked(Tensor x, Tensor mask) -> Tensor")
+for key in ("CPU", "Meta"):
+    LIBRARY.impl("masked", lambda x, mask: x.clone() if mask is None else x * mask, key)
+
+
+def unmasked(x):
+    return torch.ops.tilefuse_tests_none.masked(x.sin() * 2, None).cos() + 1
+
+
 def written(x):
     y = x.sin() * 2
     add_one_in_place(y)
@@ -49,6 +60,7 @@ CASES = {
     "map": (lambda x: map_rows(lambda row, s: (row * 2 + s).sin(), x + 1, x[0]).exp() + 1, X, ["add", "exp_add"]),
     "scan": (lambda x: scan(lambda c, r: (c + r, c * r), x[0] * 2, x + 1)[1].exp() + 1, X, ["mul", "add", "exp_add"]),
     "invoke_subgraph": (lambda x: nested(nested(x) * 2).exp() + 1, X, ["sin_add_mul", "sin_add_mul", "mul", "exp_add"]),
+    "tensor that is None": (unmasked, X, ["sin_mul", "cos_add"]),
     "auto_functionalized": (written, X, ["sin_mul", "cos_add"]),
     "complex number": (lambda x: torch.fft.fft(x * 2 + 1).add(2 + 1j, alpha=2).abs().exp() + 1, X, ["mul_add", "exp_add"]),
 }  # fmt: skip
