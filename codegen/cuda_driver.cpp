@@ -39,7 +39,7 @@ struct CudaDriver::Functions {
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
                 void**) = nullptr;
   // Since CUDA 12; absent in older drivers.
-  int (*encode_tensor_map)(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+  int (*encode_tensor_map)(void*, int, uint32_t, uint64_t, const uint64_t*, const uint64_t*, const uint32_t*,
                            const uint32_t*, int, int, int, int) = nullptr;
   int (*allocate)(uint64_t*, size_t) = nullptr;
   int (*free)(uint64_t) = nullptr;
@@ -218,8 +218,8 @@ std::optional<Unsupported> CudaDriver::encode(const CudaTensorMap& map, EncodedT
   const std::vector<uint32_t> box(map.box.begin(), map.box.end()), each(map.box.size(), 1);
   const int status = functions_->encode_tensor_map(
       to.words.data(), map.dtype == DType::F16 ? kFloat16 : kBfloat16, static_cast<uint32_t>(extents.size()),
-      reinterpret_cast<void*>(map.address), extents.data(), strides.data(), box.data(), each.data(),
-      kNotInterleaved, kPatternOf128Bytes, kPromoteTo256Bytes, kZerosOutside);
+      map.address, extents.data(), strides.data(), box.data(), each.data(), kNotInterleaved,
+      kPatternOf128Bytes, kPromoteTo256Bytes, kZerosOutside);
   if (status != 0) return failed("make a tensor map", status);
   return std::nullopt;
 }

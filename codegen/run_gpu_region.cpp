@@ -13,6 +13,7 @@ namespace {
 LoadedTensorMap loaded(const GpuTensorMap& map, SizeProgram& sizes) {
   const int64_t bytes = size_in_bytes(map.dtype);
   std::vector<Expr> strides;
+  strides.reserve(map.strides.size());
   for (const Expr& stride : map.strides) strides.push_back(stride * bytes);
   return {map.buffer,
           map.dtype,
@@ -69,6 +70,7 @@ std::optional<Unsupported> run_gpu_region(const LoadedGpuRegion& region, const i
     const int64_t* sizes = registers + step.sizes;
     for (size_t i = 0; i < step.size_count; ++i) arguments.push_back(static_cast<uint64_t>(sizes[i]));
     std::vector<CudaTensorMap> tensor_maps;
+    tensor_maps.reserve(step.tensor_maps.size());
     for (const LoadedTensorMap& map : step.tensor_maps)
       tensor_maps.push_back(tensor_map_of(map, registers, arguments));
     const CudaGrid grid{

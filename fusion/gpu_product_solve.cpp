@@ -90,7 +90,7 @@ class ProductSystem : LimitSums {
         [](int64_t n) { return static_cast<ProductInstruction>(n) == ProductInstruction::Warpgroup; },
         "only warpgroups multiply what others copy");
     demand_of_bulk(
-        kWarpsM, [](int64_t n) { return n <= kMostBulkGroups * kGroupWarps; },
+        kWarpsM, [](int64_t n) { return n <= int64_t{kMostBulkGroups} * kGroupWarps; },
         "at most two warpgroups multiply what one more copies");
     demand_of_bulk(
         kBlockN, [](int64_t n) { return n >= kBulkLine; },
