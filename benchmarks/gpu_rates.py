@@ -147,8 +147,10 @@ def print_table(report: Mapping[str, Any]) -> None:
     print_summary(report)
 
 
-def run(cases: Sequence[RateCase], device: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The rows of the cases in their order, and those that the minutes did not suffice for."""
+def run(
+    cases: Sequence[RateCase], device: str, options: argparse.Namespace, keep: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, Any]:
+    """The rows of the cases in their order, and those that the minutes did not suffice for. `keep` gets them after each."""
     only = set(options.only.split(",")) if options.only else None
     end = time.perf_counter() + 60 * options.minutes
     report: dict[str, Any] = {"rows": [], "left_out": []}
@@ -162,6 +164,8 @@ def run(cases: Sequence[RateCase], device: str, options: argparse.Namespace) -> 
             row = measured(case, device, options)
         report["rows"].append(row)
         print_row(row)
+        if keep is not None:
+            keep(report)
     return report
 
 
@@ -175,6 +179,6 @@ def main(cases: Sequence[RateCase], program: str, kind: str, description: str | 
     gpu_timing.demand_gpu(program)
     machine = gpu_timing.machine(gpu_timing.copy_gbs(max(3.0, options.seconds)))  # clocks settle meanwhile
     print(json.dumps(machine, indent=1), flush=True)
-    report = {"machine": machine} | run(cases, "cuda", options)
+    report = run(cases, "cuda", options, lambda rows: gpu_timing.write_report({"machine": machine} | rows, kind))
     print_summary(report)
-    gpu_timing.write_report(report, kind)
+    gpu_timing.write_report({"machine": machine} | report, kind)
