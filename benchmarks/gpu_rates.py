@@ -179,6 +179,7 @@ def main(cases: Sequence[RateCase], program: str, kind: str, description: str | 
     gpu_timing.demand_gpu(program)
     machine = gpu_timing.machine(gpu_timing.copy_gbs(max(3.0, options.seconds)))  # clocks settle meanwhile
     print(json.dumps(machine, indent=1), flush=True)
-    report = run(cases, "cuda", options, lambda rows: gpu_timing.write_report({"machine": machine} | rows, kind))
+    keep = lambda rows: gpu_timing.write_report({"machine": machine} | rows, kind, is_last=False)  # noqa: E731
+    report = run(cases, "cuda", options, keep)
     print_summary(report)
     gpu_timing.write_report({"machine": machine} | report, kind)

@@ -109,8 +109,9 @@ def demand_gpu(program: str) -> None:
         raise SystemExit(f"benchmarks/{program}: torch finds no NVIDIA GPU")
 
 
-def write_report(report: Mapping[str, Any], kind: str) -> None:
+def write_report(report: Mapping[str, Any], kind: str, is_last: bool = True) -> None:
     device = "".join(c if c.isalnum() else "_" for c in report["machine"]["device"].lower())
     file = HERE / "results" / f"{kind}_{device}.json"
     file.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"written to {file.relative_to(HERE.parent)}")
+    if is_last:
+        print(f"written to {file.relative_to(HERE.parent)}")
