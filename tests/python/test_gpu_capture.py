@@ -66,7 +66,8 @@ def test_two_products_and_what_lies_between_are_one_kernel():
     report = _planned(_captured(_weighed, shape, shape, shape, dtype=torch.bfloat16), products="own")
     assert len(report["regions"]) == 1 and "call" not in report["executable"]
     assert "  chain    %" in report["regions"][0]["schedule"]
-    assert "add_product<bf16" in report["regions"][0]["source"]
+    assert "  multiply wgmma" in report["regions"][0]["schedule"]
+    assert "add_product_in_groups<bf16" in report["regions"][0]["source"]
 
 
 # What torch makes of scaled_dot_product_attention on a GPU.
@@ -104,7 +105,8 @@ def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
 def test_a_conversion_in_front_of_a_product_on_tensor_cores_is_a_kernel_of_its_own():
     shapes = ((1024, 1024), (1024, 1024))
     report = _planned(_captured(lambda x, w: torch.relu(x.half() @ w.half()), *shapes), products="own")
-    assert "multiply_tiles_in_groups<f16" in report["regions"][-1]["source"]
+    assert "  copies   bulk" in report["regions"][-1]["schedule"]
+    assert "multiply_in_bulk<f16" in report["regions"][-1]["source"]
 
 
 def test_factories_are_made_on_their_device():
