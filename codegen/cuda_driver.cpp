@@ -49,8 +49,11 @@ struct CudaDriver::Functions {
   // The name of a function that the library lacks; empty: it has all.
   std::string fill(void* library) {
     std::string missing;
-    const auto take = [&](auto& function, const char* name) {
+    const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    };
+    const auto take = [&](auto& function, const char* name) {
+      find(function, name);
       if (function == nullptr && missing.empty()) missing = name;
     };
     take(start, "cuInit");
@@ -73,9 +76,7 @@ struct CudaDriver::Functions {
     take(free, "cuMemFree_v2");
     take(to_device, "cuMemcpyHtoD_v2");
     take(to_host, "cuMemcpyDtoH_v2");
-    const std::string missing_yet = missing;
-    take(encode_tensor_map, "cuTensorMapEncodeTiled");
-    missing = missing_yet;
+    find(encode_tensor_map, "cuTensorMapEncodeTiled");
     return missing;
   }
 

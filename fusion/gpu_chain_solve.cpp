@@ -40,11 +40,7 @@ class ChainSystem : LimitSums {
     add({kWalkedBlocks.begin(), kWalkedBlocks.end()});
     add({4, 8, 2, 1});
     add({2, 3, 4});
-    system_.variables.push_back(instructions(kNames.at(kMultiply.index)));
-  }
-
-  Factor is(ProductInstruction wanted) const {
-    return factor(kMultiply, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+    add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
   }
 
   // As shared_bytes, term by term.
@@ -65,7 +61,7 @@ class ChainSystem : LimitSums {
 
   // As check_groups.
   void add_group_limits() {
-    const ValueSet of_warps = values_where(kMultiply, is_of_warps);
+    const ValueSet of_warps = values_beside(kMultiply, ProductInstruction::Warpgroup);
     if (target_.warpgroup_flops_per_cycle == 0)
       any_of({{kMultiply, of_warps}},
              "wgmma is of sm_90a, and " + target_.name + " has no instructions of warpgroups");
@@ -93,7 +89,7 @@ class ChainSystem : LimitSums {
     const auto all = [&](std::vector<Factor> with) {
       std::vector<Product> sum;
       for (const ProductInstruction by : {ProductInstruction::Warp, ProductInstruction::Warpgroup}) {
-        with.push_back(is(by));
+        with.push_back(is(kMultiply, by));
         const std::vector<Product> more = registers(by, with);
         sum.insert(sum.end(), more.begin(), more.end());
         with.pop_back();

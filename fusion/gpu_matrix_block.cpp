@@ -19,13 +19,6 @@ double blocks_of_busiest(double blocks, const GpuTarget& target) {
 
 }  // namespace
 
-Variable instructions(std::string name) {
-  Variable result{std::move(name), {}};
-  for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup})
-    result.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
-  return result;
-}
-
 double blocks_side_by_side(double blocks, const BlockResources& block, const GpuTarget& target) {
   return std::min<double>(blocks_of_busiest(blocks, target), blocks_at_a_time(block, target));
 }

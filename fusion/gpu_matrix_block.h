@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/text_cursor.h"
-#include "fusion/constraints.h"
 #include "fusion/gpu_occupancy.h"
 #include "fusion/matrix_instruction.h"
 #include "fusion/schedule.h"
@@ -29,12 +28,6 @@ inline constexpr double kLoneInstructions = 6;
 // Of the bytes that a block shares, those that the launch gives: all where a kernel may not declare so many.
 inline int64_t given_at_launch(int64_t shared_bytes) {
   return shared_bytes > kDeclaredSharedBytes ? shared_bytes : 0;
-}
-
-// The decision between them; their numbers are those of the enumeration.
-Variable instructions(std::string name);
-inline bool is_of_warps(int64_t number) {
-  return static_cast<ProductInstruction>(number) == ProductInstruction::Warp;
 }
 
 // What a grid of such blocks does.

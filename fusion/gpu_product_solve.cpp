@@ -46,28 +46,14 @@ class ProductSystem : LimitSums {
     add({2, 1, 4, 8});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
-    add_choice(kMultiply, {ProductInstruction::Warp, ProductInstruction::Warpgroup});
-    add_choice(kCopies, {ProductCopies::Bulk, ProductCopies::Async});
-  }
-
-  template <class Choice>
-  void add_choice(VariableId id, std::initializer_list<Choice> choices) {
-    Variable variable{kNames.at(id.index), {}};
-    for (const Choice known : choices)
-      variable.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
-    system_.variables.push_back(std::move(variable));
-  }
-
-  template <class Choice>
-  Factor is(VariableId id, Choice wanted) const {
-    return factor(id, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+    add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
+    add_choice(kNames.at(kCopies.index), {ProductCopies::Bulk, ProductCopies::Async});
   }
 
   // Another choice than that, or such a value.
-  template <class Choice, class Fn>
-  void demand_of(VariableId id, Choice choice, VariableId variable, const Fn& allows, std::string origin) {
-    const ValueSet others = values_where(id, [&](int64_t n) { return static_cast<Choice>(n) != choice; });
-    any_of({{id, others}, {variable, values_where(variable, allows)}}, std::move(origin));
+  template <class Choices, class Fn>
+  void demand_of(VariableId id, Choices choice, VariableId variable, const Fn& allows, std::string origin) {
+    any_of({{id, values_beside(id, choice)}, {variable, values_where(variable, allows)}}, std::move(origin));
   }
   template <class Fn>
   void demand_of_groups(VariableId variable, const Fn& allows, std::string origin) {

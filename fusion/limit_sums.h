@@ -5,6 +5,7 @@
 //                                                    2*rows*stages + 8/warps <= 1024
 #pragma once
 #include <bit>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,23 @@ class LimitSums {
                ConstraintKind kind = ConstraintKind::Limit);
   void any_of(std::vector<Choice> choices, std::string origin);
   void add(decltype(Constraint::rule) rule, std::string origin, ConstraintKind kind);
+  // One of a few, by the numbers of their enumeration and the names that name_of gives them.
+  template <class Choices>
+  void add_choice(std::string name, std::initializer_list<Choices> choices) {
+    Variable variable{std::move(name), {}};
+    for (const Choices known : choices)
+      variable.domain.push_back({static_cast<int64_t>(known), std::string(name_of(known))});
+    system_.variables.push_back(std::move(variable));
+  }
+  template <class Choices>
+  Factor is(VariableId variable, Choices wanted) const {
+    return factor(variable, [&](double n) { return n == static_cast<double>(wanted) ? 1 : 0; });
+  }
+  template <class Choices>
+  ValueSet values_beside(VariableId variable, Choices choice) const {
+    return values_where(variable, [&](int64_t n) { return static_cast<Choices>(n) != choice; });
+  }
+
   template <class Fn>
   ValueSet values_where(VariableId variable, const Fn& allows) const {
     ValueSet values = 0, bit = 1;

@@ -23,6 +23,19 @@ std::vector<TileValueId> last_reductions(const TileGraph& graph) {
   return found;
 }
 
+// A condition as slope k + rest, the rest being the least at any coordinates of the task.
+struct AlongWalk {
+  int64_t slope = 0;
+  Expr rest;
+};
+std::optional<AlongWalk> along_walk(const Expr& condition, const TaskParts& task, AxisId walked) {
+  const auto affine = affine_in(condition, static_cast<int>(walked.index));
+  const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+  if (!slope || *slope == 0) return std::nullopt;
+  const auto rest = task.least(affine->rest);
+  return rest ? std::optional(AlongWalk{*slope, *rest}) : std::nullopt;
+}
+
 }  // namespace
 
 // A condition a k + rest >= 0 that holds for all coordinates of the task ends the walk where a > 0, and
@@ -32,15 +45,12 @@ std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const Task
   LiveRange range{0, walked.extent};
   bool is_cut = false;
   for (const Expr& condition : nothing) {
-    const auto affine = affine_in(condition, static_cast<int>(block.axis.index));
-    const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
-    if (!slope || *slope == 0) continue;
-    const auto rest = task.least(affine->rest);
-    if (!rest) continue;
-    if (*slope > 0) {
-      range.end = min(range.end, ceildiv(-*rest, *slope));
+    const auto along = along_walk(condition, task, block.axis);
+    if (!along) continue;
+    if (along->slope > 0) {
+      range.end = min(range.end, ceildiv(-along->rest, along->slope));
     } else {
-      const Expr first = floordiv(*rest, -*slope) + 1;
+      const Expr first = floordiv(along->rest, -along->slope) + 1;
       range.first = max(range.first, floordiv(first, block.tile) * block.tile);
     }
     is_cut = true;
@@ -61,14 +71,12 @@ std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& 
         std::find(value.axes.begin(), value.axes.end(), block.axis) == value.axes.end())
       continue;
     for (const Expr& condition : predicate->guard) {
-      const auto affine = affine_in(condition, static_cast<int>(block.axis.index));
-      const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
-      const auto rest = slope ? task.least(affine->rest) : std::nullopt;
-      if (!rest || *slope == 0) return std::nullopt;
-      if (*slope > 0) {
-        range.first = max(range.first, ceildiv(ceildiv(-*rest, *slope), block.tile) * block.tile);
+      const auto along = along_walk(condition, task, block.axis);
+      if (!along) return std::nullopt;
+      if (along->slope > 0) {
+        range.first = max(range.first, ceildiv(ceildiv(-along->rest, along->slope), block.tile) * block.tile);
       } else {
-        range.end = min(range.end, whole(floordiv(*rest, -*slope) + 1));
+        range.end = min(range.end, whole(floordiv(along->rest, -along->slope) + 1));
       }
       is_cut = true;
     }

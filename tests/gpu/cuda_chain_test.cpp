@@ -10,6 +10,7 @@
 #include "core/result.h"
 #include "tests/gpu/chain_regions.h"
 #include "tests/gpu/cuda_run.h"
+#include "tests/gpu/planted.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_source.h"
 #include "tests/tile_evaluate.h"
@@ -430,13 +431,6 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GpuChainRefused, testing::ValuesIn(kRefused),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---------------------------------------------------------------- planted bugs
-struct Planted {
-  const char* name;
-  const char* right;
-  const char* wrong;
-  const char* report;  // empty: wrong numbers
-};
-void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 class CudaPlantedInChain : public CudaChains, public testing::WithParamInterface<Planted> {};
 
 // In a ragged chain of several blocks: what the kernel says itself, not the functions that it calls.

@@ -8,6 +8,7 @@
 
 #include "core/result.h"
 #include "tests/gpu/cuda_run.h"
+#include "tests/gpu/planted.h"
 #include "tests/gpu/product_regions.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_source.h"
@@ -352,13 +353,6 @@ INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomProducts, testing::Values("cuda-sm80", 
                          [](const auto& info) { return std::string(info.param + 5); });
 
 // ---------------------------------------------------------------- planted bugs
-struct Planted {
-  const char* name;
-  const char* right;
-  const char* wrong;
-  const char* report;
-};
-void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 // A ragged product with a bias, and what a kernel of it gives: what the kernel says itself is planted, not
 // the functions that it calls.
 class PlantedProduct {

@@ -9,6 +9,7 @@
 #include "core/result.h"
 #include "fusion/gpu_split.h"
 #include "tests/gpu/cuda_run.h"
+#include "tests/gpu/planted.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -207,13 +208,6 @@ TEST(StagedPitch, lets_a_warp_read_down_a_tile_without_a_conflict) {
 }
 
 // ---------------------------------------------------------------- planted bugs
-struct Planted {
-  const char* name;
-  const char* right;
-  const char* wrong;
-  const char* report;  // of the fault; empty: bank conflicts are counted
-};
-void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 class CudaPlantedInTile : public testing::TestWithParam<Planted> {};
 
 TEST_P(CudaPlantedInTile, is_found) {

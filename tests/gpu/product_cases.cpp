@@ -196,15 +196,21 @@ std::vector<MatrixProduct> product_cases() {
                         .step = 64}};
 }
 
+namespace {
+
+// A ragged product by warpgroups.
+MatrixProduct by_groups(const std::string& name, int group_rows, int stages) {
+  MatrixProduct made{.name = name, .m = 136, .n = 72, .k = 264, .block_m = 128, .block_n = 64, .step = 64};
+  made.group_rows = group_rows;
+  made.stages = stages;
+  return made;
+}
+
+}  // namespace
+
 std::vector<MatrixProduct> group_product_cases() {
-  const MatrixProduct base{
-      .name = "", .m = 136, .n = 72, .k = 264, .block_m = 128, .block_n = 64, .step = 64};
-  const auto of = [&](const char* name, int group_rows, int stages) {
-    MatrixProduct made = base;
-    made.name = std::string("groups_") + name;
-    made.group_rows = group_rows;
-    made.stages = stages;
-    return made;
+  const auto of = [](const char* name, int group_rows, int stages) {
+    return by_groups(std::string("groups_") + name, group_rows, stages);
   };
   MatrixProduct whole = of("whole_tiles", 64, 3), halves = of("halves", 64, 4),
                 first = of("first_along_rows", 64, 4);
@@ -233,13 +239,8 @@ std::vector<MatrixProduct> group_product_cases() {
 }
 
 std::vector<MatrixProduct> bulk_product_cases() {
-  const MatrixProduct base{
-      .name = "", .m = 136, .n = 72, .k = 264, .block_m = 128, .block_n = 64, .step = 64};
-  const auto of = [&](const char* name, int group_rows, int stages) {
-    MatrixProduct made = base;
-    made.name = std::string("bulk_") + name;
-    made.group_rows = group_rows;
-    made.stages = stages;
+  const auto of = [](const char* name, int group_rows, int stages) {
+    MatrixProduct made = by_groups(std::string("bulk_") + name, group_rows, stages);
     made.is_bulk = true;
     return made;
   };

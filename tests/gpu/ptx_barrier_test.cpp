@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
 namespace tilefuse {
@@ -147,13 +148,6 @@ TEST(PtxBox, tensor_maps_that_a_driver_refuses) {
 }
 
 // ---------------------------------------------------------------- planted bugs
-struct Planted {
-  const char* name;
-  const char* right;
-  const char* wrong;
-  const char* report;
-};
-void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 class PlantedInBoxes : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedInBoxes, is_found) {

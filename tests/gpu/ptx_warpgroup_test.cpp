@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 
+#include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
 namespace tilefuse {
@@ -211,13 +212,6 @@ TEST(PtxWarpgroup, sums_of_one_shape_follow_without_a_wait) {
 }
 
 // ---------------------------------------------------------------- planted bugs
-struct Planted {
-  const char* name;
-  const char* right;
-  const char* wrong;
-  const char* report;
-};
-void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.name; }
 class PlantedInWarpgroup : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedInWarpgroup, is_found) {
