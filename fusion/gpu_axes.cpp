@@ -99,4 +99,21 @@ TileGraph merge_reduced_axes(TileGraph graph) {
   return AxisMerge(std::move(graph), structure->reduced).run();
 }
 
+TileGraph with_an_axis(TileGraph graph) {
+  if (!graph.axes.empty()) return graph;
+  const AxisId one{0};
+  graph.axes.push_back({"one", 1});
+  for (TileValue& value : graph.values) {
+    auto* load = std::get_if<TileLoad>(&value.op);
+    if (load != nullptr) load->offset = load->offset + Expr::index(0);
+    const bool varies =
+        load != nullptr || std::any_of(value.operands.begin(), value.operands.end(),
+                                       [&](TileValueId id) { return !graph[id].axes.empty(); });
+    if (varies) value.axes = {one};
+  }
+  for (TileStore& store : graph.stores) store.offset = store.offset + Expr::index(0);
+  verify(graph, "with_an_axis");
+  return graph;
+}
+
 }  // namespace tilefuse

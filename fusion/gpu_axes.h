@@ -11,4 +11,7 @@ namespace tilefuse {
 
 TileGraph merge_reduced_axes(TileGraph graph);
 
+// A graph of numbers has no axis that threads could stand along: it gets one of extent 1.
+TileGraph with_an_axis(TileGraph graph);
+
 }  // namespace tilefuse

@@ -100,7 +100,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
     return Unsupported{"cannot compute " + graph.name + " in a GPU kernel: its axis " + axis.name +
                        " has no elements"};
   }
-  const TileGraph whole = merge_reduced_axes(graph);
+  const TileGraph whole = merge_reduced_axes(with_an_axis(graph));
   Pins others = pins;
   const auto pinned = others.decisions.extract("parts");
   const Kind kind = pinned_kind(others);

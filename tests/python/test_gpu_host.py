@@ -68,6 +68,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nothing": (lambda x: (x + 1, x.sum(1)), ((0, 5),)),
     "sum_of_nothing": (lambda x: x.sum(1) + 1, ((4, 0),)),
     "scalars": (lambda x: (x.sum() * 2 + 1).exp(), ((3,),)),
+    "numbers": (lambda x, y: (torch.exp(x * y) + 1).clamp(min=2), ((), ())),
 }
 
 
@@ -75,9 +76,9 @@ WITHOUT_ELEMENTS = ("nothing", "sum_of_nothing")
 
 
 def _made(spec: Any) -> torch.Tensor:
-    if spec[0] == "index":
+    if spec[:1] == ("index",):
         return torch.randint(0, spec[2], spec[1])
-    if isinstance(spec[0], str):
+    if spec and isinstance(spec[0], str):
         return torch.randn(spec[1]).to(getattr(torch, spec[0]))
     return torch.randn(spec)
 
