@@ -412,15 +412,30 @@ class GraphCall {
       for (const SlotId id : call.results) writable(id);
     }
     const auto made = prepared.run([&](SlotId id) { return tensor(id); }, registers_);
-    for (size_t i = 0; i < made.size(); ++i) {
-      // Some operators give something else than was captured where they expect no reader.
-      if (graph_.slots_[call.results[i].index].is_read) adopt(call.results[i], made[i]);
-    }
-    if (!call.writes_results) return;
+    if (!call.writes_results) return adopt_results(call, made);
     for (const SlotId id : call.results) {
       const at::Tensor& written = tensor(id);
       TORCH_CHECK(written.numel() == 0 || written.const_data_ptr() == data(id), "tilefuse: ", call.call.op,
                   " moved the memory that was given for its result");
+    }
+  }
+
+  // Some operators give something else than was captured, or nothing, where they expect no reader.
+  void adopt_results(const CallOperator& call, const std::vector<at::Tensor>& made) {
+    size_t next = 0;
+    const bool are_all = made.size() == call.results.size();
+    for (const SlotId id : call.results) {
+      const LoadedSlot& slot = graph_.slots_[id.index];
+      const bool may_be_it = next < made.size() && made[next].scalar_type() == slot.type &&
+                             size_t(made[next].dim()) == slot.rank;
+      if (slot.is_read) {
+        TORCH_CHECK(are_all || may_be_it, "tilefuse: ", call.call.op, " gave ", made.size(),
+                    " tensors, captured were ", call.results.size(), ", and %",
+                    graph_.executable_[id].spec.name, " is read");
+        adopt(id, made[next++]);
+      } else if (are_all || may_be_it) {
+        ++next;
+      }
     }
   }
 

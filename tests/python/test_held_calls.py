@@ -28,6 +28,17 @@ for key in ("CPU", "Meta"):
     LIBRARY.impl("masked", lambda x, mask: x.clone() if mask is None else x * mask, key)
 
 
+# Gives less than its shapes promise, as attention of cuDNN leaves out what only a gradient would read.
+LIBRARY.define("weighed(Tensor x) -> (Tensor, Tensor, Tensor, Tensor)")
+LIBRARY.impl("weighed", lambda x: (x.clone(), None, None, torch.ones((), dtype=torch.int64)), "CPU")
+LIBRARY.impl("weighed", lambda x: (x.clone(), x.new_empty(2), None, x.new_empty((), dtype=torch.int64)), "Meta")
+
+
+def half_weighed(x):
+    result, _, _, seed = torch.ops.tilefuse_tests_none.weighed(x.sin() * 2)
+    return result.cos() + seed
+
+
 def unmasked(x):
     return torch.ops.tilefuse_tests_none.masked(x.sin() * 2, None).cos() + 1
 
@@ -61,6 +72,7 @@ CASES = {
     "scan": (lambda x: scan(lambda c, r: (c + r, c * r), x[0] * 2, x + 1)[1].exp() + 1, X, ["mul", "add", "exp_add"]),
     "invoke_subgraph": (lambda x: nested(nested(x) * 2).exp() + 1, X, ["sin_add_mul", "sin_add_mul", "mul", "exp_add"]),
     "tensor that is None": (unmasked, X, ["sin_mul", "cos_add"]),
+    "result that is missing": (half_weighed, X, ["sin_mul", "cos_add"]),
     "auto_functionalized": (written, X, ["sin_mul", "cos_add"]),
     "complex number": (lambda x: torch.fft.fft(x * 2 + 1).add(2 + 1j, alpha=2).abs().exp() + 1, X, ["mul_add", "exp_add"]),
 }  # fmt: skip
