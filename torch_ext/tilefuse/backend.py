@@ -21,6 +21,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 
 from tilefuse.capture import Capture, CaptureError, capture
 from tilefuse.complex_pairs import remove_round_trips
+from tilefuse.cuda_graphs import CudaGraphs
 from tilefuse.defined_ops import dissolve
 from tilefuse.direct import DirectCall
 from tilefuse.errors import UserError, warn_once
@@ -70,12 +71,17 @@ def backend(
     settings = Options.parse(mode, options)
     dissolve(graph_module)
     as_it_is = DirectCall(graph_module, example_inputs)
+    graphs = CudaGraphs(len(example_inputs), settings.cudagraph)
 
     def compiler(role: str) -> Callable[..., BoxedFunction]:
-        return lambda module, inputs: compile_graph(module, role, settings.for_training())
+        def compile(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> BoxedFunction:
+            return graphs.replayed(module, inputs, role, compile_graph(module, role, settings.for_training()))
+
+        return compile
 
     def inference_compiler(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> BoxedFunction:
-        return as_it_is.offer(module, compile_graph(module, "inference", settings))
+        compiled = compile_graph(module, "inference", settings)
+        return as_it_is.offer(module, graphs.replayed(module, inputs, "inference", compiled))
 
     build = aot_autograd(
         fw_compiler=compiler("forward"),

@@ -51,6 +51,7 @@ OPTIONS: Mapping[str, _Option] = {
     ),
     "freeze": _Option(bool, False, "parameters and buffers do not change: pack weights once, not in each call"),
     "tune": _Option(int, 0, "compile and time the best n schedules of each region", lambda v: 0 <= v <= 64, "a whole number from 0 to 64"),
+    "cudagraph": _Option(bool, False, "record a graph on a GPU once and replay it: one launch instead of one for each kernel"),
     "fuse_limit": _Option(int, -1, "stop after n merges; -1: no limit (to find the merge that broke a result)"),
     "cache_dir": _Option(str, "", "kernel and plan cache; default: TILEFUSE_CACHE_DIR or below ~/.cache/tilefuse"),
     "cxx": _Option(str, "", "the C++ compiler; default: TILEFUSE_CXX, c++, g++, clang++, the ziglang wheel"),
@@ -69,9 +70,11 @@ def nvrtc_folders() -> list[str]:
     return sorted({str(library.parent) for library in wheels.glob("*/lib/libnvrtc.so.*")})
 
 
+_NOT_OF_THE_LIBRARY = ("cudagraph",)  # what is done with a compiled graph
 _KINDS = {bool: "True or False", int: "a whole number", str: "a text", dict: "a dict"}
 _MODES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
+    "reduce-overhead": {"cudagraph": True},
     "max-autotune": {"tune": 8},
 }
 
@@ -116,6 +119,10 @@ class Options:
         return bool(self.values.get("strict", False))
 
     @property
+    def cudagraph(self) -> bool:
+        return bool(self.values.get("cudagraph", False))
+
+    @property
     def pins(self) -> Mapping[str, Any]:
         return self.values.get("pins", {})
 
@@ -125,7 +132,7 @@ class Options:
 
     def to_json(self, threads: int) -> str:
         """The text for the library. ``threads``: what 0 stands for."""
-        values = {k: v for k, v in self.values.items() if v != OPTIONS[k].default}
+        values = {k: v for k, v in self.values.items() if v != OPTIONS[k].default and k not in _NOT_OF_THE_LIBRARY}
         values["threads"] = self.values.get("threads") or threads
         values["python"] = sys.executable or ""  # its ziglang wheel may have to be the compiler
         values["nvrtc"] = nvrtc_folders()
