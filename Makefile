@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
-.PHONY: help demo demo-offline gpu test test-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -28,6 +28,11 @@ test: check cpp-test asan-test python-test
 ## make test-full     the same over all sources, with sanitizers throughout, and OpInfo in every dtype (hours on two cores)
 test-full: test tidy asan-test-full
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_opinfo.py test_capture_import.py
+
+## make test-gpu-full OpInfo in every dtype on the model of a GPU, and the GPU tiers of the C++ tests (an hour on two cores)
+test-gpu-full: build
+	ctest --test-dir build/release/tests/gpu --output-on-failure -j $(JOBS)
+	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_gpu_opinfo.py test_gpu_host.py test_gpu_capture.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
 ##                    operators in docs/ops.md. Some three hours; bench-memory, bench-products, bench-convolutions,
@@ -51,8 +56,9 @@ bench-solver: build
 	$(PYTHON) benchmarks/solver/run.py
 
 ## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, sanitize, bench-memory, bench-contract,
-##                    bench-attention or all of them (the default): tests on CUDA tensors, kernels beside their model
-##                    and under compute-sanitizer, speed beside eager, Inductor, cuBLAS, SDPA, FlexAttention and a copy
+##                    bench-attention, bench-models or all of them (the default): tests on CUDA tensors, kernels beside
+##                    their model and under compute-sanitizer, speed beside eager, Inductor, cuBLAS, SDPA, FlexAttention
+##                    and a copy
 PART ?= all
 gpu:
 	python3 tools/gpu.py --check

@@ -4,9 +4,11 @@
     python benchmarks/gpu.py --only layer_norm,rotary --dtype bf16
     python benchmarks/gpu.py --table FILE             the table of an earlier run
 
-Times are CUDA events around several calls, medians over rounds in which the contestants take turns. `of copy` is the
-share of a copy's bandwidth, measured in the same run: the bytes that a case has to move (inputs once, results once),
-over its time. Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to benchmarks/results/*.json.
+Times are medians over rounds in which the contestants take turns. `kernels`: what a call takes on the device, its cache cold and the
+host out of it. `calls`: one call after the other from Python, by events around several, so that the host is in it where it is slower
+than the device. `of copy` is the share of a copy's bandwidth, measured in the same run: the bytes that a case has to move (inputs once,
+results once), over the time of its kernels. Ratios are other / TileFuse: above 1, TileFuse is faster. Results go to
+benchmarks/results/*.json.
 """
 
 from __future__ import annotations
@@ -44,29 +46,37 @@ def _measured(family: Family, dtype: torch.dtype, copy_gbs: float, options: argp
         contestants[backend] = lambda compiled=compiled: compiled(*inputs)
     want = contestants["eager"]()
     error = gpu_timing.error(contestants["tilefuse"](), want)
-    us = gpu_timing.interleaved(contestants, options.seconds)
+    us = {
+        "kernels": gpu_timing.interleaved_on_device(contestants, options.seconds / 2),
+        "calls": gpu_timing.interleaved(contestants, options.seconds / 2),
+    }
     moved = _moved_bytes(family.name, inputs, want)
-    of_copy = {name: moved / timing["median"] / 1e3 / copy_gbs for name, timing in us.items()}
+    of_copy = {name: moved / timing["median"] / 1e3 / copy_gbs for name, timing in us["kernels"].items()}
     return {"case": family.name, "error": error, "bytes": moved, "us": us, "of_copy": of_copy}
 
 
+def _ratio(row: Mapping[str, Any], what: str, other: str) -> float:
+    return row["us"][what][other]["median"] / row["us"][what]["tilefuse"]["median"]
+
+
+def _others(row: Mapping[str, Any]) -> list[str]:
+    return [other for other in ("eager", "inductor") if other in row["us"]["kernels"]]
+
+
 def _print_row(row: Mapping[str, Any]) -> None:
-    ours = row["us"]["tilefuse"]["median"]
-    ratios = "".join(
-        f"  {other} {row['us'][other]['median'] / ours:5.2f}x" for other in ("eager", "inductor") if other in row["us"]
-    )
-    print(
-        f"{row['case']:20} {row['dtype']:5} {ours:9.1f} us  {row['of_copy']['tilefuse']:5.2f} of copy{ratios}"
-        f"   error {row['error']:.1e}",
-        flush=True,
-    )
+    print(f"{row['case']:20} {row['dtype']:5} {row['of_copy']['tilefuse']:5.2f} of copy", end="")
+    for what, timing in row["us"].items():
+        ratios = "".join(f"  {other} {_ratio(row, what, other):5.2f}x" for other in _others(row))
+        print(f"  {what} {timing['tilefuse']['median']:7.1f} us{ratios}", end="")
+    print(f"  error {row['error']:.1e}", flush=True)
 
 
 def _print_summary(rows: Sequence[Mapping[str, Any]]) -> None:
-    for other in ("eager", "inductor"):
-        ratios = [row["us"][other]["median"] / row["us"]["tilefuse"]["median"] for row in rows if other in row["us"]]
-        if ratios:
-            print(f"against {other:9} geomean {statistics.geometric_mean(ratios):.2f}x, worst {min(ratios):.2f}x")
+    for what in ("kernels", "calls"):
+        for other in _others(rows[0]):
+            ratios = [_ratio(row, what, other) for row in rows]
+            geomean = statistics.geometric_mean(ratios)
+            print(f"{what} against {other:9} geomean {geomean:.2f}x, worst {min(ratios):.2f}x")
     shares = [row["of_copy"]["tilefuse"] for row in rows]
     print(f"of a copy's bandwidth: median {statistics.median(shares):.2f}, worst {min(shares):.2f}")
 

@@ -18,6 +18,8 @@ from memory_cases import Family
 HERE = pathlib.Path(__file__).resolve().parent
 ROUND_MS = 2.0  # one contestant's share of a round
 COPY_BYTES = 1 << 30
+FLUSH_BYTES = 1 << 29  # more than any cache of a device; long enough to write that a call is enqueued behind it meanwhile
+CALLS_OF_ROUND = 8
 
 
 # By case, inputs that torch's kernels for GPUs want in f32, whatever the others are.
@@ -54,6 +56,38 @@ def interleaved(contestants: Mapping[str, Callable[[], Any]], seconds: float) ->
         for name, call in contestants.items():
             samples[name].append(elapsed_ms(call, counts[name]) * 1e3)
     return {name: _summary(sorted(values)) for name, values in samples.items()}
+
+
+def interleaved_on_device(contestants: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, dict[str, float]]:
+    """Microseconds of a call's kernels, from the first one's begin to the last one's end: median, 10th and 90th percentile.
+
+    The cache is cold, and the host is out of it: memory as large as no cache is written first, and meanwhile the call is enqueued. Of a
+    call that takes the host longer than this, what it is late by counts. An empty call, of two events, is subtracted.
+    """
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+
+    def milliseconds(call: Callable[[], Any]) -> list[float]:
+        events = []
+        for _ in range(CALLS_OF_ROUND):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            flush.zero_()
+            begin.record()
+            call()
+            end.record()
+            events.append((begin, end))
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) for begin, end in events]
+
+    calls = {"nothing": lambda: None, **contestants}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        milliseconds(call)
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until or len(samples["nothing"]) < 3 * CALLS_OF_ROUND:
+        for name, call in calls.items():
+            samples[name] += milliseconds(call)
+    nothing = statistics.median(samples.pop("nothing"))
+    return {name: _summary(sorted(max(value - nothing, 1e-4) * 1e3 for value in values)) for name, values in samples.items()}
 
 
 def _summary(ordered: list[float]) -> dict[str, float]:

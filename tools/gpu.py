@@ -2,7 +2,7 @@
 
     python tools/gpu.py --check                      is there one? Exits with 3 and says so where there is none
     python tools/gpu.py --part tests                 one of: tests, conformance, sanitize, bench-memory,
-                                                     bench-contract, bench-attention, all
+                                                     bench-contract, bench-attention, bench-models, all
 
 Prints what it runs on first: the device, its clocks, the driver, torch and its compiler.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import os
 import pathlib
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NO_GPU = 3
+MOST_WORKERS = 14  # a process keeps half a gigabyte of the device
 FACTS = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,power.limit,temperature.gpu"
 
 
@@ -50,7 +52,8 @@ def _run(*command: str) -> int:
 
 
 def tests() -> int:
-    return _run(sys.executable, "-m", "pytest", "-v", "tests/gpu_device")
+    workers = str(min(os.cpu_count() or 1, MOST_WORKERS))  # each compiles its own kernels
+    return _run(sys.executable, "-m", "pytest", "-n", workers, "--dist", "worksteal", "tests/gpu_device")
 
 
 def conformance() -> int:
@@ -84,6 +87,10 @@ def bench_attention() -> int:
     return _run(sys.executable, "benchmarks/gpu_attention.py")
 
 
+def bench_models() -> int:
+    return _run(sys.executable, "benchmarks/gpu_models.py")
+
+
 PARTS = {
     "tests": tests,
     "conformance": conformance,
@@ -91,6 +98,7 @@ PARTS = {
     "bench-memory": bench_memory,
     "bench-contract": bench_contract,
     "bench-attention": bench_attention,
+    "bench-models": bench_models,
 }
 
 

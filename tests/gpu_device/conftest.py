@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pathlib
+import sys
 
 import pytest
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))  # what both folders of tests share
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -50,20 +50,20 @@ def table() -> set[str]:
     return {base_name(overload) for overload in operators().imported_operators().split("\n")}
 
 
-def operators_with_samples() -> Iterator[Any]:
+def operators_with_samples(device: str = "cpu") -> Iterator[Any]:
     names = table() - UNINITIALISED
     for op in op_db:
         is_wanted = op.name in COMPOSITES or op.aten_name in names or op.name.split(".")[-1] in names
-        if is_wanted and dtypes_of(op):
+        if is_wanted and dtypes_of(op, device):
             yield op
 
 
-def dtypes_of(op: Any) -> list[torch.dtype]:
-    return [dtype for dtype in DTYPES if dtype in op.supported_dtypes("cpu")]
+def dtypes_of(op: Any, device: str = "cpu") -> list[torch.dtype]:
+    return [dtype for dtype in DTYPES if dtype in op.supported_dtypes(device)]
 
 
-def has_gradient(op: Any, dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point and dtype in op.supported_backward_dtypes("cpu") and op.supports_autograd
+def has_gradient(op: Any, dtype: torch.dtype, device: str = "cpu") -> bool:
+    return dtype.is_floating_point and dtype in op.supported_backward_dtypes(device) and op.supports_autograd
 
 
 def spread(items: Iterable[Any], count: int) -> list[Any]:
@@ -74,9 +74,9 @@ def spread(items: Iterable[Any], count: int) -> list[Any]:
     return [items[i * (len(items) - 1) // max(1, count - 1)] for i in range(count)]
 
 
-def samples_of(op: Any, dtype: torch.dtype, count: int) -> list[Any]:
+def samples_of(op: Any, dtype: torch.dtype, count: int, device: str = "cpu") -> list[Any]:
     """`count` samples of strided tensors; with gradients wanted where the operator has them."""
-    samples = op.sample_inputs("cpu", dtype, requires_grad=has_gradient(op, dtype))
+    samples = op.sample_inputs(device, dtype, requires_grad=has_gradient(op, dtype, device))
     return spread((s for s in samples if _is_strided(s)), count)
 
 
@@ -92,7 +92,7 @@ def is_tensor(leaf: Any) -> bool:
 def copied(tensor: torch.Tensor) -> torch.Tensor:
     """With its strides and all of its storage: some samples look beyond what the tensor shows."""
     storage = tensor.detach().untyped_storage().clone()
-    fresh = torch.empty(0, dtype=tensor.dtype)
+    fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     return fresh.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 

@@ -1,0 +1,36 @@
+"""PyTorch's own samples (OpInfo) of every operator in the import table, values and gradients, in graphs on a GPU.
+
+Kernels run in the model of a GPU (host_gpu.py). An operator that no kernel computes runs with ATen's, and nobody warns.
+`make test` runs two samples of every operator in its first dtype and in one more, which takes turns; `make test-gpu-full`
+all dtypes and more samples. `tests/gpu_device/test_opinfo.py` is the same on a device.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import host_gpu
+import pytest
+import torch
+from opinfo_checks import cases, check_samples
+from tilefuse.errors import TileFuseWarning
+
+SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "2"))  # of each operator and dtype, spread over all
+
+
+@pytest.fixture
+def engine() -> Iterator[Callable[..., Any]]:
+    driver = host_gpu.Driver()
+    driver.capability(8, 0)
+    driver.shared_bytes(163 << 10, 163 << 10)
+    with driver.memory(), warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        yield host_gpu.on_gpu
+
+
+@pytest.mark.parametrize(("op", "dtype"), list(cases()))
+def test_samples(engine: Callable[..., Any], op: Any, dtype: torch.dtype) -> None:
+    check_samples(engine, op, dtype, SAMPLES)
