@@ -15,6 +15,7 @@
 #include "codegen/scope_stack.h"
 #include "core/expr_terms.h"
 #include "fusion/gpu_access.h"
+#include "fusion/wanted_accuracy.h"
 
 namespace tilefuse {
 
@@ -84,6 +85,8 @@ class GpuValues {
   Code checked_index(const IndexTerm& term);
   Code pointer_at(BufferId buffer, const Expr& offset);
   Code atom_code(const Expr::Atom& atom);
+
+  std::vector<WantedAccuracy> wanted_;  // by TileValueId
 };
 
 }  // namespace tilefuse

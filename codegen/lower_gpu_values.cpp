@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "codegen/expr_code.h"
@@ -17,6 +18,28 @@ std::vector<AxisId> axes_of(const Expr& e) {
   std::vector<AxisId> axes;
   for (const int index : indices_of(e)) axes.push_back({static_cast<uint32_t>(index)});
   return axes;
+}
+
+// Shorter forms of functions of f32 (cuda_division.h).
+struct ShortForm {
+  MapFn fn;
+  WantedAccuracy wanted;
+  const char* name;
+};
+constexpr std::array kShortForms = {
+    ShortForm{MapFn::Div, WantedAccuracy::Narrow, "quotient_narrow"},
+    ShortForm{MapFn::Exp, WantedAccuracy::Narrow, "exp_narrow"},
+    ShortForm{MapFn::ExpNonpositive, WantedAccuracy::Narrow, "exp_narrow"},
+    ShortForm{MapFn::Sigmoid, WantedAccuracy::Narrow, "sigmoid_narrow"},
+    ShortForm{MapFn::Tanh, WantedAccuracy::Absolute, "tanh_absolute"},
+    ShortForm{MapFn::Erf, WantedAccuracy::Absolute, "erf_absolute"},
+};
+
+const char* short_form(MapFn fn, WantedAccuracy wanted) {
+  const auto found = std::find_if(kShortForms.begin(), kShortForms.end(), [&](const ShortForm& form) {
+    return form.fn == fn && form.wanted == wanted;
+  });
+  return found == kShortForms.end() ? nullptr : found->name;
 }
 
 }  // namespace
@@ -41,7 +64,8 @@ GpuValues::GpuValues(const TileGraph& graph, const GpuAccesses& accesses, GpuLan
       scopes_(kernel_),
       index_type_{fits_int ? DType::I32 : DType::I64, CodeShape::Scalar},
       extents_(axis_extents(graph)),
-      symbols_(symbols_in(graph)) {
+      symbols_(symbols_in(graph)),
+      wanted_(wanted_accuracies(graph)) {
   kernel_.threads = threads;
 }
 
@@ -91,7 +115,9 @@ Computed GpuValues::compute(TileValueId id) {
   const TileValue& v = graph_[id];
   return match(
       v.op, [&](const TileLoad& op) { return load(id, op); },
-      [&](const TileConstant& op) { return Computed{literal(op.value, info(v.dtype).compute), 0, false}; },
+      [&](const TileConstant& op) {
+        return Computed{literal(op.value, info(v.dtype).compute), 0, false};
+      },
       [&](const TileIndex& op) {
         const Code code = index_code(op.expr);
         const auto number = constant_of(code);
@@ -145,7 +171,12 @@ Computed GpuValues::compute_map(TileValueId id, MapFn fn) {
     if (splats) operands[i] = splat(v.operands[i], operands[i]);
     spelled.push_back({operands[i].code, dtype, operands[i].is_vector});
   }
-  return {spell_map(fn, spelled, v.dtype), 0, is_vector};
+  const bool is_f32 = info(v.dtype).compute == DType::F32;
+  const char* quick = is_f32 ? short_form(fn, wanted_[id.index]) : nullptr;
+  if (quick == nullptr) return {spell_map(fn, spelled, v.dtype), 0, is_vector};
+  std::vector<Code> codes;
+  for (const MapOperand& operand : spelled) codes.push_back(operand.code);
+  return {call(quick, std::move(codes)), 0, is_vector};
 }
 
 std::vector<Expr> GpuValues::open_guards(const std::vector<Expr>& guard) const {

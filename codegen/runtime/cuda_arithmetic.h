@@ -1,6 +1,6 @@
 // Operators and functions, of numbers and of vectors lane by lane.
 #pragma once
-#include "cuda_types.h"
+#include "cuda_division.h"
 
 namespace tile {
 
@@ -21,7 +21,7 @@ namespace tile {
 TILE_OPERATOR(+)
 TILE_OPERATOR(-)
 TILE_OPERATOR(*)
-TILE_OPERATOR(/)
+TILE_OPERATOR(/)  // of integers; cuda_division.h has that of floats
 TILE_OPERATOR(&)
 TILE_OPERATOR(|)
 TILE_OPERATOR(^)
@@ -123,19 +123,15 @@ TILE_FUNCTION(exp, float, ::expf(x))
 TILE_FUNCTION(exp2, float, ::exp2f(x))
 // exp of what is at most 0; of the second one no more is wanted than bf16 can tell.
 TILE_FUNCTION(exp_nonpositive, float, ::expf(x))
-TILE_INLINE float power_of_two(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-TILE_FUNCTION(exp_nonpositive_bf16, float, power_of_two(x * 1.44269504f))
+TILE_FUNCTION(exp_nonpositive_bf16, float, exp_narrow(x))
 TILE_FUNCTION(log, float, ::logf(x))
 TILE_FUNCTION(log2, float, ::log2f(x))
 TILE_FUNCTION(sqrt, float, ::sqrtf(x))
 TILE_FUNCTION(rsqrt, float, ::rsqrtf(x))
 TILE_FUNCTION(tanh, float, ::tanhf(x))
 TILE_FUNCTION(erf, float, ::erff(x))
-TILE_FUNCTION(sigmoid, float, 1.0f / (1.0f + ::expf(-x)))
+TILE_FUNCTION(sigmoid, float, sigmoid_of(::expf(-x)))
+TILE_FUNCTION(sigmoid_narrow, float, sigmoid_of(exp_narrow(-x)))
 TILE_FUNCTION(reciprocal, float, 1.0f / x)
 TILE_FUNCTION(floor, float, ::floorf(x))
 TILE_FUNCTION(ceil, float, ::ceilf(x))

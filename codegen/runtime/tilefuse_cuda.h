@@ -15,7 +15,9 @@
 // convert    convert<To>(v): to bool is != 0, float to integer cuts off; round_to<bf16>(v), kept as float
 // functions  fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(number, x), min_num: NaN of x; abs, neg,
 //            sign, square, sqrt, rsqrt, reciprocal, floor, ceil, round (half even), trunc, is_nan, is_inf, exp, exp2,
-//            log, log2, sigmoid, tanh, erf: those of CUDA in their exact forms, at most 2 ulp by its manual
+//            log, log2, sigmoid, tanh, erf: those of CUDA in their exact forms, at most 2 ulp by its manual, sigmoid 4
+// short      quotient_narrow(a, b), exp_narrow, sigmoid_narrow: of what ends in 16 bits; erf_absolute, tanh_absolute: of
+//            what is added to one (cuda_division.h)
 // across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
 //            row_add(x, threads), row_add(x, threads, parts) and so on: over the threads of a row
 // threads    thread_number(): in its block; block_number<T>()
