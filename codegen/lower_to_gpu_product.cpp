@@ -14,10 +14,13 @@
 namespace tilefuse {
 namespace {
 
+constexpr int kUnrolledPlaces = 4;  // of gathered sums: so many loads are under way together
+
 class ProductLowering final : GpuSums {
  public:
   ProductLowering(const TileGraph& graph, const GpuProduct& product, const GpuProductSchedule& schedule)
-      : GpuSums(graph, product.accesses, {product.n, product.vector()}, product.fits_int,
+      : GpuSums(graph, result_accesses(product, schedule),
+                {product.n, result_accesses(product, schedule).widest}, product.fits_int,
                 schedule.block_threads()),
         product_(product),
         schedule_(schedule) {}
@@ -118,7 +121,7 @@ class ProductLowering final : GpuSums {
     declare_tensor_maps();
     if (schedule_.blocks > 0) last_ = let("tiles", index_type_, index_code(tiles()));
     const GpuProductSchedule& s = schedule_;
-    const std::vector<int64_t> sizes = {s.block_m, s.block_n, s.step, s.group_m(), s.stages};
+    const std::vector<int64_t> sizes = sizes_of_stages();
     const std::vector<int64_t> groups = {s.multiplying_threads() / (kGroupWarps * kWarpThreads)};
     const Code memory = shared_elements(product_.dtype, s.shared_bytes());
     const auto with_factors = [&](std::vector<Code> arguments, const Code& round) {
@@ -140,14 +143,25 @@ class ProductLowering final : GpuSums {
       effect(call("end_thread", {}));
     });
     effect(call("begin_multiplying", {}, {}, groups));
+    if (s.is_gathered())
+      gathered_ =
+          let("gathered", {DType::F32, CodeShape::Pointer}, call("gathered_memory", {memory}, {}, sizes));
     scopes_.blank();
     for_each_tile([&](const Code& round) {
       declare_sums();
       effect(call("multiply_in_bulk", with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
              "%" + graph_[product_.sum].name);
       scopes_.blank();
-      store_results();
+      if (schedule_.is_gathered()) {
+        store_gathered_results();
+      } else {
+        store_results();
+      }
     });
+  }
+
+  std::vector<int64_t> sizes_of_stages() const {
+    return {schedule_.block_m, schedule_.block_n, schedule_.step, schedule_.group_m(), schedule_.stages};
   }
 
   // Those of the block, one after another; `body` takes how many were before.
@@ -177,9 +191,8 @@ class ProductLowering final : GpuSums {
     const GpuProductSchedule& s = schedule_;
     const std::string multiply = s.is_in_groups() ? "multiply_tiles_in_groups" : "multiply_tiles";
     const std::vector<int64_t> sizes =
-        s.is_in_groups()
-            ? std::vector<int64_t>{s.block_m, s.block_n, s.step, s.group_m(), s.stages}
-            : std::vector<int64_t>{s.block_m, s.block_n, s.step, s.warp_m(), s.warp_n(), s.stages};
+        s.is_in_groups() ? sizes_of_stages() : std::vector<int64_t>{s.block_m,  s.block_n,  s.step,
+                                                                    s.warp_m(), s.warp_n(), s.stages};
     scopes_.add({Effect{call(multiply,
                              {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
                               matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),
@@ -207,15 +220,78 @@ class ProductLowering final : GpuSums {
     });
   }
 
+  // 64 rows and 64 columns of a warpgroup at a time, of which a warp has 16 rows.
+  void store_gathered_results() {
+    const GpuProductSchedule& s = schedule_;
+    own_m_ = let("own_" + graph_[product_.m].name, index_type_,
+                 add(first_m_, call("row_of_gathered_sums", {}, {}, {s.group_m()})));
+    own_n_ = let("own_" + graph_[product_.n].name, index_type_,
+                 add(first_n_, call("column_of_gathered_sums", {})));
+    const SymbolId piece = scopes_.symbol("piece", {DType::I32, CodeShape::Scalar});
+    const int pieces_across = s.block_n / kGatheredColumns;
+    unrolled(piece, s.group_m() / (kGroupWarps * kMatrixRows) * pieces_across, "", [&] {
+      scopes_.add(
+          {Effect{call("gather_sums", {gathered_, reference(sums_), reference(piece)}, {}, {s.block_n})},
+           "%" + graph_[product_.sum].name});
+      for_each_gathered_place(reference(piece), pieces_across, [&] {
+        for (const TileStore& store : graph_.stores) emit_store(store);
+      });
+    });
+  }
+
+  // Long functions need registers for what they compute of one place, and are not unrolled.
+  void for_each_gathered_place(const Code& piece, int pieces_across, const std::function<void()>& body) {
+    const int threads = std::min(kGatheredColumns / lanes_.vector, kWarpThreads);
+    const int lines = kWarpThreads / threads, columns = threads * lanes_.vector;
+    const CodeType place{DType::I32, CodeShape::Scalar};
+    const SymbolId row = scopes_.symbol("row_place", place), column = scopes_.symbol("column_place", place);
+    const auto in_place = [&](const Code& column_place) {
+      line_ = times(reference(row), lines);
+      column_of_line_ = times(column_place, columns);
+      const Code at =
+          add(add(own_m_, times(divided(piece, pieces_across), kGroupWarps * kMatrixRows)), line_);
+      const Code coordinate = scopes_.let(scopes_.depth(), graph_[product_.m].name, index_type_, at);
+      in_condition(if_inside(product_.m, coordinate, schedule_.block_m), [&] {
+        coordinates_[product_.m] = coordinate;
+        depths_[product_.m] = scopes_.depth();
+        column_ = add(add(own_n_, times(rest_of(piece, pieces_across), kGatheredColumns)), column_of_line_);
+        column_depth_ = scopes_.depth();
+        in_condition(if_inside(product_.n, this->column(), schedule_.block_n), body);
+      });
+    };
+    const int rows = kMatrixRows / lines;
+    places(row, rows, product_.m, [&] {
+      if (columns == kGatheredColumns) return in_place(integer(0));
+      places(column, kGatheredColumns / columns, product_.n, [&] { in_place(reference(column)); });
+    });
+  }
+
+  void places(SymbolId place, int count, AxisId axis, const std::function<void()>& body) {
+    scopes_.open();
+    body();
+    Block block = scopes_.close();
+    scopes_.add({For{place, integer(0), integer(count), 1, graph_[axis].name, std::move(block),
+                     product_.has_long_function ? 1 : std::min(count, kUnrolledPlaces)},
+                 ""});
+  }
+
   std::optional<Computed> held(TileValueId id) override {
     if (id != product_.sum) return std::nullopt;
-    return sum_at(sums_, schedule_.warp_n(), id);
+    if (!schedule_.is_gathered()) return sum_at(sums_, schedule_.warp_n(), id);
+    Code sums = call("gathered_sums", {gathered_, line_, column_of_line_});
+    const bool is_vector = lanes_.vector > 1;
+    if (!is_vector) sums = subscript(Code{Member{{std::move(sums)}, "r"}}, integer(0));
+    const int depth = scopes_.depth();
+    return Computed{scopes_.let(depth, name_of(id), type_of(id, is_vector), std::move(sums)), depth,
+                    is_vector};
   }
 
   const GpuProduct& product_;
   const GpuProductSchedule& schedule_;
   Code first_m_, first_n_;  // of the block's tile
   Code last_;               // behind the last tile
+  // Of gathered sums: where they are, the first one of the thread, and of those at hand, in the piece.
+  Code gathered_, own_m_, own_n_, line_, column_of_line_;
   SymbolId sums_, first_map_, second_map_;
   std::vector<GpuTensorMap> tensor_maps_;
 };

@@ -28,7 +28,10 @@ std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& 
   const double each = blocks_of_busiest(walk.blocks, target);
   const double at_a_time = blocks_side_by_side(walk.blocks, block, target);
   const auto us = [&](double cycles) { return cycles / target.clock_ghz / 1e3; };
-  const double multiply = us(each * (walk.steps * walk.step_cycles + walk.end_cycles));
+  const bool is_alone = at_a_time <= 1;
+  const double results = us(each * walk.result_cycles);
+  const double multiply =
+      us(each * (walk.steps * walk.step_cycles + walk.end_cycles)) + (is_alone ? 0 : results);
   const double memory = walk.memory_bytes / target.memory_gbs / 1e3;
   const double cache = walk.cache_bytes / (walk.cache_gbs > 0 ? walk.cache_gbs : target.l2_gbs) / 1e3;
   // The pieces that are on their way cover a latency, or every step waits for what is lacking; the first ones
@@ -45,6 +48,7 @@ std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& 
   for (const CostTerm& term :
        {CostTerm{"multiply", multiply}, CostTerm{"memory", memory}, CostTerm{"cache", cache}})
     terms.push_back({term.name, term.microseconds == longest ? longest : kNotHidden * term.microseconds});
+  if (is_alone && results > 0) terms.push_back({"results", results});
   terms.push_back({"waiting", waiting});
   terms.push_back({"launch", target.launch_us});
   return terms;

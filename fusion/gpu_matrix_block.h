@@ -21,6 +21,9 @@ inline constexpr int kChunkElements = 8;      // of 16 bits, in the 16 bytes tha
 // of all threads at the launch, where there are two of them.
 inline constexpr int kStageBarrierBytes = 16, kBulkLine = 64, kMostBulkGroups = 2;
 inline constexpr int kBulkRegisters = 232, kBulkLaunchRegisters = 168;
+// Of a warp that gathers results: 16 x 64 sums, and registers of a thread for those of its places.
+inline constexpr int kGatheredColumns = 64, kGatheredBytes = 16 * kGatheredColumns * 4;
+inline constexpr int kGatheredRegisters = 48;
 inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
 // To load, narrow and keep an element that is not copied as it is.
 inline constexpr double kLoneInstructions = 6;
@@ -36,6 +39,7 @@ struct MatrixWalk {
   double steps = 0;                          // of a block, a piece of the factors each
   double step_cycles = 0;                    // of the multiprocessor, for one step of a block
   double end_cycles = 0;                     // and for what stands behind the steps
+  double result_cycles = 0;                  // the same; only another block multiplies meanwhile
   int stages = 2;                            // pieces that are there or on their way
   double memory_bytes = 0, cache_bytes = 0;  // moved by all blocks
   double cache_gbs = 0;                      // 0: as the threads of a block copy

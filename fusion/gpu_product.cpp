@@ -9,6 +9,13 @@
 namespace tilefuse {
 namespace {
 
+// As the compiler spells them; a guess between what it takes for the quickest and the slowest of a class.
+double instructions_of(CostClass cost) {
+  if (cost == CostClass::Free) return 0;
+  if (cost == CostClass::Simple) return 1;
+  return cost == CostClass::Erf || cost == CostClass::Tanh ? 24 : cost == CostClass::Slow ? 40 : 10;
+}
+
 class ProductAnalysis {
  public:
   explicit ProductAnalysis(const TileGraph& graph) : graph_(graph) {}
@@ -20,8 +27,10 @@ class ProductAnalysis {
     if (!found) return Unsupported{"cannot compute " + graph_.name + " on tensor cores: " + reason_};
     std::vector<bool> counts(graph_.values.size());
     for (uint32_t v = 0; v < counts.size(); ++v) counts[v] = !varies(TileValueId{v}, product_.k);
-    constexpr int kNeighbours = 2;  // sums of a thread that lie next to each other
+    // Sums of a thread that lie next to each other; 16-bit elements of an access.
+    constexpr int kNeighbours = 2, kMostNeighbours = 8;
     product_.accesses = find_wide_accesses(graph_, product_.n, kNeighbours, counts);
+    product_.gathered = find_wide_accesses(graph_, product_.n, kMostNeighbours, counts);
     product_.fits_int = offsets_fit_int(graph_);
     describe_bulk(product_.first, product_.first_bulk);
     describe_bulk(product_.second, product_.second_bulk);
@@ -36,10 +45,14 @@ class ProductAnalysis {
       const auto* map = std::get_if<TileMap>(&graph_[id].op);
       const bool is_load = std::holds_alternative<TileLoad>(graph_[id].op);
       if (is_load && counts[v] && varies(id, product_.n) && !varies(id, product_.m)) ++product_.column_loads;
-      if (map == nullptr || !counts[v] || !varies(id, product_.n) || !varies(id, product_.m)) continue;
+      const bool is_of_sum = counts[v] && varies(id, product_.n) && varies(id, product_.m);
+      if (is_load && is_of_sum) ++product_.result_accesses;
+      if (map == nullptr || !is_of_sum) continue;
       const CostClass cost = info(map->fn).cost;
       product_.has_long_function |= cost != CostClass::Free && cost != CostClass::Simple;
+      product_.instructions += instructions_of(cost);
     }
+    product_.result_accesses += static_cast<int>(graph_.stores.size());
   }
 
   bool refuse(std::string reason) {

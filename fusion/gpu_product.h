@@ -25,13 +25,16 @@ struct GpuProduct {
   // The same for copies by tensor maps, where `why_not_bulk` is empty.
   GpuBulkFactor first_bulk, second_bulk;
   std::string why_not_bulk;
-  GpuAccesses accesses;  // of what is computed of the sum: of one element, or of two neighbours along n
+  // Of what is computed of the sum: of one element, or of two neighbours along n; and where sums are gathered
+  // (gpu_product_schedule.h), of as many as fill an access.
+  GpuAccesses accesses, gathered;
   bool fits_int = false;
   // What is computed of sums: loads that are the same for all rows, and whether there is a function that is
   // none of the machine's.
   int column_loads = 0;
   bool has_long_function = false;
-  int vector() const { return accesses.widest; }
+  double instructions = 0;  // of one sum, without accesses
+  int result_accesses = 0;  // loads and stores that have an element for each sum
 };
 
 Result<GpuProduct> analyze_gpu_product(const TileGraph& graph);

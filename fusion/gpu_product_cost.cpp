@@ -8,7 +8,10 @@
 namespace tilefuse {
 namespace {
 
-constexpr double kResultInstructions = 8;  // of what is computed of a pair of sums
+// Of what is computed of sums: instructions of a place, beside what the region says, and of a sum that is
+// gathered.
+constexpr double kPlaceInstructions = 8, kGatherInstructions = 1.5;
+constexpr double kLineBytes = 128;  // that an access of a warp takes from memory at a time, of one line
 
 // Of a multiprocessor, for one step of one block.
 struct StepCycles {
@@ -36,6 +39,22 @@ StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& sche
   return cycles;
 }
 
+// What a multiprocessor does for the results of a block. As sums are held, an access of a warp has a few
+// neighbours in each of eight lines; gathered, whole lines, and each sum goes through shared memory twice.
+double result_cycles(const GpuProduct& product, const GpuProductSchedule& schedule, const GpuTarget& target) {
+  const double sums = double(schedule.block_m) * schedule.block_n;
+  const double vector = result_accesses(product, schedule).widest;
+  const double instructions =
+      product.instructions + kPlaceInstructions / vector + (schedule.is_gathered() ? kGatherInstructions : 0);
+  const double warp_accesses = sums * product.result_accesses / vector / kWarpThreads;
+  const double lines =
+      schedule.is_gathered() ? std::max(1.0, vector * kWarpThreads * kFactorBytes / kLineBytes) : 8;
+  const double shared = schedule.is_gathered() ? 2 * sums * sizeof(float) / target.shared_bytes_per_cycle : 0;
+  const double issue = sums * instructions / kWarpThreads / kWarpSchedulers;
+  const double accesses = warp_accesses * lines + shared;
+  return std::max(issue, accesses) + kNotHidden * std::min(issue, accesses);
+}
+
 }  // namespace
 
 GpuProductSize collect_product_size(const GpuProduct& product, const RegionFacts& facts) {
@@ -57,8 +76,7 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
       {.blocks = blocks,
        .steps = steps,
        .step_cycles = step_cycles(product, schedule, target).longest(),
-       .end_cycles = kResultInstructions * schedule.block_m * schedule.block_n / product.vector() /
-                     kWarpThreads / kWarpSchedulers,
+       .result_cycles = result_cycles(product, schedule, target),
        .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
        .memory_bytes = size.bytes,
        .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes,

@@ -33,6 +33,7 @@ class ProductScheduleParser : BlockScheduleReader {
     cursor_.expect("stages");
     schedule_.stages = positive_integer(cursor_);
     if (cursor_.accept("copies")) schedule_.copies = copies();
+    if (cursor_.accept("results")) schedule_.results = results();
     if (cursor_.accept("order")) schedule_.tiles_together = along(product_.m);
     if (cursor_.accept("blocks")) schedule_.blocks = positive_integer(cursor_);
     end();
@@ -46,6 +47,12 @@ class ProductScheduleParser : BlockScheduleReader {
     }
     cursor_.fail("expected async or bulk");
   }
+  ProductResults results() {
+    for (const ProductResults known : {ProductResults::Held, ProductResults::Gathered}) {
+      if (cursor_.accept(name_of(known))) return known;
+    }
+    cursor_.fail("expected held or gathered");
+  }
 
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
@@ -55,8 +62,17 @@ class ProductScheduleParser : BlockScheduleReader {
 
 std::string_view name_of(ProductCopies copies) { return copies == ProductCopies::Bulk ? "bulk" : "async"; }
 
+std::string_view name_of(ProductResults results) {
+  return results == ProductResults::Gathered ? "gathered" : "held";
+}
+
 int64_t GpuProductSchedule::shared_bytes() const {
-  return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk() ? kStageBarrierBytes : 0));
+  return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk() ? kStageBarrierBytes : 0)) +
+         (is_gathered() ? int64_t{warps_m} * warps_n * kGatheredBytes : 0);
+}
+
+const GpuAccesses& result_accesses(const GpuProduct& product, const GpuProductSchedule& schedule) {
+  return schedule.is_gathered() ? product.gathered : product.accesses;
 }
 
 // Fitted to what the compiler takes for sm_80 and sm_90a, rather above it.
@@ -66,11 +82,12 @@ ProductRegisters product_registers(const GpuProduct& product) {
   constexpr double kFragment = 4;       // of a matrix of 16 x 16
   constexpr double kColumns = 4;        // of 16 columns: two neighbours of eight
   constexpr double kChunk = 5;          // where it is from, where to, and how much of it is there
-  return {.fixed = kFixed + (product.has_long_function ? kLongFunction : 0),
+  return {.fixed = kFixed,
           .of_rows = kFragment,
           .of_columns = kFragment + kColumns * product.column_loads,
           .of_chunk = kChunk,
-          .in_bulk = product.has_long_function ? kLongFunction / 2 : 0};
+          .in_bulk = product.has_long_function ? kLongFunction / 2 : 0,
+          .of_long_function = product.has_long_function ? kLongFunction : 0};
 }
 
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule) {
@@ -81,7 +98,9 @@ int estimated_registers(const GpuProduct& product, const GpuProductSchedule& sch
   const double of_warp = registers.of_rows * schedule.warp_m() + registers.of_columns * schedule.warp_n();
   return static_cast<int>(
       std::ceil(registers.fixed + schedule.sums() + (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
-                registers.of_chunk * chunks + (schedule.is_bulk() ? registers.in_bulk : 0)));
+                registers.of_chunk * chunks +
+                (schedule.is_gathered() ? kGatheredRegisters : registers.of_long_function) +
+                (schedule.is_bulk() && !schedule.is_gathered() ? registers.in_bulk : 0)));
 }
 
 BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule) {
@@ -105,6 +124,7 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   line("warps", std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n));
   line("stages", std::to_string(schedule.stages));
   if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
+  if (schedule.is_gathered()) line("results", std::string(name_of(schedule.results)));
   if (schedule.tiles_together > 1) line("order", along(schedule.tiles_together, product.m));
   if (schedule.blocks > 0) line("blocks", std::to_string(schedule.blocks));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
@@ -168,6 +188,8 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
   if (schedule.is_in_groups()) check_groups(schedule, target, checker);
   checker.demand(schedule.blocks == 0 || schedule.is_bulk(),
                  "blocks go on to further tiles only where others copy for them");
+  checker.demand(!schedule.is_gathered() || schedule.is_bulk(),
+                 "results are gathered only where others copy what is multiplied");
   if (schedule.is_bulk()) check_bulk(product, schedule, target, checker);
   checker.demand_resources(block_resources(product, schedule), target);
   return checker.findings();

@@ -8,6 +8,7 @@
 //     warps    2 x 2
 //     stages   3
 //     copies   bulk
+//     results  gathered
 //     order    16 i
 //     blocks   132
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
@@ -16,7 +17,9 @@
 // The warps of a block share its tile evenly. In each step, pieces of both factors, `step` long, lie in
 // shared memory; `stages` of them at a time, of which all but one are on their way, or all but two where
 // warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
-// warpgroup copies boxes by tensor maps; else the threads that multiply copy. `order`: so many tiles along m
+// warpgroup copies boxes by tensor maps; else the threads that multiply copy. `results gathered`: sums go
+// through shared memory before anything is computed of them, so that a thread has neighbours of a line; else
+// it has what the instruction leaves it, two neighbours at a time. `order`: so many tiles along m
 // are computed before the next ones along n, so that blocks that run together share both factors; else one.
 // `blocks`: there are at most so many, which go on to further tiles; else a tile has a block of its own.
 #pragma once
@@ -34,6 +37,8 @@ namespace tilefuse {
 
 enum class ProductCopies : uint8_t { Async, Bulk };  // cp.async, cp.async.bulk.tensor
 std::string_view name_of(ProductCopies copies);
+enum class ProductResults : uint8_t { Held, Gathered };
+std::string_view name_of(ProductResults results);
 
 struct GpuProductSchedule {
   std::string tile_graph, target;
@@ -43,6 +48,7 @@ struct GpuProductSchedule {
   int warps_m = 2, warps_n = 2;
   int stages = 2;
   ProductCopies copies = ProductCopies::Async;
+  ProductResults results = ProductResults::Held;
   int tiles_together = 1;      // along m
   int blocks = 0;              // that compute all tiles; 0: each tile has one
   std::vector<CostTerm> cost;  // as of a Schedule
@@ -54,6 +60,7 @@ struct GpuProductSchedule {
   int warp_n() const { return block_n / warps_n; }
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   bool is_bulk() const { return copies == ProductCopies::Bulk; }
+  bool is_gathered() const { return results == ProductResults::Gathered; }
   int group_m() const { return warp_m() * kGroupWarps; }
   int sums() const { return block_m * block_n / multiplying_threads(); }  // of a thread
   int64_t shared_bytes() const;
@@ -78,9 +85,13 @@ struct ProductRegisters {
   // loads again what it has no place for.
   double of_rows = 0, of_columns = 0;
   double of_chunk = 0;  // of 16 bytes, that the thread copies in a step
-  double in_bulk = 0;   // where it copies nothing: what the compiler computes beside each other then
+  // Where it copies nothing: what the compiler computes beside each other then, of sums as they are held.
+  double in_bulk = 0;
+  double of_long_function = 0;  // beside what is fixed, of sums as they are held
 };
 ProductRegisters product_registers(const GpuProduct& product);
+// How the threads take what is computed of sums.
+const GpuAccesses& result_accesses(const GpuProduct& product, const GpuProductSchedule& schedule);
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule);
 // What a block of the kernel takes of a multiprocessor.
 BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule);

@@ -15,9 +15,9 @@ namespace tilefuse {
 namespace {
 
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6},
-    kCopies{7};
-constexpr std::array kNames = {"block_m", "block_n", "step",     "warps_m",
-                               "warps_n", "stages",  "multiply", "copies"};
+    kCopies{7}, kResults{8};
+constexpr std::array kNames = {"block_m", "block_n",  "step",   "warps_m", "warps_n",
+                               "stages",  "multiply", "copies", "results"};
 
 class ProductSystem : LimitSums {
  public:
@@ -48,6 +48,7 @@ class ProductSystem : LimitSums {
     add({3, 2, 4, 5, 6});
     add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
     add_choice(kNames.at(kCopies.index), {ProductCopies::Bulk, ProductCopies::Async});
+    add_choice(kNames.at(kResults.index), {ProductResults::Gathered, ProductResults::Held});
   }
 
   // Another choice than that, or such a value.
@@ -81,6 +82,10 @@ class ProductSystem : LimitSums {
     demand_of_bulk(
         kBlockN, [](int64_t n) { return n >= kBulkLine; },
         "a box has lines of 128 bytes, 64 elements along " + graph_[product_.n].name);
+    demand_of(
+        kResults, ProductResults::Gathered, kCopies,
+        [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
+        "results are gathered only where others copy what is multiplied");
   }
 
   void add_group_limits() {
@@ -120,6 +125,8 @@ class ProductSystem : LimitSums {
     for (const VariableId tile : {kBlockM, kBlockN})
       bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
     bytes.push_back({kStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}});
+    bytes.push_back(
+        {kGatheredBytes, {is(kResults, ProductResults::Gathered), times(kWarpsM), times(kWarpsN)}});
     const auto limit = double(target_.shared_bytes_per_block);
     at_most(std::move(bytes), limit, "bytes",
             "the pieces of both factors take at most the " + std::to_string(target_.shared_bytes_per_block) +
@@ -152,7 +159,9 @@ class ProductSystem : LimitSums {
     const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
     const Factor copies = is(kCopies, ProductCopies::Async);
     return {product(of.fixed, {}),
-            product(of.in_bulk, {is(kCopies, ProductCopies::Bulk)}),
+            product(of.in_bulk, {is(kCopies, ProductCopies::Bulk), is(kResults, ProductResults::Held)}),
+            product(of.of_long_function, {is(kResults, ProductResults::Held)}),
+            product(kGatheredRegisters, {is(kResults, ProductResults::Gathered)}),
             product(1.0 / kWarpThreads, sums),
             product(of.of_rows / kMatrixRows, of_rows),
             product(of.of_columns / kMatrixRows, of_columns),
@@ -189,6 +198,7 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   schedule.stages = number(kStages);
   schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
   schedule.copies = static_cast<ProductCopies>(number(kCopies));
+  schedule.results = static_cast<ProductResults>(number(kResults));
   return schedule;
 }
 

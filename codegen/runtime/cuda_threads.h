@@ -26,6 +26,8 @@ TILE_INLINE T block_number() {
 
 // All threads of the block; what they wrote to shared memory before can be read behind it.
 TILE_INLINE void meet_all() { __syncthreads(); }
+// The same of the lanes of a warp.
+TILE_INLINE void meet_warp() { __syncwarp(); }
 
 // An index of the user's; one outside its extent ends the kernel, as torch's own kernels do.
 template <class T>

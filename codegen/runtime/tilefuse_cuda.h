@@ -27,11 +27,12 @@
 //            what stands around it (cuda_warpgroup.h)
 // copies     copy_in_bulk, multiply_in_bulk: the same with a warpgroup that copies by tensor maps of sm_90a
 //            (cuda_bulk_product.h), from copy_box and the barriers that count it (cuda_bulk_copy.h)
+// results    gather_sums, gathered_sums: through shared memory, so that threads have whole lines (cuda_gathered_sums.h)
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 //            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_bulk_product.h"  // both include the other parts, each after the one it needs
+#include "cuda_gathered_sums.h"  // both include the other parts, each after the one it needs
 #include "cuda_group_chain.h"

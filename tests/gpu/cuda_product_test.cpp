@@ -237,6 +237,7 @@ TEST_P(CudaProductCase, computes_the_same_in_bulk) {
   for (const int together : {1, 2}) {
     schedule.tiles_together = together;
     schedule.blocks = together == 1 ? 0 : 2;
+    schedule.results = together == 1 ? ProductResults::Held : ProductResults::Gathered;
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, 7, test.sizes);
@@ -319,6 +320,7 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       schedule.step = 64;
       if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
       if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
+      if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
     }
     schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
     if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
@@ -369,6 +371,20 @@ class PlantedProduct {
         kernel_(compile_cuda(*nvrtc(), plan_gpu(graph_, target_, pins_of(pins))->nests.at(0), target_)),
         inputs_(whole_numbers(graph_, 3, {})) {}
 
+  // Of an instruction that is left out wherever it stands.
+  void expect_fault_without(const std::string& instruction, const std::string& report) const {
+    std::string ptx = kernel_.binary.ptx;
+    ASSERT_NE(ptx.find(instruction), std::string::npos);
+    for (size_t at = ptx.find(instruction); at != std::string::npos; at = ptx.find(instruction))
+      ptx.erase(at, instruction.size());
+    try {
+      run_cuda(kernel_.program.launch, ptx, graph_, inputs_, {});
+      ADD_FAILURE() << "no fault without " << instruction;
+    } catch (const GpuFault& fault) {
+      EXPECT_THAT(fault.what(), HasSubstr(report));
+    }
+  }
+
   void expect_found(const Planted& planted) const {
     const Tensor expected = evaluate(graph_, inputs_, {{}, {.rounds_floats = false}}).at(0);
     EXPECT_EQ(first_difference(run(kernel_.source), expected, 0), "");
@@ -416,7 +432,16 @@ TEST_P(CudaPlantedInGroups, is_found) {
 class CudaPlantedInBulk : public CudaProducts, public testing::WithParamInterface<Planted> {};
 
 TEST_P(CudaPlantedInBulk, is_found) {
-  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk")
+  PlantedProduct("cuda-sm90a",
+                 "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk,results=held")
+      .expect_found(GetParam());
+}
+
+class CudaPlantedInGathered : public CudaProducts, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInGathered, is_found) {
+  PlantedProduct("cuda-sm90a",
+                 "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk,results=gathered")
       .expect_found(GetParam());
 }
 
@@ -461,6 +486,27 @@ const Planted kPlantedInBulk[] = {
     {"products_of_no_depth", ", 40, 0);", ", 0, 0);", "a block ends while a box is under way"},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBulk, testing::ValuesIn(kPlantedInBulk),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(CudaProducts, lanes_that_gather_meet_in_between) {
+  PlantedProduct("cuda-sm90a",
+                 "multiply=wgmma,block_m=128,block_n=128,warps_m=8,stages=3,copies=bulk,results=gathered")
+      .expect_fault_without("bar.warp.sync \t-1;", "race: a thread reads what thread");
+}
+
+const Planted kPlantedInGathered[] = {
+    {"column_beyond_the_result", "if (own_j < 40)", "if (own_j < 48)", "outside buffer"},
+    {"row_beyond_the_result", "if (i < 40)", "if (i < 44)", "outside buffer"},
+    {"rows_of_another_group", "row_of_gathered_sums<64>", "row_of_gathered_sums<32>", "written already"},
+    {"rows_of_another_place", "row_place * 4, 0)", "row_place * 4 ^ 4, 0)", ""},
+    {"sums_of_two_places", "row_place * 4, 0)", "row_place * 3, 0)", ""},
+    {"sums_that_nobody_gathers", "gather_sums<64>(gathered, s_sums, piece);", "", "that nobody wrote"},
+    {"memory_of_another_warp", "gather_sums<64>(gathered,", "gather_sums<64>(gathered + 1024,",
+     "that nobody wrote"},
+    {"memory_behind_all", "= gathered_memory<128, 64, 64, 64, 3>", "= gathered_memory<128, 64, 64, 64, 5>",
+     "outside the shared memory"},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInGathered, testing::ValuesIn(kPlantedInGathered),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -101,10 +101,12 @@ void SharedMemory::take_store(Cell& cell, const GpuAccess& access, uint64_t byte
     throw GpuFault("race: a thread writes what a product of a warpgroup that is under way reads" +
                    at(access, byte));
   if (cell.box_phase >= 0) demand_phase(cell, access, byte);
-  if (cell.written_in == epoch_ && cell.writer != access.thread)
+  if (cell.written_in == epoch_ && cell.writer != access.thread &&
+      !has_met(cell.writer, cell.written_at, access))
     throw GpuFault("race: two threads write" + at(access, byte) + " and thread " +
                    std::to_string(cell.writer));
-  if (cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread))
+  if (cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread) &&
+      (cell.has_warps || !has_met(cell.reader, cell.read_at, access)))
     throw GpuFault("race: a thread writes what another one reads" + at(access, byte));
 }
 
@@ -114,10 +116,15 @@ void SharedMemory::take_load(Cell& cell, const GpuAccess& access, uint64_t byte)
   if (cell.written_in < 0)
     throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at(access, byte));
   if (cell.box_phase >= 0) demand_phase(cell, access, byte);
-  if (cell.box_phase < 0 && cell.written_in == epoch_ && cell.writer != access.thread)
+  if (cell.box_phase < 0 && cell.written_in == epoch_ && cell.writer != access.thread &&
+      !has_met(cell.writer, cell.written_at, access))
     throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" +
                    at(access, byte));
-  cell.has_readers = cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread);
+  const bool is_again = cell.read_in == epoch_;
+  cell.has_readers = is_again && (cell.has_readers || cell.reader != access.thread);
+  cell.has_warps =
+      is_again && (cell.has_warps || WarpOrder::warp_of(cell.reader) != WarpOrder::warp_of(access.thread));
+  cell.read_at = meetings_[WarpOrder::warp_of(access.thread)];
   cell.reader = access.thread;
   cell.read_in = epoch_;
 }
@@ -156,6 +163,7 @@ unsigned char* SharedMemory::end_copy(const GpuAccess& store) {
 void SharedMemory::write(Cell& cell, int64_t thread) {
   cell.writer = thread;
   cell.written_in = epoch_;
+  cell.written_at = meetings_[WarpOrder::warp_of(thread)];
   cell.write = writes_++;
   cell.box_phase = -1;
 }
@@ -247,7 +255,7 @@ void SharedMemory::end_matrix_read(const GpuAccess& load) {
   for (uint64_t i = load.address; i < load.address + static_cast<uint64_t>(load.bytes); ++i) {
     --cells_[i].matrix_readers;
     cells_[i].reader = load.thread;
-    cells_[i].has_readers = true;  // the threads of the group
+    cells_[i].has_readers = cells_[i].has_warps = true;  // the threads of the group
     cells_[i].read_in = epoch_;
   }
 }

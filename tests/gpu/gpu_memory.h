@@ -2,9 +2,9 @@
 //
 //   GlobalMemory   buffers far apart from each other, so that an access beside one hits nothing
 //   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
-//                  one writes; nobody may touch what a copy is under way to, or write what an instruction
-//                  of a warpgroup may still read; boxes that the machine copies are ordered by barriers in
-//                  shared memory (warp_order.h)
+//                  one writes (between two of a warp, where both are of it); nobody may touch what a copy is
+//                  under way to, or write what an instruction of a warpgroup may still read; boxes that the
+//                  machine copies are ordered by barriers in shared memory (warp_order.h)
 //   AsyncCopies    of one thread, from global to shared memory: they arrive when the thread waits for them
 //
 // A fault is a GpuFault that says what, where and by whom.
@@ -72,7 +72,10 @@ class GlobalMemory {
 class SharedMemory {
  public:
   SharedMemory(int64_t bytes, int warps)
-      : bytes_(static_cast<size_t>(bytes)), cells_(static_cast<size_t>(bytes)), order_(warps) {}
+      : bytes_(static_cast<size_t>(bytes)),
+        cells_(static_cast<size_t>(bytes)),
+        meetings_(size_t(warps)),
+        order_(warps) {}
   unsigned char* access(const GpuAccess& access);  // threads of the block
   // A copy may write any time from `begin_copy` to `end_copy`, where it is a store of the thread that waited.
   void begin_copy(const GpuAccess& store);
@@ -92,6 +95,7 @@ class SharedMemory {
     ++epoch_;
     order_.meet_all();
   }
+  void warp_barrier(int warp) { ++meetings_[size_t(warp)]; }
   int64_t epoch() const { return epoch_; }
   WarpOrder& order() { return order_; }
 
@@ -100,7 +104,9 @@ class SharedMemory {
     int64_t writer = -1, reader = -1;
     int64_t copier = -1;                    // of a copy under way
     int64_t written_in = -1, read_in = -1;  // epochs: numbers of barriers before
+    int64_t written_at = 0, read_at = 0;    // meetings of the warp of that thread before
     bool has_readers = false;               // more than one in that epoch
+    bool has_warps = false;                 // and not of one warp
     int64_t write = 0;                      // its number
     int matrix_readers = 0;                 // under way
     uint64_t box_barrier = 0;               // of what came in a box, and ...
@@ -109,6 +115,11 @@ class SharedMemory {
   struct Fence {
     int64_t writes, epoch;  // before it
   };
+  // Since the thread did that, its warp has met, which is the warp of the access.
+  bool has_met(int64_t thread, int64_t meetings, const GpuAccess& access) const {
+    const size_t warp = WarpOrder::warp_of(thread);
+    return warp == WarpOrder::warp_of(access.thread) && meetings_[warp] > meetings;
+  }
   void check_bounds(const GpuAccess& access) const;
   void take_store(Cell& cell, const GpuAccess& access, uint64_t byte) const;
   void take_load(Cell& cell, const GpuAccess& access, uint64_t byte) const;
@@ -122,6 +133,7 @@ class SharedMemory {
   std::vector<Cell> cells_;
   int64_t epoch_ = 0, writes_ = 0;
   std::unordered_map<int64_t, std::vector<Fence>> fences_;  // by thread, in order
+  std::vector<int64_t> meetings_;                           // by warp
   WarpOrder order_;
   static constexpr uint64_t kBoxPart = 16;                    // bytes
   std::unordered_map<uint64_t, std::vector<int64_t>> reads_;  // of parts of boxes: the last one of each warp

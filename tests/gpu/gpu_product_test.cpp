@@ -41,7 +41,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
   for (const std::string& name : gpu_target_names()) {
     const GpuTarget target = load_gpu_target(name);
     RandomSource random(1);
-    int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0;
+    int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0, allowed_gathered = 0;
     for (int draw = 0; draw < 1000; ++draw) {
       GpuProductSchedule s;
       const bool may_group = random.once_in(2);
@@ -53,6 +53,8 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       s.warps_n = may_group ? 1 : random.pick<int>({1, 2, 4});
       s.stages = random.pick<int>({2, 3, 4, 5, 6});
       s.copies = may_group && random.once_in(2) ? ProductCopies::Bulk : ProductCopies::Async;
+      const bool may_gather = s.is_bulk() || random.once_in(8);
+      if (may_gather && random.once_in(2)) s.results = ProductResults::Gathered;
       const Pins pins{{{"block_m", std::to_string(s.block_m)},
                        {"block_n", std::to_string(s.block_n)},
                        {"step", std::to_string(s.step)},
@@ -60,18 +62,21 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                        {"warps_n", std::to_string(s.warps_n)},
                        {"stages", std::to_string(s.stages)},
                        {"multiply", std::string(name_of(s.instruction))},
-                       {"copies", std::string(name_of(s.copies))}}};
+                       {"copies", std::string(name_of(s.copies))},
+                       {"results", std::string(name_of(s.results))}}};
       const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
       EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
           << to_text(s, graph, *product);
       (is_solved ? allowed : refused) += 1;
       allowed_groups += is_solved && s.is_in_groups() ? 1 : 0;
       allowed_bulk += is_solved && s.is_bulk() ? 1 : 0;
+      allowed_gathered += is_solved && s.is_gathered() ? 1 : 0;
     }
     EXPECT_GT(allowed, 100);
     EXPECT_GT(refused, 100);
     EXPECT_EQ(allowed_groups > 20, name == "cuda-sm90a") << allowed_groups;
     EXPECT_EQ(allowed_bulk >= 5, name == "cuda-sm90a") << allowed_bulk;
+    EXPECT_EQ(allowed_gathered > 0, name == "cuda-sm90a");
   }
 }
 

@@ -157,6 +157,8 @@ class Parser final : PtxOperands {
     } else if ((opcode == "bar.sync" || opcode == "barrier.sync") &&
                operands == std::vector<std::string>{"0"}) {
       instruction.kind = PtxKind::Barrier;
+    } else if (opcode == "bar.warp.sync" && operands == std::vector<std::string>{"-1"}) {
+      instruction.kind = PtxKind::MeetWarp;
     } else if (opcode.starts_with("ld.param.")) {
       decode_parameter(operands, instruction);
     } else if (opcode.starts_with("ld.") || opcode.starts_with("st.")) {

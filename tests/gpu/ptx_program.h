@@ -22,7 +22,7 @@ class PtxError : public std::runtime_error {
 
 enum class PtxKind : uint8_t {
   // clang-format off
-  Compute, Load, Store, LoadParameter, Shuffle, Barrier, Branch, Exit, Trap,
+  Compute, Load, Store, LoadParameter, Shuffle, Barrier, MeetWarp, Branch, Exit, Trap,
   LoadMatrix, MultiplyMatrices,          // of a warp together: ldmatrix, mma
   BeginCopy, CommitCopies, WaitForCopies,  // cp.async, of global to shared memory
   FenceAsyncProxy,

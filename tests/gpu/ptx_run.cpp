@@ -167,6 +167,9 @@ class Runner {
         warp.waits = true;
         ++events_;
         return;
+      case PtxKind::MeetWarp:
+        demand_whole_warp(lanes);
+        return shared_.warp_barrier(warp.number);
       case PtxKind::BeginBarrier:
       case PtxKind::ShowBarriers:
       case PtxKind::Arrive:

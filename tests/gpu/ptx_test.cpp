@@ -73,10 +73,21 @@ TEST(PtxModel, runs_a_kernel_without_faults) {
   EXPECT_EQ(result.buffers[1].sectors, 256 / 32);
 }
 
+// Of the lane that many bytes away.
+#define MEET_AND_READ(bytes)                                                \
+  "st.shared.u32 [%r3], %r4;\nbar.warp.sync -1;\nxor.b32 %r5, %r3, " #bytes \
+  ";\nld.shared.u32 %r4, [%r5];"                                            \
+  "\nbar.warp.sync -1;\n"
+
 TEST(PtxModel, passes_values_through_shared_memory_between_barriers) {
   EXPECT_EQ(
       fault_of("st.shared.u32 [%r3], %r4;\nbar.sync 0;\nxor.b32 %r5, %r3, 128;\nld.shared.u32 %r4, [%r5];"),
       "no fault");
+}
+
+// Twice, so that what was read is written again.
+TEST(PtxModel, passes_values_between_the_lanes_of_a_warp_that_meet) {
+  EXPECT_EQ(fault_of(MEET_AND_READ(4) MEET_AND_READ(8)), "no fault");
 }
 
 TEST(PtxModel, packs_and_unpacks_registers) {
@@ -156,6 +167,16 @@ const Planted kPlanted[] = {
      "%r6;",
      "race: a thread writes what another one reads"},
     {"two_threads_write_one_place", "st.shared.u32 [%r9], %r4;", "race: two threads write"},
+    {"read_of_another_warp_that_has_met", MEET_AND_READ(128), "that nobody wrote"},
+    {"write_after_a_read_without_a_meeting",
+     MEET_AND_READ(4) "ld.shared.u32 %r4, [%r5];\nst.shared.u32 [%r3], %r4;",
+     "race: a thread writes what another one reads"},
+    {"write_of_what_two_warps_read",
+     "st.shared.u32 [%r3], %r4;\nbar.sync 0;\nxor.b32 %r5, %r3, 128;\nld.shared.u32 %r4, [%r5];\n"
+     "ld.shared.u32 %r4, [%r3];\nbar.warp.sync -1;\n@!%p1 st.shared.u32 [%r3], %r4;",
+     "race: a thread writes what another one reads"},
+    {"meeting_of_half_a_warp", "@%p2 bra SKIP;\nbar.warp.sync -1;\nSKIP:\n", "of 16 of 32 lanes"},
+    {"meeting_of_some_lanes", "bar.warp.sync 65535;", "an unknown instruction"},
     {"barrier_that_half_a_warp_reaches", "@%p2 bra SKIP;\nbar.sync 0;\nSKIP:\n", "reached by 16 of 32 lanes"},
     {"barrier_that_one_warp_reaches", "@%p1 bra SKIP;\nbar.sync 0;\nSKIP:\n", "reached by 1 of 2 warps"},
     {"barrier_that_lanes_have_left", "@%p2 ret;\nbar.sync 0;", "reached by 16 of 32 lanes"},
