@@ -13,6 +13,7 @@ using Context = void*;
 // Of CUdevice_attribute, and of CUfunction_attribute.
 constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;
 constexpr int kSharedOfMultiprocessor = 81, kSharedOfBlock = 97, kSharedReserved = 111;
+constexpr int kMemoryClock = 36, kMemoryBus = 37, kL2Bytes = 38;
 constexpr int kMostGivenShared = 8;
 // Of CUtensorMapDataType, and of the other choices that a tensor map has.
 constexpr int kFloat16 = 6, kBfloat16 = 9;
@@ -161,7 +162,9 @@ Result<CudaDevice> CudaDriver::device(int number) const {
   for (const auto& [value, attribute] :
        {std::pair{&device.shared_bytes_per_block, kSharedOfBlock},
         std::pair{&device.shared_bytes_per_multiprocessor, kSharedOfMultiprocessor},
-        std::pair{&device.shared_bytes_reserved, kSharedReserved}}) {
+        std::pair{&device.shared_bytes_reserved, kSharedReserved},
+        std::pair{&device.memory_clock_khz, kMemoryClock}, std::pair{&device.memory_bus_bits, kMemoryBus},
+        std::pair{&device.l2_bytes, kL2Bytes}}) {
     if (functions_->device_attribute(value, attribute, handle) != 0) *value = 0;
   }
   return device;

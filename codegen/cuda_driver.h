@@ -28,6 +28,9 @@ struct CudaDevice {
   // Of shared memory; 0: the driver does not know the question.
   int shared_bytes_per_block = 0;  // that a launch may give
   int shared_bytes_per_multiprocessor = 0, shared_bytes_reserved = 0;
+  // Of the memory, which moves two bits a clock and wire, and of the cache; 0 as above.
+  int memory_clock_khz = 0, memory_bus_bits = 0, l2_bytes = 0;
+  double memory_peak_gbs() const { return 2.0 * memory_clock_khz * memory_bus_bits / 8 / 1e6; }
 };
 
 struct CudaGrid {

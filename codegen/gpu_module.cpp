@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace tilefuse {
 namespace {
@@ -65,13 +66,24 @@ Result<CudaFunction> loaded(const Image& image, const FoundGpu& gpu, const GpuSt
   return function;
 }
 
-// What the device itself says of its size.
+// How far the memory of a profile is from that of the device; 0 where the driver says nothing of it.
+double distance_of_memory(const CudaDevice& device, const GpuTarget& target) {
+  const double peak = device.memory_peak_gbs();
+  return peak > 0 ? std::abs(std::log(peak / target.memory_peak_gbs)) : 0;
+}
+
+// What the device itself says of its size. Of its memory a copy has the share that it has of the profile's.
 void take_limits(const CudaDevice& device, GpuTarget& target) {
   if (device.multiprocessors > 0) target.multiprocessors = device.multiprocessors;
   if (device.shared_bytes_per_block > 0) target.shared_bytes_per_block = device.shared_bytes_per_block;
   if (device.shared_bytes_per_multiprocessor > 0)
     target.shared_bytes_per_multiprocessor = device.shared_bytes_per_multiprocessor;
   if (device.shared_bytes_reserved > 0) target.shared_bytes_reserved = device.shared_bytes_reserved;
+  if (device.l2_bytes > 0) target.l2_bytes = device.l2_bytes;
+  if (const double peak = device.memory_peak_gbs(); peak > 0) {
+    target.memory_gbs *= peak / target.memory_peak_gbs;
+    target.memory_peak_gbs = peak;
+  }
 }
 
 }  // namespace
@@ -82,9 +94,13 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
   std::string known;
   for (const std::string& name : gpu_target_names()) {
     GpuTarget target = load_gpu_target(name);
-    known += (known.empty() ? "" : ", ") + target.architecture;
+    if (known.find(target.architecture) == std::string::npos)
+      known += (known.empty() ? "" : ", ") + target.architecture;
     const int capability = capability_of(target.architecture);
-    const bool is_better = !best || capability > capability_of(best->architecture);
+    const int so_far = best ? capability_of(best->architecture) : 0;
+    const bool is_better =
+        capability > so_far ||
+        (capability == so_far && distance_of_memory(device, target) < distance_of_memory(device, *best));
     if (capability <= wanted && is_better) best = std::move(target);
   }
   if (!best) {

@@ -35,8 +35,9 @@ struct FoundGpu {
 // Unsupported: no compiler, no driver, no such device, or one that is too old.
 Result<FoundGpu> find_gpu(const GpuRequest& request);
 
-// The profile whose device is the most like one of that compute capability, and compiled for it: the newest
-// that is not newer. Unsupported: all of them are.
+// The profile whose device is the most like that one, compiled for its compute capability: of the newest that
+// are not newer the one whose memory is the nearest in speed. Numbers of the driver go before the profile's.
+// Unsupported: all of them are.
 Result<GpuTarget> gpu_target_for(const CudaDevice& device);
 
 struct GpuKernels {

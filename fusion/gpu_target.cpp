@@ -33,6 +33,7 @@ void read_limits(const ProfileReader& profile, GpuTarget& target) {
 void read_rates(const ProfileReader& profile, GpuTarget& target) {
   target.clock_ghz = profile.quantity("clock_ghz");
   target.memory_gbs = profile.quantity("memory_gbs");
+  target.memory_peak_gbs = profile.quantity("memory_peak_gbs");
   target.l2_gbs = profile.quantity("l2_gbs");
   target.memory_latency_ns = profile.quantity("memory_latency_ns");
   target.matrix_flops_per_cycle = profile.quantity("matrix_flops_per_cycle");

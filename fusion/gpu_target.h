@@ -1,6 +1,6 @@
 // A hardware profile of a GPU: every number that the constraints and the cost of GPU schedules use, with unit
 // and source, read from configs/targets/cuda-<architecture>.json (embedded in the library; a path works,
-// too).
+// too). Devices of one architecture may have several.
 //
 //   GpuTarget target = load_gpu_target("cuda-sm90a");
 #pragma once
@@ -31,6 +31,7 @@ struct GpuTarget {
   int64_t shared_bytes_per_multiprocessor = 100 << 10;
   int64_t l2_bytes = 1 << 20;
   double memory_gbs = 1, l2_gbs = 1;  // GB/s of a copy, read and written bytes together
+  double memory_peak_gbs = 1;         // of the memory itself, as the driver's numbers say
   double memory_latency_ns = 500;
   double matrix_flops_per_cycle = 1024;  // of 16-bit floats on tensor cores, by one multiprocessor
   // The same by instructions of warpgroups; 0: there are none. Only the architecture sm_90a has them, which

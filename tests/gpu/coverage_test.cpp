@@ -17,6 +17,7 @@
 
 #include "core/result.h"
 #include "tests/gpu/cuda_run.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -158,11 +159,11 @@ std::string line_of(const Region& region, bool limits_traffic) {
   }
   const std::string head = region.name + " " + graph.name + ": ";
   std::string first;
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     SCOPED_TRACE(head + name);
     std::string outcome;
     try {
-      outcome = run_on(graph, load_gpu_target(name), name == gpu_target_names().front(), limits_traffic);
+      outcome = run_on(graph, load_gpu_target(name), name == tested_targets().front(), limits_traffic);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what() << "\n" << to_text(graph);
       outcome = "failed";

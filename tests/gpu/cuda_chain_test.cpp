@@ -11,6 +11,7 @@
 #include "tests/gpu/chain_regions.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_source.h"
 #include "tests/tile_evaluate.h"
@@ -205,7 +206,7 @@ TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
   pins.decisions["kernel"] = "chain";
   const auto pinned = pins.decisions.find("multiply");
   const bool is_of_groups = pinned != pins.decisions.end() && pinned->second == "wgmma";
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins);
     if (is_of_groups && target.warpgroup_flops_per_cycle == 0) {
@@ -252,7 +253,7 @@ TEST_F(CudaChains, schedules_of_many_rows_do_not_spill) {
                                       .v = lengths.v,
                                       .heads_inside = true,
                                       .scores = scores + (scores == kScale ? kAsScaled : "")}));
-        for (const std::string& name : gpu_target_names()) {
+        for (const std::string& name : tested_targets()) {
           const GpuTarget target = load_gpu_target(name);
           const Result<GpuPlan> plan = plan_gpu(graph, target);
           ASSERT_TRUE(plan) << plan.unsupported().reason;
@@ -317,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, CudaChainLaws, testing::Values("cuda-sm80", "cuda
                          });
 
 TEST(GpuChainSolver, proposes_what_the_check_allows) {
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     for (uint64_t seed = 0; seed < 60; ++seed) {
       const TileGraph graph = parse_tile_graph(text_of(random_chain_region(seed)));

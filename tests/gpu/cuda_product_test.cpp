@@ -10,6 +10,7 @@
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
 #include "tests/gpu/product_regions.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_source.h"
 #include "tests/tile_evaluate.h"
@@ -178,7 +179,7 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
   Pins pins = pins_of(test.pins);
   pins.decisions["kernel"] = "product";
   pins.decisions["parts"] = "1";
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins);
     ASSERT_TRUE(plan) << plan.unsupported().reason << to_text(graph);
@@ -283,7 +284,7 @@ TEST_F(CudaProducts, schedules_of_large_products_do_not_spill) {
                                                         .second_along_k = !along_k,
                                                         .buffers = "%bias: bf16[4096] in, ",
                                                         .epilogue = kGelu}));
-      for (const std::string& name : gpu_target_names()) {
+      for (const std::string& name : tested_targets()) {
         const GpuTarget target = load_gpu_target(name);
         const Result<GpuPlan> plan = plan_gpu(graph, target);
         ASSERT_TRUE(plan) << plan.unsupported().reason;

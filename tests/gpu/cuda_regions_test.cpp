@@ -10,6 +10,7 @@
 #include "fusion/gpu_split.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -167,7 +168,7 @@ class CudaRegion : public testing::TestWithParam<Case> {
 TEST_P(CudaRegion, computes_what_the_tile_graph_says) {
   const Case& test = GetParam();
   const TileGraph graph = parse_tile_graph(test.graph);
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(test.pins));
     ASSERT_TRUE(plan) << plan.unsupported().reason;

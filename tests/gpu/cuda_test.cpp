@@ -17,6 +17,7 @@
 #include "fusion/lower_to_tiles.h"
 #include "fusion/whole_graph_region.h"
 #include "tests/gpu/cuda_run.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_graph.h"
 #include "tests/tile_evaluate.h"
@@ -218,7 +219,7 @@ class CudaCase : public CudaTest, public testing::WithParamInterface<Case> {};
 TEST_P(CudaCase, computes_what_the_tile_graph_says) {
   const Case& test = GetParam();
   const TileGraph graph = parse_tile_graph(test.graph);
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuSchedule> schedule = solve_gpu(graph, target, pins_of(test.pins));
     ASSERT_TRUE(schedule) << schedule.unsupported().reason;
@@ -351,7 +352,7 @@ TEST_F(CudaTest, random_regions_under_random_schedules) {
 
 TEST(GpuSolver, proposes_what_the_check_allows) {
   int solved = 0;
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     for (uint64_t seed = 0; seed < 600; ++seed) {
       const Graph graph = random_graph(seed, {.step_count = 1 + int(seed % 6), .has_symbols = seed % 3 == 0});

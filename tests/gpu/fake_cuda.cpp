@@ -35,6 +35,7 @@ struct FakeDriver {
   std::mutex mutex;  // of the allocations: the framework's threads make tensors
   std::map<uint64_t, size_t> allocations;
   int devices = 1, major = 8, minor = 0;
+  int memory_clock_khz = 0, memory_bus_bits = 0;
   int most_shared_bytes = 163 << 10, said_shared_bytes = 163 << 10;  // of a block
   int contexts = 0;                                                  // pushed
 };
@@ -158,6 +159,10 @@ void fake_cuda_shared_bytes(int most, int said) {
   driver().most_shared_bytes = most;
   driver().said_shared_bytes = said;
 }
+void fake_cuda_memory_rate(int clock_khz, int bus_bits) {
+  driver().memory_clock_khz = clock_khz;
+  driver().memory_bus_bits = bus_bits;
+}
 
 void fake_cuda_memory_made(void* memory, size_t bytes) {
   const std::lock_guard lock(driver().mutex);
@@ -191,11 +196,20 @@ int cuDeviceGetName(char* name, int length, int) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const int said = driver().said_shared_bytes;
-  const std::map<int, int> known = {{16, 4},           {75, driver().major}, {76, driver().minor},
-                                    {81, said + 1024}, {97, said},           {111, 1024}};
+  const std::map<int, int> known = {{16, 4},
+                                    {75, driver().major},
+                                    {76, driver().minor},
+                                    {81, said + 1024},
+                                    {97, said},
+                                    {111, 1024},
+                                    {36, driver().memory_clock_khz},
+                                    {37, driver().memory_bus_bits},
+                                    {38, 50 << 20}};
   const auto found = known.find(attribute);
   const bool is_of_shared = attribute == 81 || attribute == 97 || attribute == 111;
-  if (found == known.end() || (is_of_shared && said == 0)) return tilefuse::kInvalidValue;
+  const bool is_of_memory = attribute >= 36 && attribute <= 38;
+  if (found == known.end() || (is_of_shared && said == 0) || (is_of_memory && driver().memory_bus_bits == 0))
+    return tilefuse::kInvalidValue;
   *value = found->second;
   return 0;
 }

@@ -13,6 +13,8 @@ void fake_cuda_devices(int count);
 // Of shared memory: what a block may have, and what the driver says of that (0: it does not know the
 // question).
 void fake_cuda_shared_bytes(int most, int said);
+// Of the memory, and with it of the cache (0: it does not know the question).
+void fake_cuda_memory_rate(int clock_khz, int bus_bits);
 // Memory of somebody else's that kernels may be given, as if it had been allocated here.
 void fake_cuda_memory_made(void* memory, size_t bytes);
 void fake_cuda_memory_gone(void* memory, size_t bytes);

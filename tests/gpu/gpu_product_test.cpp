@@ -7,6 +7,7 @@
 #include "fusion/gpu_plan.h"
 #include "fusion/gpu_product_solve.h"
 #include "tests/gpu/product_regions.h"
+#include "tests/gpu/tested_targets.h"
 #include "tests/random_source.h"
 
 namespace tilefuse {
@@ -15,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(GpuProductSolver, proposes_what_the_check_allows) {
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     for (uint64_t seed = 0; seed < 100; ++seed) {
       const TileGraph graph = parse_tile_graph(text_of(random_product_region(seed)));
@@ -38,7 +39,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
   const TileGraph graph = parse_tile_graph(text_of({.name = "square", .m = "512", .n = "512", .k = "512"}));
   const Result<GpuProduct> product = analyze_gpu_product(graph);
   ASSERT_TRUE(product);
-  for (const std::string& name : gpu_target_names()) {
+  for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     RandomSource random(1);
     int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0, allowed_gathered = 0;

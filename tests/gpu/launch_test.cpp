@@ -37,6 +37,9 @@ struct Fake {
   void shared_bytes(int most, int said) const {
     function<decltype(fake_cuda_shared_bytes)>("fake_cuda_shared_bytes")(most, said);
   }
+  void memory_rate(int clock_khz, int bus_bits) const {
+    function<decltype(fake_cuda_memory_rate)>("fake_cuda_memory_rate")(clock_khz, bus_bits);
+  }
   void devices(int count) const { function<decltype(fake_cuda_devices)>("fake_cuda_devices")(count); }
 };
 
@@ -355,14 +358,15 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
     return gpu_target_for({.number = 0, .name = "GPU", .major = major, .minor = minor, .multiprocessors = 7});
   };
   EXPECT_EQ(target(8, 0)->architecture, "sm_80");
-  EXPECT_EQ(target(8, 9)->name, "cuda-sm80");
-  EXPECT_EQ(target(8, 9)->architecture, "sm_89");
+  EXPECT_EQ(target(8, 6)->name, "cuda-sm80");
+  EXPECT_EQ(target(8, 6)->architecture, "sm_86");
+  EXPECT_EQ(target(8, 9)->name, "cuda-sm89");
   EXPECT_EQ(target(9, 0)->architecture, "sm_90a");
-  EXPECT_EQ(target(12, 0)->name, "cuda-sm90a");
+  EXPECT_EQ(target(12, 0)->name, "cuda-sm100a");
   EXPECT_EQ(target(12, 0)->architecture, "sm_120");
   EXPECT_EQ(target(12, 0)->multiprocessors, 7);
   EXPECT_GT(target(9, 0)->warpgroup_flops_per_cycle, 0);
-  EXPECT_EQ(target(10, 0)->architecture, "sm_100");
+  EXPECT_EQ(target(10, 0)->architecture, "sm_100a");
   EXPECT_EQ(target(10, 0)->warpgroup_flops_per_cycle, 0) << "no other device has the instructions of sm_90a";
   EXPECT_GT(target(9, 0)->bulk_copy_gbs, 0);
   EXPECT_EQ(target(10, 0)->bulk_copy_gbs, 0);
@@ -373,6 +377,24 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
 
 TEST_F(Launch, refuses_a_device_that_is_not_there) {
   EXPECT_EQ(driver_->device(3).unsupported().reason, "cannot use GPU 3: there are 1");
+}
+
+// An H100, an H200, a device with half of an H100's memory, and one of which the driver says nothing.
+TEST_F(Launch, takes_the_profile_whose_memory_is_the_nearest_and_a_copy_s_share_of_the_device_s) {
+  fake_.capability(9, 0);
+  const auto found = [&](int clock_khz, int bus_bits) {
+    fake_.memory_rate(clock_khz, bus_bits);
+    return *gpu_target_for(*driver_->device(0));
+  };
+  EXPECT_EQ(found(2619000, 5120).name, "cuda-sm90a");
+  EXPECT_NEAR(found(2619000, 5120).memory_gbs, 3000, 1);
+  EXPECT_EQ(found(3201000, 6144).name, "cuda-sm90a-h200");
+  EXPECT_NEAR(found(3201000, 6144).memory_gbs, 4200, 1);
+  EXPECT_EQ(found(2619000, 2560).name, "cuda-sm90a");
+  EXPECT_NEAR(found(2619000, 2560).memory_gbs, 1500, 1);
+  EXPECT_EQ(found(2619000, 2560).l2_bytes, 50 << 20);
+  EXPECT_EQ(found(0, 0).name, "cuda-sm90a");
+  EXPECT_EQ(found(0, 0).memory_gbs, 3000);
 }
 
 // In a process of its own: a library that was loaded once is found by its name.

@@ -8,9 +8,9 @@ namespace {
 // "Maximum amount of shared memory per thread block", CUDA C++ Programming Guide, table of technical
 // specifications per compute capability.
 int64_t most_shared_bytes(const std::string& architecture) {
-  static const std::map<std::string, int64_t> kKiB = {{"sm_80", 163},  {"sm_86", 99},  {"sm_87", 163},
-                                                      {"sm_89", 99},   {"sm_90", 227}, {"sm_90a", 227},
-                                                      {"sm_100", 227}, {"sm_120", 99}};
+  static const std::map<std::string, int64_t> kKiB = {{"sm_80", 163},  {"sm_86", 99},    {"sm_87", 163},
+                                                      {"sm_89", 99},   {"sm_90", 227},   {"sm_90a", 227},
+                                                      {"sm_100", 227}, {"sm_100a", 227}, {"sm_120", 99}};
   const auto found = kKiB.find(architecture);
   if (found == kKiB.end()) throw GpuFault("no device of " + architecture + " is known");
   return found->second << 10;
