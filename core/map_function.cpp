@@ -44,6 +44,7 @@ constexpr std::array kMapFns = {
     MapFnInfo{MapFn::Exp,        "exp",         1, kSame,      Exp,            true,  false},
     MapFnInfo{MapFn::ExpNonpositive, "exp_nonpositive", 1, kSame,  Exp,        true,  false},
     MapFnInfo{MapFn::Exp2,       "exp2",        1, kSame,      Exp,            true,  false},
+    MapFnInfo{MapFn::Exp2Nonpositive, "exp2_nonpositive", 1, kSame, Exp,        true,  false},
     MapFnInfo{MapFn::Expm1,      "expm1",       1, kSame,      Exp,            true,  false},
     MapFnInfo{MapFn::Log,        "log",         1, kSame,      Log,            true,  false},
     MapFnInfo{MapFn::Log2,       "log2",        1, kSame,      Log,            true,  false},

@@ -3,7 +3,8 @@
 // Semantics are torch's: max and min propagate NaN; round is half to even; floor_div and remainder follow
 // Python's sign rule; trunc_div and fmod C's; integer overflow wraps; comparisons give bool. Casts are
 // Map{Cast}, from the operand's dtype to the value's (float to integer truncates, anything to bool is != 0).
-// exp_nonpositive is exp of what is at most 0, or NaN: 0 below the least normal number of f32.
+// exp_nonpositive is exp of what is at most 0, or NaN: 0 below the least normal number of f32;
+// exp2_nonpositive is exp2 of what is at most 0 but for rounding, with zeros there, too.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -18,7 +19,7 @@ enum class MapFn : uint8_t {
   Copy, Cast,
   Add, Sub, Mul, Div, FloorDiv, TruncDiv, Remainder, Fmod, Pow, Max, Min, Atan2, CopySign,
   Neg, Abs, Sign, Reciprocal, Sqrt, Rsqrt, Square,
-  Exp, ExpNonpositive, Exp2, Expm1, Log, Log2, Log10, Log1p, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Erf, Erfc, Sigmoid,
+  Exp, ExpNonpositive, Exp2, Exp2Nonpositive, Expm1, Log, Log2, Log10, Log1p, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Erf, Erfc, Sigmoid,
   Floor, Ceil, Round, Trunc,
   Eq, Ne, Lt, Le, Gt, Ge, IsNan, IsInf,
   And, Or, Xor, Not,                            // on bool: logic; on integers: bits

@@ -79,6 +79,7 @@ UnaryFunction unary_float(MapFn fn) {
     case MapFn::Square: return [](double x) { return x * x; };
     case MapFn::Exp: return [](double x) { return std::exp(x); };
     case MapFn::ExpNonpositive: return [](double x) { return x < -87.33654 ? 0.0 : std::exp(x); };
+    case MapFn::Exp2Nonpositive: return [](double x) { return x < -126 ? 0.0 : std::exp2(x); };
     case MapFn::Exp2: return [](double x) { return std::exp2(x); };
     case MapFn::Expm1: return [](double x) { return std::expm1(x); };
     case MapFn::Log: return [](double x) { return std::log(x); };

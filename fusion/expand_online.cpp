@@ -7,6 +7,7 @@
 
 #include "core/result.h"
 #include "fusion/dots.h"
+#include "fusion/value_appender.h"
 
 namespace tilefuse {
 namespace {
@@ -24,50 +25,6 @@ MapFn combining(ReduceKind kind) {
   if (kind == ReduceKind::Max) return MapFn::Max;
   if (kind == ReduceKind::Min) return MapFn::Min;
   return kind == ReduceKind::Prod ? MapFn::Mul : MapFn::Add;
-}
-
-// Appends values with domains and names of their own.
-class ValueAppender {
- public:
-  explicit ValueAppender(TileGraph graph) : graph_(std::move(graph)) {
-    for (const TileValue& value : graph_.values) names_.insert(value.name);
-  }
-
-  TileValueId add(TileOp op, std::vector<TileValueId> operands, DType dtype, std::vector<AxisId> axes,
-                  const std::string& name = "");
-  TileValueId constant(double value, DType dtype) { return add(TileConstant{value}, {}, dtype, {}); }
-  TileValueId map(MapFn fn, std::vector<TileValueId> operands, const std::string& name = "");
-  TileValueId cast(TileValueId value, DType to);
-  const TileGraph& graph() const { return graph_; }
-  TileGraph take() { return std::move(graph_); }
-
- private:
-  TileGraph graph_;
-  std::set<std::string> names_;
-};
-
-TileValueId ValueAppender::add(TileOp op, std::vector<TileValueId> operands, DType dtype,
-                               std::vector<AxisId> axes, const std::string& name) {
-  const auto number = static_cast<uint32_t>(graph_.values.size());
-  std::string unique = name.empty() ? std::to_string(number) : name;
-  while (!names_.insert(unique).second) unique += "_";
-  graph_.values.push_back({unique, std::move(op), std::move(operands), dtype, std::move(axes), {}});
-  return {number};
-}
-
-TileValueId ValueAppender::map(MapFn fn, std::vector<TileValueId> operands, const std::string& name) {
-  std::set<AxisId> axes;
-  for (const TileValueId operand : operands)
-    axes.insert(graph_[operand].axes.begin(), graph_[operand].axes.end());
-  const DType dtype =
-      info(fn).result == ResultKind::Bool ? DType::Bool : info(graph_[operands.back()].dtype).compute;
-  return add(TileMap{fn}, std::move(operands), dtype, {axes.begin(), axes.end()}, name);
-}
-
-TileValueId ValueAppender::cast(TileValueId value, DType to) {
-  if (info(graph_[value].dtype).compute == to) return value;
-  const std::vector<AxisId> axes = graph_[value].axes;
-  return add(TileMap{MapFn::Cast}, {value}, to, axes);
 }
 
 // How the exponentials of what stands under anchors are computed.

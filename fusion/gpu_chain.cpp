@@ -6,6 +6,7 @@
 
 #include "fusion/chain.h"
 #include "fusion/contraction.h"
+#include "fusion/fold_scales.h"
 #include "fusion/gpu_matrix_block.h"
 #include "fusion/gpu_region.h"
 #include "fusion/neutral_where.h"
@@ -39,6 +40,12 @@ std::optional<DType> declared_half(const TileGraph& graph, TileValueId value) {
     if (map == nullptr || (map->fn != MapFn::Cast && map->fn != MapFn::Copy)) return std::nullopt;
     value = graph[value].operands[0];
   }
+}
+
+std::vector<TileValueId> reductions_of(const ExpandedPass& pass) {
+  std::vector<TileValueId> all;
+  for (const auto& group : pass.groups) all.insert(all.end(), group.begin(), group.end());
+  return all;
 }
 
 class ChainAnalysis {
@@ -81,8 +88,11 @@ class ChainAnalysis {
     if (online.count || online.share) return refuse("a mean is followed from block to block");
     chain_.rows = axes->rows;
     chain_.walked = *axes->walked;
-    chain_.graph = std::move(online.graph);
-    expanded_ = std::move(online.passes.front());
+    chain_.nothing = neutral_where(online.graph, reductions_of(online.passes.front()));
+    FoldedScales folded =
+        fold_scales(online.graph, online.passes.front(), region_.values.size(), chain_.rows, chain_.walked);
+    chain_.graph = std::move(folded.graph);
+    expanded_ = std::move(folded.pass);
     chain_.results = expanded_.results;
     if (const auto refusal = value_without_kernel(graph())) return refuse(refusal->reason);
     return true;
@@ -93,9 +103,7 @@ class ChainAnalysis {
     roots.reserve(expanded_.carried.size());
     for (const CarriedValue& carried : expanded_.carried) roots.push_back(carried.next);
     steps_ = needed_for(graph(), roots);
-    for (const auto& group : expanded_.groups)
-      block_reductions_.insert(block_reductions_.end(), group.begin(), group.end());
-    chain_.nothing = neutral_where(graph(), block_reductions_);
+    block_reductions_ = reductions_of(expanded_);
     return true;
   }
 
@@ -353,7 +361,8 @@ class ChainAnalysis {
       ++chain_.score_maps;
       const CostClass cost = info(map->fn).cost;
       const bool is_short = cost == CostClass::Free || cost == CostClass::Simple;
-      chain_.has_long_function |= !is_short && map->fn != MapFn::ExpNonpositive && map->fn != MapFn::Exp;
+      chain_.has_long_function |= !is_short && map->fn != MapFn::ExpNonpositive && map->fn != MapFn::Exp &&
+                                  map->fn != MapFn::Exp2Nonpositive;
     }
     chain_.of_scores = find_wide_accesses(graph(), chain_.walked, kNeighbours, of_scores);
     chain_.of_results = find_wide_accesses(graph(), chain_.width, kNeighbours, of_results);

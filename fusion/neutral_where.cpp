@@ -135,6 +135,7 @@ Known Finder::map_equals(const TileValue& value, MapFn fn, double wanted) {
     case MapFn::Exp:
     case MapFn::ExpNonpositive:
     case MapFn::Exp2:
+    case MapFn::Exp2Nonpositive:
       return wanted == 0 ? equals(a, -kInfinity) : wanted == 1 ? equals(a, 0) : Known{};
     case MapFn::Max:
       return extreme_equals(value, -kInfinity, wanted);

@@ -124,6 +124,7 @@ TILE_FUNCTION(exp2, float, ::exp2f(x))
 // exp of what is at most 0; of the second one no more is wanted than bf16 can tell.
 TILE_FUNCTION(exp_nonpositive, float, ::expf(x))
 TILE_FUNCTION(exp_nonpositive_bf16, float, exp_narrow(x))
+TILE_FUNCTION(exp2_nonpositive, float, power_of_two(x))
 TILE_FUNCTION(log, float, ::logf(x))
 TILE_FUNCTION(log2, float, ::log2f(x))
 TILE_FUNCTION(sqrt, float, ::sqrtf(x))

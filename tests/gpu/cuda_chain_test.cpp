@@ -114,6 +114,17 @@ const std::string kMask = kScale +
 const std::string kCap = kScale +
                          "  %two = constant 2 : f32[]\n  %t1 = div(%t0, %two) : f32[SCORES]\n"
                          "  %t2 = tanh(%t1) : f32[SCORES]\n  %t = mul(%t2, %two) : f32[SCORES]\n";
+// The last rows look at nothing: all of their scores are the same number, at the end of f32.
+const std::string kFilled = kScale +
+                            "  %i = inside [k - q - 9] : bool[q, k]\n  %z = constant -3.3e38 : f32[]\n"
+                            "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
+// The same, and scaled behind it.
+const std::string kFilledAndScaled =
+    "  %i = inside [k - q - 9] : bool[q, k]\n  %z = constant -3.3e38 : f32[]\n"
+    "  %t0 = where(%i, %s, %z) : f32[SCORES]\n  %c = constant 0.3 : f32[]\n"
+    "  %t = mul(%t0, %c) : f32[SCORES]\n";
+// Of each row one decides; products with log2 e are rounded by more than 1.
+const std::string kHuge = "  %c = constant 3000000 : f32[]\n  %t = mul(%s, %c) : f32[SCORES]\n";
 bool is_before(int64_t q, int64_t k) { return k <= q; }
 bool is_in_window(int64_t q, int64_t k) { return k <= q && k >= q - 24; }
 
@@ -138,6 +149,10 @@ std::vector<Case> cases() {
        "block_rows=64,block_walked=16,warps=2,stages=3"},
       {{.name = "memory_given_at_the_launch", .q = "130", .k = "300", .d = 128, .v = 128},
        "block_rows=128,block_walked=32,warps=8,stages=4"},
+      {{.name = "filled_rows", .q = "40", .k = "40", .scores = kFilled}},
+      {{.name = "filled_rows_and_scaled", .q = "40", .k = "40", .scores = kFilledAndScaled}},
+      {{.name = "huge_scores", .q = "40", .k = "40", .scores = kHuge}},
+      {{.name = "huge_scores_f16", .dtype = "f16", .q = "40", .k = "40", .scores = kHuge}},
       {{.name = "causal", .q = "100", .k = "100", .scores = kCausal, .looks_at = is_before},
        "block_rows=32,block_walked=16,warps=2,stages=2"},
       {{.name = "causal_f16",
@@ -471,9 +486,9 @@ const Planted kPlanted[] = {
     {"wrong_stage", "first_k / 16 % 2", "(first_k / 16 + 1) % 2", "copy"},
     {"keys_left_out", "% 2] = 0.0f;\n        if (own_k + column_place / 2 * 8 + column_place % 2 < 83) {",
      "% 2] = 0.0f;\n        if (own_k + column_place / 2 * 8 + column_place % 2 < 80) {", ""},
-    {"no_correction", "s2_1 * where_2", "s2_1", ""},
+    {"no_correction", "s2_1 * where_3", "s2_1", ""},
     {"old_anchor", "a0[row_place] = where;", "", ""},
-    {"sums_not_corrected", "s1_1 * where_2", "s1_1", ""},
+    {"sums_not_corrected", "s1_1 * where_3", "s1_1", ""},
     {"a_row_too_many", "if (q < 40)", "if (q < 41)", "written"},
     {"half_of_a_row", "row_max(s0_block_part, 4)", "row_max(s0_block_part, 2)", ""},
 };
