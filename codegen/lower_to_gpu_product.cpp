@@ -122,6 +122,8 @@ class ProductLowering final : GpuSums {
     if (schedule_.blocks > 0) last_ = let("tiles", index_type_, index_code(tiles()));
     const GpuProductSchedule& s = schedule_;
     const std::vector<int64_t> sizes = sizes_of_stages();
+    std::vector<int64_t> begun = sizes;
+    if (s.takes_turns()) begun.push_back(1);
     const std::vector<int64_t> groups = {s.multiplying_threads() / (kGroupWarps * kWarpThreads)};
     const Code memory = shared_elements(product_.dtype, s.shared_bytes());
     const auto with_factors = [&](std::vector<Code> arguments, const Code& round) {
@@ -135,11 +137,12 @@ class ProductLowering final : GpuSums {
     const auto effect = [&](Code code, const std::string& note = "") {
       scopes_.add({Effect{std::move(code)}, note});
     };
-    effect(call("begin_stages", {memory}, {}, sizes));
+    effect(call("begin_stages", {memory}, {}, begun));
     in_condition({call("is_copying", {}, {}, groups)}, [&] {
       effect(call("begin_copying", {}, {}, groups));
-      for_each_tile(
-          [&](const Code& round) { effect(call("copy_in_bulk", with_factors({}, round), {}, sizes)); });
+      for_each_tile(false, [&](const Code& round) {
+        effect(call("copy_in_bulk", with_factors({}, round), {}, sizes));
+      });
       effect(call("end_thread", {}));
     });
     effect(call("begin_multiplying", {}, {}, groups));
@@ -147,9 +150,10 @@ class ProductLowering final : GpuSums {
       gathered_ =
           let("gathered", {DType::F32, CodeShape::Pointer}, call("gathered_memory", {memory}, {}, sizes));
     scopes_.blank();
-    for_each_tile([&](const Code& round) {
+    for_each_tile(s.takes_turns(), [&](const Code& round) {
       declare_sums();
-      effect(call("multiply_in_bulk", with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
+      effect(call(s.takes_turns() ? "multiply_in_turn" : "multiply_in_bulk",
+                  with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
              "%" + graph_[product_.sum].name);
       scopes_.blank();
       if (schedule_.is_gathered()) {
@@ -160,13 +164,16 @@ class ProductLowering final : GpuSums {
     });
   }
 
+  int64_t rows_between_groups() const { return schedule_.takes_turns() ? 0 : schedule_.group_m(); }
   std::vector<int64_t> sizes_of_stages() const {
     return {schedule_.block_m, schedule_.block_n, schedule_.step, schedule_.group_m(), schedule_.stages};
   }
 
-  // Those of the block, one after another; `body` takes how many were before.
-  void for_each_tile(const std::function<void(const Code&)>& body) {
+  // Those of the block, or of one of two groups in it, one after another; `body` takes how many of the block
+  // were before.
+  void for_each_tile(bool is_of_group, const std::function<void(const Code&)>& body) {
     const Code first = call("block_number", {}, {index_type_.dtype});
+    const int groups = is_of_group ? 2 : 1;
     const auto in_tile = [&](const Code& number, const Code& round) {
       let_depth_ = scopes_.depth();
       bind_tile(number);
@@ -178,7 +185,10 @@ class ProductLowering final : GpuSums {
     scopes_.open();
     in_tile(reference(number), divided(reference(number), schedule_.blocks));
     Block block = scopes_.close();
-    scopes_.add({For{number, first, last_, schedule_.blocks, "", std::move(block)}, ""});
+    const Code first_of_group = add(first, times(call("group_number", {}), schedule_.blocks));
+    scopes_.add({For{number, is_of_group ? first_of_group : first, last_, int64_t{schedule_.blocks} * groups,
+                     "", std::move(block)},
+                 ""});
   }
 
   void declare_sums() {
@@ -207,7 +217,7 @@ class ProductLowering final : GpuSums {
 
   void store_results() {
     const GpuProductSchedule& s = schedule_;
-    const Code row = s.is_in_groups() ? call("row_of_group_sums", {}, {}, {s.group_m()})
+    const Code row = s.is_in_groups() ? call("row_of_group_sums", {}, {}, {rows_between_groups()})
                                       : call("row_of_sums", {}, {}, {s.warp_m(), s.warps_n});
     const Code column = call("column_of_sums", {}, {}, {s.warp_n(), s.warps_n});
     SumAxis rows = sum_axis(product_.m, first_m_, row, s.block_m, s.warp_m());
@@ -224,7 +234,7 @@ class ProductLowering final : GpuSums {
   void store_gathered_results() {
     const GpuProductSchedule& s = schedule_;
     own_m_ = let("own_" + graph_[product_.m].name, index_type_,
-                 add(first_m_, call("row_of_gathered_sums", {}, {}, {s.group_m()})));
+                 add(first_m_, call("row_of_gathered_sums", {}, {}, {rows_between_groups()})));
     own_n_ = let("own_" + graph_[product_.n].name, index_type_,
                  add(first_n_, call("column_of_gathered_sums", {})));
     const SymbolId piece = scopes_.symbol("piece", {DType::I32, CodeShape::Scalar});

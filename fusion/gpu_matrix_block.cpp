@@ -28,10 +28,12 @@ std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& 
   const double each = blocks_of_busiest(walk.blocks, target);
   const double at_a_time = blocks_side_by_side(walk.blocks, block, target);
   const auto us = [&](double cycles) { return cycles / target.clock_ghz / 1e3; };
-  const bool is_alone = at_a_time <= 1;
-  const double results = us(each * walk.result_cycles);
-  const double multiply =
-      us(each * (walk.steps * walk.step_cycles + walk.end_cycles)) + (is_alone ? 0 : results);
+  const bool is_alone = at_a_time <= 1 && !walk.takes_turns;
+  // Of warps that take turns, those of the last tile have nobody beside them.
+  const double results = us((walk.takes_turns ? 1 : each) * walk.result_cycles);
+  const double products = us(each * (walk.steps * walk.step_cycles + walk.end_cycles));
+  const double multiply = (walk.takes_turns ? std::max(products, us(each * walk.result_cycles)) : products) +
+                          (is_alone ? 0 : results);
   const double memory = walk.memory_bytes / target.memory_gbs / 1e3;
   const double cache = walk.cache_bytes / (walk.cache_gbs > 0 ? walk.cache_gbs : target.l2_gbs) / 1e3;
   // The pieces that are on their way cover a latency, or every step waits for what is lacking; the first ones

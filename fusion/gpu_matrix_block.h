@@ -19,6 +19,7 @@ inline constexpr int kChunkElements = 8;      // of 16 bits, in the 16 bytes tha
 // With a warpgroup that copies by tensor maps: bytes of the two barriers of a stage, rows and columns of the
 // smallest piece (lines of 128 bytes), most warpgroups beside it; registers of a thread that multiplies, and
 // of all threads at the launch, where there are two of them.
+inline constexpr int kTurnBarrierBytes = 16;  // of two groups that take turns
 inline constexpr int kStageBarrierBytes = 16, kBulkLine = 64, kMostBulkGroups = 2;
 inline constexpr int kBulkRegisters = 232, kBulkLaunchRegisters = 168;
 // Of a warp that gathers results: 16 x 64 sums, and registers of a thread for those of its places.
@@ -39,7 +40,8 @@ struct MatrixWalk {
   double steps = 0;                          // of a block, a piece of the factors each
   double step_cycles = 0;                    // of the multiprocessor, for one step of a block
   double end_cycles = 0;                     // and for what stands behind the steps
-  double result_cycles = 0;                  // the same; only another block multiplies meanwhile
+  double result_cycles = 0;                  // the same; only another block multiplies meanwhile, ...
+  bool takes_turns = false;                  // ... or other warps of the block
   int stages = 2;                            // pieces that are there or on their way
   double memory_bytes = 0, cache_bytes = 0;  // moved by all blocks
   double cache_gbs = 0;                      // 0: as the threads of a block copy

@@ -77,6 +77,7 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
        .steps = steps,
        .step_cycles = step_cycles(product, schedule, target).longest(),
        .result_cycles = result_cycles(product, schedule, target),
+       .takes_turns = schedule.takes_turns(),
        .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
        .memory_bytes = size.bytes,
        .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes,

@@ -34,6 +34,7 @@ class ProductScheduleParser : BlockScheduleReader {
     schedule_.stages = positive_integer(cursor_);
     if (cursor_.accept("copies")) schedule_.copies = copies();
     if (cursor_.accept("results")) schedule_.results = results();
+    if (cursor_.accept("groups")) schedule_.groups = groups();
     if (cursor_.accept("order")) schedule_.tiles_together = along(product_.m);
     if (cursor_.accept("blocks")) schedule_.blocks = positive_integer(cursor_);
     end();
@@ -53,6 +54,12 @@ class ProductScheduleParser : BlockScheduleReader {
     }
     cursor_.fail("expected held or gathered");
   }
+  ProductGroups groups() {
+    for (const ProductGroups known : {ProductGroups::Together, ProductGroups::Turns}) {
+      if (cursor_.accept(name_of(known))) return known;
+    }
+    cursor_.fail("expected together or turns");
+  }
 
   const GpuProduct& product_;
   GpuProductSchedule schedule_;
@@ -66,9 +73,14 @@ std::string_view name_of(ProductResults results) {
   return results == ProductResults::Gathered ? "gathered" : "held";
 }
 
+std::string_view name_of(ProductGroups groups) {
+  return groups == ProductGroups::Turns ? "turns" : "together";
+}
+
 int64_t GpuProductSchedule::shared_bytes() const {
-  return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk() ? kStageBarrierBytes : 0)) +
-         (is_gathered() ? int64_t{warps_m} * warps_n * kGatheredBytes : 0);
+  const int64_t gathered = is_gathered() ? multiplying_threads() / kWarpThreads * kGatheredBytes : 0;
+  const int64_t pieces = int64_t{stages} * (block_m + block_n) * step * 2;
+  return pieces + gathered + (is_bulk() ? int64_t{stages} * kStageBarrierBytes + kTurnBarrierBytes : 0);
 }
 
 const GpuAccesses& result_accesses(const GpuProduct& product, const GpuProductSchedule& schedule) {
@@ -104,7 +116,7 @@ int estimated_registers(const GpuProduct& product, const GpuProductSchedule& sch
 }
 
 BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule) {
-  const int groups = schedule.warps_m * schedule.warps_n / kGroupWarps;
+  const int groups = schedule.multiplying_threads() / (kGroupWarps * kWarpThreads);
   const bool is_shared_out = schedule.is_bulk() && groups == kMostBulkGroups;
   return {schedule.block_threads(),
           is_shared_out ? kBulkLaunchRegisters : estimated_registers(product, schedule),
@@ -125,6 +137,7 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   line("stages", std::to_string(schedule.stages));
   if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
   if (schedule.is_gathered()) line("results", std::string(name_of(schedule.results)));
+  if (schedule.takes_turns()) line("groups", std::string(name_of(schedule.groups)));
   if (schedule.tiles_together > 1) line("order", along(schedule.tiles_together, product.m));
   if (schedule.blocks > 0) line("blocks", std::to_string(schedule.blocks));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
@@ -190,6 +203,12 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                  "blocks go on to further tiles only where others copy for them");
   checker.demand(!schedule.is_gathered() || schedule.is_bulk(),
                  "results are gathered only where others copy what is multiplied");
+  checker.demand(!schedule.takes_turns() || schedule.is_bulk(),
+                 "groups take turns only where others copy what they multiply");
+  checker.demand(!schedule.takes_turns() || schedule.threads_of_tile() == kGroupWarps * kWarpThreads,
+                 "of two groups that take turns, each has a tile of its own");
+  checker.demand(!schedule.takes_turns() || schedule.blocks > 0,
+                 "groups that take turns have several tiles of a block");
   if (schedule.is_bulk()) check_bulk(product, schedule, target, checker);
   checker.demand_resources(block_resources(product, schedule), target);
   return checker.findings();

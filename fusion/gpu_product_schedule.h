@@ -9,6 +9,7 @@
 //     stages   3
 //     copies   bulk
 //     results  gathered
+//     groups   turns
 //     order    16 i
 //     blocks   132
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
@@ -19,9 +20,11 @@
 // warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
 // warpgroup copies boxes by tensor maps; else the threads that multiply copy. `results gathered`: sums go
 // through shared memory before anything is computed of them, so that a thread has neighbours of a line; else
-// it has what the instruction leaves it, two neighbours at a time. `order`: so many tiles along m
-// are computed before the next ones along n, so that blocks that run together share both factors; else one.
-// `blocks`: there are at most so many, which go on to further tiles; else a tile has a block of its own.
+// it has what the instruction leaves it, two neighbours at a time. `groups turns`: two warpgroups have a tile
+// each, and one stores while the other one multiplies; `warps` are those of a tile. `order`: so many tiles
+// along m are computed before the next ones along n, so that blocks that run together share both factors;
+// else one. `blocks`: there are at most so many, which go on to further tiles; else a tile has a block of its
+// own.
 #pragma once
 #include <string>
 #include <string_view>
@@ -39,6 +42,8 @@ enum class ProductCopies : uint8_t { Async, Bulk };  // cp.async, cp.async.bulk.
 std::string_view name_of(ProductCopies copies);
 enum class ProductResults : uint8_t { Held, Gathered };
 std::string_view name_of(ProductResults results);
+enum class ProductGroups : uint8_t { Together, Turns };
+std::string_view name_of(ProductGroups groups);
 
 struct GpuProductSchedule {
   std::string tile_graph, target;
@@ -49,20 +54,23 @@ struct GpuProductSchedule {
   int stages = 2;
   ProductCopies copies = ProductCopies::Async;
   ProductResults results = ProductResults::Held;
+  ProductGroups groups = ProductGroups::Together;
   int tiles_together = 1;      // along m
   int blocks = 0;              // that compute all tiles; 0: each tile has one
   std::vector<CostTerm> cost;  // as of a Schedule
   double cost_us = 0;
 
-  int multiplying_threads() const { return warps_m * warps_n * kWarpThreads; }
+  int threads_of_tile() const { return warps_m * warps_n * kWarpThreads; }
+  int multiplying_threads() const { return threads_of_tile() * (takes_turns() ? 2 : 1); }
   int block_threads() const { return multiplying_threads() + (is_bulk() ? kGroupWarps * kWarpThreads : 0); }
   int warp_m() const { return block_m / warps_m; }
   int warp_n() const { return block_n / warps_n; }
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   bool is_bulk() const { return copies == ProductCopies::Bulk; }
+  bool takes_turns() const { return groups == ProductGroups::Turns; }
   bool is_gathered() const { return results == ProductResults::Gathered; }
   int group_m() const { return warp_m() * kGroupWarps; }
-  int sums() const { return block_m * block_n / multiplying_threads(); }  // of a thread
+  int sums() const { return block_m * block_n / threads_of_tile(); }  // of a thread
   int64_t shared_bytes() const;
 };
 

@@ -15,9 +15,9 @@ namespace tilefuse {
 namespace {
 
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6},
-    kCopies{7}, kResults{8};
+    kCopies{7}, kResults{8}, kGroups{9};
 constexpr std::array kNames = {"block_m", "block_n",  "step",   "warps_m", "warps_n",
-                               "stages",  "multiply", "copies", "results"};
+                               "stages",  "multiply", "copies", "results", "groups"};
 
 class ProductSystem : LimitSums {
  public:
@@ -49,6 +49,7 @@ class ProductSystem : LimitSums {
     add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
     add_choice(kNames.at(kCopies.index), {ProductCopies::Bulk, ProductCopies::Async});
     add_choice(kNames.at(kResults.index), {ProductResults::Gathered, ProductResults::Held});
+    add_choice(kNames.at(kGroups.index), {ProductGroups::Together, ProductGroups::Turns});
   }
 
   // Another choice than that, or such a value.
@@ -86,6 +87,13 @@ class ProductSystem : LimitSums {
         kResults, ProductResults::Gathered, kCopies,
         [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
         "results are gathered only where others copy what is multiplied");
+    demand_of(
+        kGroups, ProductGroups::Turns, kCopies,
+        [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
+        "groups take turns only where others copy what they multiply");
+    demand_of(
+        kGroups, ProductGroups::Turns, kWarpsM, [](int64_t n) { return n == kGroupWarps; },
+        "of two groups that take turns, each has a tile of its own");
   }
 
   void add_group_limits() {
@@ -125,8 +133,11 @@ class ProductSystem : LimitSums {
     for (const VariableId tile : {kBlockM, kBlockN})
       bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
     bytes.push_back({kStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}});
+    bytes.push_back({kTurnBarrierBytes, {is(kCopies, ProductCopies::Bulk)}});
+    const Factor groups =
+        factor(kGroups, [](double n) { return n == static_cast<double>(ProductGroups::Turns) ? 2 : 1; });
     bytes.push_back(
-        {kGatheredBytes, {is(kResults, ProductResults::Gathered), times(kWarpsM), times(kWarpsN)}});
+        {kGatheredBytes, {is(kResults, ProductResults::Gathered), times(kWarpsM), times(kWarpsN), groups}});
     const auto limit = double(target_.shared_bytes_per_block);
     at_most(std::move(bytes), limit, "bytes",
             "the pieces of both factors take at most the " + std::to_string(target_.shared_bytes_per_block) +
@@ -199,6 +210,7 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
   schedule.copies = static_cast<ProductCopies>(number(kCopies));
   schedule.results = static_cast<ProductResults>(number(kResults));
+  schedule.groups = static_cast<ProductGroups>(number(kGroups));
   return schedule;
 }
 
@@ -209,7 +221,8 @@ void order_tiles(const GpuProductSize& size, const GpuProduct& product, const Gp
   constexpr int kMost = 32;
   const double down = std::ceil(size.m / schedule.block_m), across = std::ceil(size.n / schedule.block_n);
   const int together = target.multiprocessors * blocks_at_a_time(block_resources(product, schedule), target);
-  if (schedule.is_bulk() && down * across * size.batch > together) schedule.blocks = together;
+  if ((schedule.is_bulk() && down * across * size.batch > together) || schedule.takes_turns())
+    schedule.blocks = together;
   if (down * across <= together) return;
   const double side = std::sqrt(double(together) * schedule.block_n / schedule.block_m);
   while (schedule.tiles_together < kMost && schedule.tiles_together * 1.5 < side)

@@ -14,6 +14,14 @@
 //   }
 //   begin_multiplying<2>();
 //   for each tile: multiply_in_bulk<E, 128, 256, 64, 64, 4>(sums, memory, a, b, depth, tiles before it);
+//
+// Where two groups have a tile each and take turns, one of them multiplies while the other one stores: the
+// first one has the tiles of even number of the block, the other one those between. A group multiplies once
+// the other one has asked for its last product. Two more barriers, of a group each, say so.
+//
+//   begin_stages<128, 128, 64, 128, 6, true>(memory);  and so on, with
+//   for every second tile: multiply_in_turn<E, 128, 128, 64, 128, 6>(sums, memory, a, b, depth, tiles
+//   before);
 #pragma once
 #include "cuda_bulk_copy.h"
 #include "cuda_group_product.h"
@@ -65,7 +73,7 @@ struct StageInTurn {
 };
 
 // What the functions below agree about. `memory` has place for the pieces of all stages, then for two
-// barriers of each.
+// barriers of each, then for one of each of two groups that take turns.
 template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages>
 struct BulkStages {
   enum : int {
@@ -74,6 +82,7 @@ struct BulkStages {
     kBytesA = kBlockM * kStep * 2,
     kBytes = kBytesA + kBlockN * kStep * 2,
     kBarrierBytes = 8,
+    kAllBytes = kStages * (kBytes + 2 * kBarrierBytes) + 2 * kBarrierBytes,
   };
   static_assert(kStages >= 3 && kStep == 64 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
   static_assert(kGroups == 1 || kGroups == 2);
@@ -82,10 +91,11 @@ struct BulkStages {
   TILE_INLINE unsigned piece(int stage) const { return memory + stage * kBytes; }
   TILE_INLINE unsigned full(int stage) const { return memory + kStages * kBytes + stage * kBarrierBytes; }
   TILE_INLINE unsigned empty(int stage) const { return full(stage + kStages); }
+  TILE_INLINE unsigned turn(int group) const { return empty(group + kStages); }
 };
 
 // By all threads.
-template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E>
+template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kTakesTurns = false, class E>
 TILE_INLINE void begin_stages(E* memory) {
   const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
   if (thread_number() == 0) {
@@ -93,6 +103,10 @@ TILE_INLINE void begin_stages(E* memory) {
     for (int stage = 0; stage < kStages; ++stage) {
       begin_barrier(stages.full(stage), 1);
       begin_barrier(stages.empty(stage), stages.kGroups * kGroupWarps);
+    }
+    if (kTakesTurns) {
+      begin_barrier(stages.turn(0), kGroupWarps);
+      begin_barrier(stages.turn(1), kGroupWarps);
     }
     show_barriers();
   }
@@ -133,15 +147,13 @@ TILE_INLINE void copy_in_bulk(E* memory, const BulkOperand<kA, kBatchA>& a, cons
   }
 }
 
-// Sums as those of multiply_tiles_in_groups, of tile `round`.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
-          bool kB, bool kBatchB>
-TILE_INLINE void multiply_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
-                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
-                                  int64_t depth, int round) {
-  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+// `all_begun` is called when all products are under way.
+template <class E, bool kA, bool kB, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class F>
+TILE_INLINE void multiply_stages(float (&sums)[kRows / 64 * kBlockN / 2],
+                                 const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages>& stages,
+                                 int64_t depth, int round, F all_begun) {
   const int steps = (int)((depth + kStep - 1) / kStep);
-  const int first_row = thread_number() / (kGroupWarps * kWarp) * kRows;
+  const int first_row = kBlockM == kRows ? 0 : thread_number() / (kGroupWarps * kWarp) * kRows;
   const bool speaks = thread_number() % kWarp == 0;  // for its warp
 #pragma unroll
   for (int i = 0; i < kRows / 64 * kBlockN / 2; ++i) sums[i] = 0;
@@ -168,9 +180,39 @@ TILE_INLINE void multiply_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* me
     behind = stages.empty(at.stage);
     at.advance();
   }
+  all_begun();
   wait_for_products<0>();
   settle(sums);
   if (steps > 0 && speaks) arrive(behind);
+}
+
+// Sums as those of multiply_tiles_in_groups, of tile `round`.
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
+          bool kB, bool kBatchB>
+TILE_INLINE void multiply_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
+                                  int64_t depth, int round) {
+  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  multiply_stages<E, kA, kB>(sums, stages, depth, round, [] {});
+}
+
+// The group of a thread, of two that take turns.
+TILE_INLINE int group_number() { return thread_number() / (kGroupWarps * kWarp); }
+
+// The same by one of two groups, whose tile `round` is: of even number by the first one.
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
+          bool kB, bool kBatchB>
+TILE_INLINE void multiply_in_turn(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
+                                  int64_t depth, int round) {
+  static_assert(kBlockM == kRows);
+  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  const int group = group_number();
+  // The first group begins without being asked: as if a phase before the first one had ended.
+  wait_for_phase(stages.turn(group), (round / 2 + 1 - group) % 2);
+  multiply_stages<E, kA, kB>(sums, stages, depth, round, [&] {
+    if (thread_number() % kWarp == 0) arrive(stages.turn(1 - group));
+  });
 }
 
 }  // namespace tile

@@ -37,8 +37,7 @@ TILE_INLINE int gathered_place(int row, int column) {
 template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E>
 TILE_INLINE float* gathered_memory(E* memory) {
   using Stages = BulkStages<kBlockM, kBlockN, kStep, kRows, kStages>;
-  return (float*)((char*)memory + kStages * (Stages::kBytes + 2 * Stages::kBarrierBytes)) +
-         thread_number() / kWarp * kGatheredElements;
+  return (float*)((char*)memory + Stages::kAllBytes) + thread_number() / kWarp * kGatheredElements;
 }
 
 // As one, also where the compiler would take them apart.
@@ -81,7 +80,7 @@ TILE_INLINE Vec<float> gathered_sums(const float* memory, int row, int column) {
   return result.lanes;
 }
 
-// Where the first place of the thread is within the tile.
+// Where the first place of the thread is within the tile, of groups so many rows apart.
 template <int kRows>
 TILE_INLINE int row_of_gathered_sums() {
   const int warp = thread_number() / kWarp;

@@ -79,7 +79,7 @@ TILE_INLINE void multiply_tiles_in_groups(float (&sums)[kRows / 64 * kBlockN / 2
   settle(sums);
 }
 
-// Where the sums of the thread are within the tile: of matrix 0, half 0.
+// Where the sums of the thread are within the tile: of matrix 0, half 0; of groups so many rows apart.
 template <int kRows>
 TILE_INLINE int row_of_group_sums() {
   const int warp = thread_number() / kWarp;

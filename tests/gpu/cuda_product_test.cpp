@@ -4,11 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "core/result.h"
-#include "tests/gpu/cuda_run.h"
-#include "tests/gpu/planted.h"
+#include "tests/gpu/cuda_product_fixture.h"
 #include "tests/gpu/product_regions.h"
 #include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
@@ -19,29 +16,6 @@ namespace tilefuse {
 namespace {
 
 using testing::HasSubstr;
-
-class CudaProducts : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
-  }
-};
-
-std::vector<Tensor> whole_numbers(const TileGraph& graph, uint64_t seed, const SymbolValues& symbols) {
-  std::vector<Tensor> tensors = random_buffers(graph, seed, symbols);
-  std::mt19937_64 random(seed);
-  for (Tensor& tensor : tensors) {
-    for (int64_t i = 0; i < tensor.count(); ++i) {
-      const auto number = static_cast<int64_t>(random() % 9) - 4;
-      if (is_float(tensor.dtype())) {
-        tensor.set_float(i, double(number));
-      } else if (tensor.dtype() == DType::I8) {
-        tensor.set_int(i, number);
-      }
-    }
-  }
-  return tensors;
-}
 
 int64_t size_of(const TileGraph& graph, AxisId axis, const SymbolValues& symbols) {
   return evaluate(graph[axis].extent, {}, [&](const std::string& name) { return symbols.at(name); });
@@ -89,7 +63,6 @@ void expect_lean(const CudaKernel& kernel) {
   EXPECT_EQ(kernel.binary.resources[0].stack_bytes, 0) << kernel.source;
 }
 
-constexpr const char* kBias = "  %bias = load %bias[j] : DTYPE[j]\n  %b = add(%s, %bias) : f32[RESULT]\n";
 const std::string kGelu =
     std::string(kBias) +
     "  %h = constant 0.5 : f32[]\n  %one = constant 1 : f32[]\n  %c = constant 0.7071 : f32[]\n"
@@ -235,10 +208,20 @@ TEST_P(CudaProductCase, computes_the_same_in_bulk) {
   GpuNest nest = plan->nests.at(0);
   auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
   EXPECT_TRUE(schedule.is_bulk());
-  for (const int together : {1, 2}) {
-    schedule.tiles_together = together;
-    schedule.blocks = together == 1 ? 0 : 2;
-    schedule.results = together == 1 ? ProductResults::Held : ProductResults::Gathered;
+  using enum ProductGroups;
+  struct Way {
+    int together, blocks;
+    ProductResults results;
+    ProductGroups groups;
+  };
+  for (const Way& way :
+       {Way{1, 0, ProductResults::Held, Together}, Way{2, 2, ProductResults::Gathered, Together},
+        Way{2, 1, ProductResults::Held, Turns}, Way{1, 2, ProductResults::Gathered, Turns}}) {
+    schedule.tiles_together = way.together;
+    schedule.blocks = way.blocks;
+    schedule.results = way.results;
+    schedule.groups = way.groups;
+    schedule.warps_m = kGroupWarps;
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
     expect_lean(kernel);
     expect_right(nest, kernel, 7, test.sizes);
@@ -321,6 +304,7 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       schedule.step = 64;
       if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
       if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
+      if (schedule.blocks > 0 && random.once_in(3)) schedule.groups = ProductGroups::Turns;
       if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
     }
     schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
@@ -354,161 +338,6 @@ TEST_P(CudaRandomProducts, are_right_under_random_schedules) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomProducts, testing::Values("cuda-sm80", "cuda-sm90a"),
                          [](const auto& info) { return std::string(info.param + 5); });
-
-// ---------------------------------------------------------------- planted bugs
-// A ragged product with a bias, and what a kernel of it gives: what the kernel says itself is planted, not
-// the functions that it calls.
-class PlantedProduct {
- public:
-  PlantedProduct(const std::string& target, const std::string& pins)
-      : graph_(
-            parse_tile_graph(text_of({.name = "product",
-                                      .m = "40",
-                                      .n = "40",
-                                      .k = "40",
-                                      .buffers = "%bias: bf16[40] in, ",
-                                      .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"}))),
-        target_(load_gpu_target(target)),
-        kernel_(compile_cuda(*nvrtc(), plan_gpu(graph_, target_, pins_of(pins))->nests.at(0), target_)),
-        inputs_(whole_numbers(graph_, 3, {})) {}
-
-  // Of an instruction that is left out wherever it stands.
-  void expect_fault_without(const std::string& instruction, const std::string& report) const {
-    std::string ptx = kernel_.binary.ptx;
-    ASSERT_NE(ptx.find(instruction), std::string::npos);
-    for (size_t at = ptx.find(instruction); at != std::string::npos; at = ptx.find(instruction))
-      ptx.erase(at, instruction.size());
-    try {
-      run_cuda(kernel_.program.launch, ptx, graph_, inputs_, {});
-      ADD_FAILURE() << "no fault without " << instruction;
-    } catch (const GpuFault& fault) {
-      EXPECT_THAT(fault.what(), HasSubstr(report));
-    }
-  }
-
-  void expect_found(const Planted& planted) const {
-    const Tensor expected = evaluate(graph_, inputs_, {{}, {.rounds_floats = false}}).at(0);
-    EXPECT_EQ(first_difference(run(kernel_.source), expected, 0), "");
-    const std::string right = planted.right;
-    std::string source = kernel_.source;
-    const size_t at = source.find(right);
-    ASSERT_NE(at, std::string::npos) << source;
-    source.replace(at, right.size(), planted.wrong);
-    try {
-      EXPECT_NE(first_difference(run(source), expected, 0), "") << source;
-      EXPECT_STREQ(planted.report, "") << source;
-    } catch (const GpuFault& fault) {
-      EXPECT_STRNE(planted.report, "") << fault.what();
-      EXPECT_THAT(fault.what(), HasSubstr(planted.report));
-    }
-  }
-
- private:
-  Tensor run(const std::string& source) const {
-    const Result<GpuBinary> binary = nvrtc()->compile(source, target_.architecture);
-    EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
-    return run_cuda(kernel_.program.launch, binary->ptx, graph_, inputs_, {}).outputs.at(0);
-  }
-
-  TileGraph graph_;
-  GpuTarget target_;
-  CudaKernel kernel_;
-  std::vector<Tensor> inputs_;
-};
-
-class CudaPlantedInProduct : public CudaProducts, public testing::WithParamInterface<Planted> {};
-
-TEST_P(CudaPlantedInProduct, is_found) {
-  PlantedProduct("cuda-sm80", "block_m=32,block_n=32,step=32,warps_m=2,warps_n=2,stages=2")
-      .expect_found(GetParam());
-}
-
-class CudaPlantedInGroups : public CudaProducts, public testing::WithParamInterface<Planted> {};
-
-TEST_P(CudaPlantedInGroups, is_found) {
-  PlantedProduct("cuda-sm90a", "multiply=wgmma,block_m=128,block_n=32,warps_m=4,stages=3,copies=async")
-      .expect_found(GetParam());
-}
-
-class CudaPlantedInBulk : public CudaProducts, public testing::WithParamInterface<Planted> {};
-
-TEST_P(CudaPlantedInBulk, is_found) {
-  PlantedProduct("cuda-sm90a",
-                 "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk,results=held")
-      .expect_found(GetParam());
-}
-
-class CudaPlantedInGathered : public CudaProducts, public testing::WithParamInterface<Planted> {};
-
-TEST_P(CudaPlantedInGathered, is_found) {
-  PlantedProduct("cuda-sm90a",
-                 "multiply=wgmma,block_m=128,block_n=64,warps_m=8,stages=3,copies=bulk,results=gathered")
-      .expect_found(GetParam());
-}
-
-const Planted kPlanted[] = {
-    {"row_beyond_the_result", "if (i < 40)", "if (i < 48)", "outside buffer"},
-    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
-    {"rows_of_the_factor", "40 - first_i", "64 - first_i", "outside buffer"},
-    {"depth_beyond_the_factor", ", 40);", ", 64);", "outside buffer"},
-    {"depth_too_short", ", 40);", ", 32);", ""},
-    {"tile_of_another_block", "first_j * 40", "first_i * 40", "outside buffer"},
-    {"lines_of_another_length", "40, 40 - first_i", "39, 40 - first_i", "not aligned"},
-    {"sums_of_other_columns", "+ column_place) * 4", "+ 1 - column_place) * 4", ""},
-    {"rows_of_another_warp", "row_of_sums<16, 2>", "row_of_sums<8, 2>", "written already"},
-    {"block_too_few", "block_number<int>()", "block_number<int>() / 2", "written already"},
-};
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInProduct, testing::ValuesIn(kPlanted),
-                         [](const auto& info) { return std::string(info.param.name); });
-
-// A group of 128 rows: two instructions.
-const Planted kPlantedInGroups[] = {
-    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
-    {"sums_of_the_other_instruction", "(row_place / 2 *", "((1 - row_place / 2) *", ""},
-    {"rows_of_the_other_instruction", "row_place / 2 * 64", "row_place / 2 * 16", "written already"},
-    {"rows_of_another_warp", "row_of_group_sums<128>", "row_of_sums<32, 1>", "nobody writes"},
-    {"pieces_of_mma", "multiply_tiles_in_groups<bf16, 128, 32, 64, 128, 3>",
-     "multiply_tiles<bf16, 128, 32, 64, 32, 32, 2>", ""},
-    {"columns_of_another_warp", "column_of_sums<32, 1>", "column_of_sums<16, 2>", "nobody writes"},
-    {"depth_beyond_the_factor", ", 40);", ", 64);", "outside buffer"},
-    {"depth_too_short", ", 40);", ", 32);", ""},
-};
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInGroups, testing::ValuesIn(kPlantedInGroups),
-                         [](const auto& info) { return std::string(info.param.name); });
-
-const Planted kPlantedInBulk[] = {
-    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "outside buffer"},
-    {"factors_exchanged", "bulk_along_k(x_map", "bulk_along_k(w_map", "8192 bytes are missing"},
-    {"rows_of_another_tile", "bulk_along_k(x_map, 0)", "bulk_along_k(x_map, 1)", ""},
-    {"boxes_of_other_lines", "bulk_along_k(x_map", "bulk_along_rows(x_map",
-     "race: a box comes where a copy is under way to"},
-    {"a_stage_more_than_there_is_memory_for", "64, 64, 64, 3>(", "64, 64, 64, 4>(",
-     "outside the shared memory"},
-    {"products_of_no_depth", ", 40, 0);", ", 0, 0);", "a block ends while a box is under way"},
-};
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBulk, testing::ValuesIn(kPlantedInBulk),
-                         [](const auto& info) { return std::string(info.param.name); });
-
-TEST_F(CudaProducts, lanes_that_gather_meet_in_between) {
-  PlantedProduct("cuda-sm90a",
-                 "multiply=wgmma,block_m=128,block_n=128,warps_m=8,stages=3,copies=bulk,results=gathered")
-      .expect_fault_without("bar.warp.sync \t-1;", "race: a thread reads what thread");
-}
-
-const Planted kPlantedInGathered[] = {
-    {"column_beyond_the_result", "if (own_j < 40)", "if (own_j < 48)", "outside buffer"},
-    {"row_beyond_the_result", "if (i < 40)", "if (i < 44)", "outside buffer"},
-    {"rows_of_another_group", "row_of_gathered_sums<64>", "row_of_gathered_sums<32>", "written already"},
-    {"rows_of_another_place", "row_place * 4, 0)", "row_place * 4 ^ 4, 0)", ""},
-    {"sums_of_two_places", "row_place * 4, 0)", "row_place * 3, 0)", ""},
-    {"sums_that_nobody_gathers", "gather_sums<64>(gathered, s_sums, piece);", "", "that nobody wrote"},
-    {"memory_of_another_warp", "gather_sums<64>(gathered,", "gather_sums<64>(gathered + 1024,",
-     "that nobody wrote"},
-    {"memory_behind_all", "= gathered_memory<128, 64, 64, 64, 3>", "= gathered_memory<128, 64, 64, 64, 5>",
-     "outside the shared memory"},
-};
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInGathered, testing::ValuesIn(kPlantedInGathered),
-                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace tilefuse

@@ -42,7 +42,8 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
   for (const std::string& name : tested_targets()) {
     const GpuTarget target = load_gpu_target(name);
     RandomSource random(1);
-    int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0, allowed_gathered = 0;
+    int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0, allowed_gathered = 0,
+        allowed_turns = 0;
     for (int draw = 0; draw < 1000; ++draw) {
       GpuProductSchedule s;
       const bool may_group = random.once_in(2);
@@ -54,8 +55,14 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       s.warps_n = may_group ? 1 : random.pick<int>({1, 2, 4});
       s.stages = random.pick<int>({2, 3, 4, 5, 6});
       s.copies = may_group && random.once_in(2) ? ProductCopies::Bulk : ProductCopies::Async;
+      if (s.is_bulk() && random.once_in(2)) {
+        s.warps_m = random.pick<int>({4, 8});
+        s.block_n = random.pick<int>({64, 128, 256});
+      }
       const bool may_gather = s.is_bulk() || random.once_in(8);
       if (may_gather && random.once_in(2)) s.results = ProductResults::Gathered;
+      if (may_gather && random.once_in(2)) s.groups = ProductGroups::Turns;
+      if (s.takes_turns()) s.blocks = 132;
       const Pins pins{{{"block_m", std::to_string(s.block_m)},
                        {"block_n", std::to_string(s.block_n)},
                        {"step", std::to_string(s.step)},
@@ -64,7 +71,8 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                        {"stages", std::to_string(s.stages)},
                        {"multiply", std::string(name_of(s.instruction))},
                        {"copies", std::string(name_of(s.copies))},
-                       {"results", std::string(name_of(s.results))}}};
+                       {"results", std::string(name_of(s.results))},
+                       {"groups", std::string(name_of(s.groups))}}};
       const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
       EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
           << to_text(s, graph, *product);
@@ -72,12 +80,14 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       allowed_groups += is_solved && s.is_in_groups() ? 1 : 0;
       allowed_bulk += is_solved && s.is_bulk() ? 1 : 0;
       allowed_gathered += is_solved && s.is_gathered() ? 1 : 0;
+      allowed_turns += is_solved && s.takes_turns() ? 1 : 0;
     }
     EXPECT_GT(allowed, 100);
     EXPECT_GT(refused, 100);
     EXPECT_EQ(allowed_groups > 20, name == "cuda-sm90a") << allowed_groups;
     EXPECT_EQ(allowed_bulk >= 5, name == "cuda-sm90a") << allowed_bulk;
     EXPECT_EQ(allowed_gathered > 0, name == "cuda-sm90a");
+    EXPECT_EQ(allowed_turns > 0, name == "cuda-sm90a");
   }
 }
 
