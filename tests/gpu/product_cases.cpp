@@ -56,6 +56,28 @@ std::vector<TensorMapLayout> MatrixProduct::maps() const {
 
 void PrintTo(const MatrixProduct& product, std::ostream* out) { *out << product.name; }
 
+namespace {
+
+// Of two lanes: a warp has one line of 64 columns at a time.
+std::string gathered_results(const MatrixProduct& p, const std::string& memory, const std::string& sizes) {
+  const std::string columns = std::to_string(p.block_n), across = std::to_string(p.block_n / 64);
+  return "  float* mine = gathered_memory<" + sizes + ">(" + memory +
+         ");\n  const int64_t row = first_m + row_of_gathered_sums<" +
+         std::to_string(p.takes_turns ? 0 : p.group_rows) +
+         ">(), column = first_n + column_of_gathered_sums();\n#pragma unroll\n  for (int piece = 0; piece "
+         "< " +
+         std::to_string(p.group_rows / 64 * p.block_n / 64) + "; ++piece) {\n    gather_sums<" + columns +
+         ">(mine, sums, piece);\n    for (int line = 0; line < 16; ++line) {\n      const Vec<float> two = "
+         "gathered_sums(mine, line, 0);\n      const int64_t own_row = row + piece / " +
+         across + " * 64 + line, own = column + piece % " + across +
+         " * 64;\n      if (own_row >= m) continue;\n      if (own < n) c[(matrix * m + own_row) * n + own] "
+         "= "
+         "two.r[0];\n      if (own + 1 < n) c[(matrix * m + own_row) * n + own + 1] = two.r[1];\n    }\n  "
+         "}\n";
+}
+
+}  // namespace
+
 std::string source_of(const MatrixProduct& p) {
   const auto numbers = [](const std::vector<int>& values) {
     std::string text;
@@ -89,21 +111,37 @@ std::string source_of(const MatrixProduct& p) {
                             ", first_n = tile % across * " + numbers({p.block_n}) + ";\n";
   std::string begin = "  const int64_t number = block_number<int64_t>();\n";
   if (p.is_bulk) {
-    const std::string groups = numbers({p.block_m / p.group_rows}),
+    const std::string groups = numbers({p.multiplying_groups()}),
                       blocks = numbers({static_cast<int>(p.grid().blocks)});
-    const std::string loop = "  for (int64_t number = block_number<int64_t>(); number < tiles * " +
-                             numbers({p.matrices()}) + "; number += " + blocks +
-                             ") {\n  const int round = (int)(number / " + blocks + ");\n";
-    how = "multiply_in_bulk<";
-    begin = "  begin_stages<" + numbers(sizes) + ">(" + memory + ");\n  if (is_copying<" + groups +
-            ">()) {\n  begin_copying<" + groups + ">();\n" + loop +
+    const auto loop_from = [&](const std::string& first, const std::string& step) {
+      return "  for (int64_t number = block_number<int64_t>()" + first + "; number < tiles * " +
+             numbers({p.matrices()}) + "; number += " + step + ") {\n  const int round = (int)(number / " +
+             blocks + ");\n";
+    };
+    const std::string loop = loop_from("", blocks),
+                      own_loop =
+                          p.takes_turns ? loop_from(" + group_number() * " + blocks, "2 * " + blocks) : loop;
+    how = p.takes_turns ? "multiply_in_turn<" : "multiply_in_bulk<";
+    begin = "  begin_stages<" + numbers(sizes) + (p.takes_turns ? ", true" : "") + ">(" + memory +
+            ");\n  if (is_copying<" + groups + ">()) {\n  begin_copying<" + groups + ">();\n" + loop +
             "  const int64_t tile = number % tiles, matrix = number / tiles;" + place + "  copy_in_bulk<" +
             numbers(sizes) + ">(" + memory + ", " + operand("a", p.a_along_k, "first_m") +
             operand("b", p.b_along_k, "first_n") +
-            "k, round);\n  }\n  end_thread();\n  }\n  begin_multiplying<" + groups + ">();\n" + loop;
+            "k, round);\n  }\n  end_thread();\n  }\n  begin_multiplying<" + groups + ">();\n" + own_loop;
   }
-  const std::string own_row = is_by_groups ? "row_of_group_sums<" + numbers({p.group_rows})
-                                           : "row_of_sums<" + numbers({rows, warps_across});
+  const std::string own_row = is_by_groups
+                                  ? "row_of_group_sums<" + numbers({p.takes_turns ? 0 : p.group_rows})
+                                  : "row_of_sums<" + numbers({rows, warps_across});
+  const std::string held =
+      "  const int64_t row = first_m + " + own_row + ">(), column = first_n + column_of_sums<" +
+      numbers({columns, warps_across}) + ">();\n  constexpr int kI = " + numbers({rows / 16}) +
+      ", kJ = " + numbers({columns / 8}) + ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
+#pragma unroll
+  for (int at = 0; at < kI * kJ * 4; ++at) {
+    const int64_t own_row = row + at / 4 / kJ * kApart + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
+    if (own_row < m && own < n) c[(matrix * m + own_row) * n + own] = sums[at];
+  }
+)";
   return R"(#define TILEFUSE_LANES 2
 #include "tilefuse_cuda.h"
 namespace tile {
@@ -118,16 +156,8 @@ extern "C" __global__ void __launch_bounds__()" +
          "  const int64_t tile = number % tiles, matrix = number / tiles;" + place + "  float sums[" +
          numbers({rows * columns / 32}) + "];\n  " + how + p.dtype + ", " + numbers(sizes) + ">(sums, " +
          memory + ", " + operand("a", p.a_along_k, "first_m") + operand("b", p.b_along_k, "first_n") +
-         (p.is_bulk ? "k, round" : "k") + ");\n  const int64_t row = first_m + " + own_row +
-         ">(), column = first_n + column_of_sums<" + numbers({columns, warps_across}) +
-         ">();\n  constexpr int kI = " + numbers({rows / 16}) + ", kJ = " + numbers({columns / 8}) +
-         ", kApart = " + numbers({is_by_groups ? 64 : 16}) + R"(;
-#pragma unroll
-  for (int at = 0; at < kI * kJ * 4; ++at) {
-    const int64_t own_row = row + at / 4 / kJ * kApart + at / 2 % 2 * 8, own = column + at / 4 % kJ * 8 + at % 2;
-    if (own_row < m && own < n) c[(matrix * m + own_row) * n + own] = sums[at];
-  }
-)" + (p.is_bulk ? "  }\n" : "") +
+         (p.is_bulk ? "k, round" : "k") + ");\n" +
+         (p.is_gathered ? gathered_results(p, memory, numbers(sizes)) : held) + (p.is_bulk ? "  }\n" : "") +
          "}\n}  // namespace tile\n";
 }
 
@@ -272,6 +302,15 @@ std::vector<MatrixProduct> bulk_product_cases() {
   MatrixProduct between = shared;
   between.name = "bulk_batch_between_lines";
   between.is_between_lines = true;
+  MatrixProduct gathered = of("gathered", 64, 4), turns = of("in_turns", 64, 3),
+                gathered_turns = of("gathered_in_turns", 128, 4);
+  gathered.block_n = gathered_turns.block_n = 128;
+  turns.block_m = 64;
+  gathered.n = turns.n = gathered_turns.n = 200;
+  gathered.is_gathered = gathered_turns.is_gathered = true;
+  turns.takes_turns = gathered_turns.takes_turns = true;
+  gathered.resident = turns.resident = 2;
+  gathered_turns.resident = 1;
   return {of("ragged", 64, 4),
           whole,
           halves,
@@ -286,7 +325,10 @@ std::vector<MatrixProduct> bulk_product_cases() {
           shared,
           further,
           further_of_batch,
-          between};
+          between,
+          gathered,
+          turns,
+          gathered_turns};
 }
 
 }  // namespace tilefuse

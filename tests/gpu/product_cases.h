@@ -32,13 +32,17 @@ struct MatrixProduct {
   bool shares_b = false;          // all of the batch multiply by the same
   bool is_between_lines = false;  // line by line of a, the batch; then b is shared
   int resident = 0;               // blocks that go on to further tiles; 0: each tile has one
+  bool takes_turns = false;       // two groups, a tile each
+  bool is_gathered = false;       // results go through shared memory
   int matrices() const { return batch > 0 ? batch : 1; }
   int threads() const {
     if (group_rows == 0) return block_m / warp_m * (block_n / warp_n) * 32;
-    return (block_m / group_rows + (is_bulk ? 1 : 0)) * 128;
+    return (multiplying_groups() + (is_bulk ? 1 : 0)) * 128;
   }
+  int multiplying_groups() const { return takes_turns ? 2 : block_m / group_rows; }
   int64_t shared_bytes() const {
-    return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk ? 16 : 0));
+    return int64_t{stages} * ((block_m + block_n) * step * 2 + (is_bulk ? 16 : 0)) + (is_bulk ? 16 : 0) +
+           (is_gathered ? multiplying_groups() * 4 * 4096 : 0);
   }
   int64_t given_bytes() const { return shared_bytes() > 48 << 10 ? shared_bytes() : 0; }  // at the launch
   int64_t blocks() const {
