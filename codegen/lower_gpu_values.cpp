@@ -115,9 +115,7 @@ Computed GpuValues::compute(TileValueId id) {
   const TileValue& v = graph_[id];
   return match(
       v.op, [&](const TileLoad& op) { return load(id, op); },
-      [&](const TileConstant& op) {
-        return Computed{literal(op.value, info(v.dtype).compute), 0, false};
-      },
+      [&](const TileConstant& op) { return Computed{literal(op.value, info(v.dtype).compute), 0, false}; },
       [&](const TileIndex& op) {
         const Code code = index_code(op.expr);
         const auto number = constant_of(code);
@@ -171,8 +169,11 @@ Computed GpuValues::compute_map(TileValueId id, MapFn fn) {
     if (splats) operands[i] = splat(v.operands[i], operands[i]);
     spelled.push_back({operands[i].code, dtype, operands[i].is_vector});
   }
-  const bool is_f32 = info(v.dtype).compute == DType::F32;
-  const char* quick = is_f32 ? short_form(fn, wanted_[id.index]) : nullptr;
+  // The compiler knows the reciprocal of a number.
+  const bool is_by_number =
+      fn == MapFn::Div && std::holds_alternative<TileConstant>(graph_[v.operands[1]].op);
+  const bool may_be_short = info(v.dtype).compute == DType::F32 && (is_vector || !is_by_number);
+  const char* quick = may_be_short ? short_form(fn, wanted_[id.index]) : nullptr;
   if (quick == nullptr) return {spell_map(fn, spelled, v.dtype), 0, is_vector};
   std::vector<Code> codes;
   for (const MapOperand& operand : spelled) codes.push_back(operand.code);

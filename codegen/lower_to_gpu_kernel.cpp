@@ -265,10 +265,13 @@ Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
 // Every lane is a row of its own: only its threads are left, which are in other warps.
 Code GpuLowering::total_across_rows(const Accumulator& accumulator) {
   if (schedule_.threads == 1) return accumulator.code;
+  const int rows = schedule_.rows;
+  const bool side_by_side = rows < kWarpThreads && (rows & (rows - 1)) == 0;  // row_threads_in_warp
+  const int parts = side_by_side ? schedule_.block_threads() / kWarpThreads : schedule_.threads;
   const std::string across = accumulator.spelling.across;
   return call("rows_" + across.substr(std::string("reduce_").size()),
               {accumulator.code, integer(schedule_.threads), integer(schedule_.rows),
-               parts_of(accumulator, schedule_.block_threads() * schedule_.vector)});
+               parts_of(accumulator, parts * rows * schedule_.vector)});
 }
 
 Code GpuLowering::parts_of(const Accumulator& accumulator, int count) {

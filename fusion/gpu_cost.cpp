@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
 constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
-constexpr double kStepInstructions = 8, kBlockInstructions = 80;
+constexpr double kStepInstructions = 8, kLoopInstructions = 4, kBlockInstructions = 80;
 constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
 constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
 constexpr int kUnrolledElements = 4;    // of single ones, by the compiler, of a loop over a row
@@ -41,14 +41,20 @@ double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double b
                            ? std::ceil(traffic.row_elements / double(schedule.width()))
                            : schedule.steps;
   const double a_step = kStepInstructions + traffic.accesses + traffic.instructions * schedule.vector;
-  const double a_block = kBlockInstructions + warps * loops * traffic.passes * a_step;
+  const double a_loop = schedule.walk == Walk::MultiPass ? kLoopInstructions : 0;
+  const double a_block = kBlockInstructions + warps * loops * traffic.passes * (a_step + a_loop);
   return blocks * a_block / kWarpSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
 }
 
 double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target) {
   if (schedule.is_across) {
     if (schedule.threads == 1) return 0;
-    return 2 * target.barrier_cycles + 2.0 * schedule.vector * schedule.threads;
+    const int together = std::min(schedule.threads, std::max(1, kWarpThreads / schedule.rows));
+    const int parts = schedule.threads / together;
+    const double shuffled = std::log2(double(together)) * (target.shuffle_cycles + 2.0 * schedule.vector);
+    if (parts == 1) return shuffled;
+    const double lanes_of_one = std::ceil(double(schedule.vector) / schedule.threads);
+    return shuffled + 3 * target.barrier_cycles + 2.0 * parts * lanes_of_one + 2.0 * schedule.vector;
   }
   const double shuffles = std::log2(double(std::min(schedule.threads, kWarpThreads)));
   if (schedule.threads <= kWarpThreads) return shuffles * target.shuffle_cycles;

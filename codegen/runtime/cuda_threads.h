@@ -80,21 +80,41 @@ TILE_INLINE T across_warps(T x, int threads, T* parts, F combine) {
   return total;
 }
 
-// Of threads that are `rows` apart, each in the order of the threads. `parts` has a value for every thread
-// and lane; neighbours in a warp are neighbours in it.
+// Threads of one row that are in one warp, where rows stand side by side in it.
+TILE_INLINE constexpr int row_threads_in_warp(int rows) {
+  return rows < kWarp && (rows & (rows - 1)) == 0 ? kWarp / rows : 1;
+}
+// Of threads that are `rows` apart: those of a warp first, then each lane's parts by one of the row's
+// threads, in their order. `parts` has a value for every part and lane; neighbours in a warp are neighbours
+// in it.
 template <class T, class F>
 TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, T* parts, F combine) {
-  const int row = threadIdx.x % rows;
-#pragma unroll
-  for (int lane = 0; lane < lanes; ++lane) parts[lane * threads * rows + threadIdx.x] = values[lane];
-  __syncthreads();
+  const int together = row_threads_in_warp(rows), count = threads / together;
+  const int row = threadIdx.x % rows, part = threadIdx.x / (rows * together);
 #pragma unroll
   for (int lane = 0; lane < lanes; ++lane) {
-    const T* part = parts + lane * threads * rows + row;
-    T total = part[0];
-    for (int i = 1; i < threads; ++i) total = combine(total, part[i * rows]);
-    values[lane] = total;
+#pragma unroll
+    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+      if (together > 1 && distance >= rows)
+        values[lane] = combine(values[lane], from_lane(values[lane], distance));
+    }
   }
+  if (count == 1) return;
+  if (threadIdx.x / rows % together == 0) {
+#pragma unroll
+    for (int lane = 0; lane < lanes; ++lane) parts[(part * lanes + lane) * rows + row] = values[lane];
+  }
+  __syncthreads();
+  for (int lane = threadIdx.x / rows; lane < lanes; lane += threads) {
+    T* own = parts + lane * rows + row;
+    T total = own[0];
+#pragma unroll
+    for (int i = 1; i < count; ++i) total = combine(total, own[i * lanes * rows]);
+    own[0] = total;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int lane = 0; lane < lanes; ++lane) values[lane] = parts[lane * rows + row];
 }
 
 #define TILE_REDUCTION(name, expression)                                                    \
