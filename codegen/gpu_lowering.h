@@ -58,6 +58,7 @@ class GpuLowering final : GpuValues {
 
   // ---- tiles in shared memory
   void stage_tiles();
+  void fetch_beside_tiles();
   void stage(TileValueId id);
   bool is_staged(TileValueId id) const;
   Computed load_staged(TileValueId id);
@@ -77,6 +78,7 @@ class GpuLowering final : GpuValues {
   Code first_column_;                      // of a map's block
   Code first_row_;                         // of a block with staged tiles, along the turned axis
   std::map<TileValueId, SymbolId> tiles_;  // of staged loads
+  std::vector<TileValueId> fetched_;       // loads beside them
   std::map<TileValueId, SymbolId> kept_;   // variables for what later passes need again
   std::map<TileValueId, int> kept_in_pass_;
   int pass_ = 0;

@@ -31,8 +31,24 @@ Computed GpuLowering::load(TileValueId id, const TileLoad& load) {
 
 void GpuLowering::stage_tiles() {
   if (region_.staged.empty()) return;
+  fetch_beside_tiles();
   for (const TileValueId id : region_.staged) stage(id);
   scopes_.add({Effect{call("meet_all", {})}, ""});
+  scopes_.blank();
+}
+
+// What else is read is under way with the tiles, before the barrier.
+void GpuLowering::fetch_beside_tiles() {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const bool is_load = std::holds_alternative<TileLoad>(graph_.values[v].op);
+    if (is_load && varies_along(graph_, {v}, region_.inner) && !is_staged({v})) fetched_.push_back({v});
+  }
+  if (fetched_.empty()) return;
+  const int pass = pass_--;
+  for_each_step([&] {
+    for (const TileValueId id : fetched_) value(id);
+  });
+  pass_ = pass;
   scopes_.blank();
 }
 
@@ -49,20 +65,24 @@ void GpuLowering::stage(TileValueId id) {
                ""});
   tiles_.emplace(id, tile);
 
-  const SymbolId place = scopes_.symbol("place", kInt);
-  const Code outer_column = column_;
+  const int chunk = staged_chunk(graph_, region_, id, schedule_.rows);
+  const int64_t chunks = schedule_.rows / chunk, count = schedule_.width() * chunks;
+  const int threads = schedule_.block_threads();
+  const bool takes_all_threads = count % threads == 0;  // the same number of places for each
+  const SymbolId turn = scopes_.symbol(takes_all_threads ? "turn" : "place", kInt);
   const Code outer_row = coordinates_.at(region_.turned);
-  const int outer_depth = column_depth_;
   scopes_.open();
-  column_depth_ = scopes_.depth();
-  const Code rows = integer(schedule_.rows);
-  const Code row =
-      scopes_.let(scopes_.depth(), "tile_row", kInt, operate(CodeOperator::Mod, {reference(place), rows}));
-  const Code line =
-      scopes_.let(scopes_.depth(), "tile_line", kInt, operate(CodeOperator::Div, {reference(place), rows}));
+  const Code own = call("thread_number", {}, {}, {threads});
+  const Code place = takes_all_threads ? scopes_.let(scopes_.depth(), "place", kInt,
+                                                     add(times(reference(turn), threads), own))
+                                       : reference(turn);
+  const Code row = scopes_.let(scopes_.depth(), "tile_row", kInt, times(rest_of(place, chunks), chunk));
+  const Code line = scopes_.let(scopes_.depth(), "tile_line", kInt, divided(place, chunks));
   coordinates_[region_.turned] =
       scopes_.let(scopes_.depth(), graph_[region_.turned].name, index_type_, add(first_row_, row));
-  column_ = add(first_column_, line);
+  const Code column =
+      scopes_.let(scopes_.depth(), graph_[region_.inner].name, index_type_, add(first_column_, line));
+  scopes_.remember("column", {column, scopes_.depth(), false});  // rather than the thread's own
   std::vector<Code> conditions;
   const auto inside = [&](AxisId axis, int64_t granule) {
     if (!is_multiple_of(graph_[axis].extent, granule))
@@ -72,16 +92,23 @@ void GpuLowering::stage(TileValueId id) {
   inside(region_.inner, schedule_.width());
   for (const Expr& guard : open_guards(load.guard)) conditions.push_back(condition({guard}));
   in_condition(conditions, [&] {
-    const Code from = subscript(pointers_[load.buffer.index], index_code(load.offset));
-    scopes_.add({Assign{subscript(reference(tile), at_line(line, pitch, row)), std::nullopt, from}, ""});
+    const Code from = pointers_[load.buffer.index], offset = index_code(load.offset);
+    const Code to = at_line(line, pitch, row);
+    if (chunk > 1) {
+      scopes_.add({Effect{call("spread", {add(reference(tile), to), add(from, offset)})}, ""});
+    } else {
+      scopes_.add({Assign{subscript(reference(tile), to), std::nullopt, subscript(from, offset)}, ""});
+    }
   });
   Block block = scopes_.close();
-  const int64_t count = schedule_.width() * schedule_.rows;
-  scopes_.add({For{place, call("thread_number", {}, {}, {schedule_.block_threads()}), integer(count),
-                   schedule_.block_threads(), graph_[region_.turned].name, std::move(block), schedule_.steps},
-               ""});
-  column_ = outer_column;
-  column_depth_ = outer_depth;
+  const std::string& name = graph_[region_.turned].name;
+  if (takes_all_threads) {
+    const int64_t turns = count / threads;
+    scopes_.add(
+        {For{turn, integer(0), integer(turns), 1, name, std::move(block), static_cast<int>(turns)}, ""});
+  } else {
+    scopes_.add({For{turn, own, integer(count), threads, name, std::move(block), schedule_.steps}, ""});
+  }
   coordinates_[region_.turned] = outer_row;
 }
 
@@ -92,13 +119,18 @@ Computed GpuLowering::load_staged(TileValueId id) {
   const Code row = operate(CodeOperator::Div, {own, integer(schedule_.threads)});
   Code line = thread_;
   if (step_) line = add(operate(CodeOperator::Mul, {*step_, integer(schedule_.threads)}), line);
-  Code code = call("load_one", {add(reference(tiles_.at(id)), at_line(line, pitch, row))});
+  line = times(line, schedule_.vector);
+  const Code from = add(reference(tiles_.at(id)), at_line(line, pitch, row));
+  const bool is_vector = schedule_.vector > 1;
+  Code code = is_vector ? call("load_apart", {from, integer(pitch)}) : call("load_one", {from});
   const std::vector<Expr> guards = open_guards(load.guard);
   if (!guards.empty()) {
-    const Code fill = literal(load.fill, info(graph_[id].dtype).compute);
+    const DType compute = info(graph_[id].dtype).compute;
+    Code fill = literal(load.fill, compute);
+    if (is_vector) fill = call("splat", {fill}, {compute});
     code = operate(CodeOperator::Choose, {condition(guards), code, fill});
   }
-  return {code, 0, false};
+  return {code, 0, is_vector};
 }
 
 }  // namespace tilefuse

@@ -190,7 +190,10 @@ void GpuLowering::for_each_step(const std::function<void()>& body) {
 }
 
 bool GpuLowering::is_kept(TileValueId id) const {
-  return std::find(schedule_.keep.begin(), schedule_.keep.end(), id) != schedule_.keep.end();
+  const auto is_in = [&](const std::vector<TileValueId>& values) {
+    return std::find(values.begin(), values.end(), id) != values.end();
+  };
+  return is_in(schedule_.keep) || is_in(fetched_);
 }
 
 // The element of the current step.

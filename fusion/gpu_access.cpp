@@ -101,6 +101,13 @@ GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes, int most,
   return accesses;
 }
 
+bool is_wide_along(const TileGraph& graph, TileValueId load, AxisId axis, int width) {
+  if (!is_multiple_of(graph[axis].extent, width)) return false;
+  const GroupsOf groups(graph, axis, width);
+  const auto& op = std::get<TileLoad>(graph[load].op);
+  return groups.neighbours(op.offset) == Neighbours::Next && allows(graph, groups, axis, graph[load], width);
+}
+
 GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes) {
   constexpr int kMost = kAccessBytes / 2;  // of 16-bit elements; those of 8 bits would fill registers
   return find_wide_accesses(graph, lanes, kMost, std::vector<bool>(graph.values.size(), true));

@@ -20,5 +20,7 @@ GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes);
 // Of at most so many elements, of the values that `counts` (by value); the others are read in another way.
 GpuAccesses find_wide_accesses(const TileGraph& graph, AxisId lanes, int most,
                                const std::vector<bool>& counts);
+// Whether so many elements of a load along an axis, from a multiple of that number on, are one access.
+bool is_wide_along(const TileGraph& graph, TileValueId load, AxisId axis, int width);
 
 }  // namespace tilefuse

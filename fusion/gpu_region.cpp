@@ -114,7 +114,19 @@ void find_staged(const TileGraph& graph, GpuRegion& region) {
   region.turned = *turned;
   std::erase(region.outer, *turned);
   region.outer.push_back(*turned);
-  region.accesses.widest = 1;
+}
+
+// What is staged is taken from shared memory element by element, whatever the width of the others.
+void find_accesses(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
+  region.accesses = find_wide_accesses(graph, lanes);
+  if (region.staged.empty()) return;
+  std::vector<bool> counts(graph.values.size(), true);
+  for (const TileValueId staged : region.staged) {
+    const auto& load = std::get<TileLoad>(graph[staged].op);
+    const bool is_two_banks = size_in_bytes(graph[load.buffer].dtype) > 4;
+    counts[staged.index] = is_two_banks || !load.guard.empty();  // a condition is asked for all lanes
+  }
+  region.accesses = find_wide_accesses(graph, lanes, kAccessBytes / 2, counts);
 }
 
 void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
@@ -242,8 +254,8 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   GpuRegion region;
   region.structure = *std::move(structure);
   find_axes(graph, lanes, region);
-  region.accesses = find_wide_accesses(graph, lanes);
   if (!region.reduces()) find_staged(graph, region);
+  find_accesses(graph, lanes, region);
   if (region.reduces()) region.crossing = crossing(graph, region.structure);
   region.kept_words = kept_words(graph, region);
   region.fits_int = offsets_fit_int(graph);

@@ -102,7 +102,8 @@ int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk wa
     if (is_load && (varies_along(graph, {v}, region.inner) || varies_along(graph, {v}, region.lanes)))
       ++loads;
   }
-  const int stepped = walk == Walk::Resident ? region.kept_words * steps : loads * std::min(steps, 2);
+  const int under_way = region.staged.empty() ? std::min(steps, 2) : steps;
+  const int stepped = walk == Walk::Resident ? region.kept_words * steps : loads * under_way;
   return kFixedRegisters + 2 * static_cast<int>(graph.buffers.size()) +
          vector * (stepped + results + loads + 2);
 }
@@ -110,6 +111,13 @@ int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk wa
 int64_t staged_pitch(DType dtype, int rows) {
   constexpr int kBankBytes = 4;
   return rows + std::max(1, kBankBytes / size_in_bytes(dtype));
+}
+
+int staged_chunk(const TileGraph& graph, const GpuRegion& region, TileValueId load, int rows) {
+  constexpr int kLineBytes = 128;
+  const int bytes = size_in_bytes(graph[std::get<TileLoad>(graph[load].op).buffer].dtype);
+  const int chunk = kAccessBytes / bytes;
+  return rows * bytes == kLineBytes && is_wide_along(graph, load, region.turned, chunk) ? chunk : 1;
 }
 
 int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule) {
@@ -168,7 +176,9 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
          "the threads of a row are no whole number of warps");
   demand(shared_bytes(graph, region, schedule) <= kDeclaredSharedBytes,
          "a block has more than " + std::to_string(kDeclaredSharedBytes) + " bytes of shared memory");
-  demand(region.staged.empty() || (schedule.rows % kWarpThreads == 0 && schedule.threads % kWarpThreads == 0),
+  const bool is_whole = schedule.vector == 1 ? schedule.threads % kWarpThreads == 0
+                                             : schedule.threads * schedule.vector == kWarpThreads;
+  demand(region.staged.empty() || (schedule.rows % kWarpThreads == 0 && is_whole),
          "a tile in shared memory has sides of whole warps");
   demand(!region.outer.empty() || schedule.rows == 1, "there is one row");
   const bool is_map = schedule.walk == Walk::None;

@@ -66,5 +66,8 @@ int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuS
 // Elements from one line of a staged tile of so many rows to the next: an odd number of banks, so that
 // threads that read down a tile meet no bank twice.
 int64_t staged_pitch(DType dtype, int rows);
+// Elements of a staged load that a thread takes at once, along the turned axis: 16 bytes where a line of the
+// tile has 128, so that what 32 threads write to it meets no bank twice; else one.
+int staged_chunk(const TileGraph& graph, const GpuRegion& region, TileValueId load, int rows);
 
 }  // namespace tilefuse

@@ -100,7 +100,10 @@ class GpuSystem : LimitSums {
     if (tiles.empty()) return;
     at_most(std::move(tiles), kDeclaredSharedBytes, "bytes", "staged tiles take at most " + limit);
     at_most({{kWarpThreads, {over(kRows)}}}, 1, "", "a staged tile has rows for a whole warp");
-    at_most({{kWarpThreads, {over(kThreads)}}}, 1, "", "a staged tile is as wide as a warp");
+    at_most({{kWarpThreads, {over(kThreads), over(kVector)}}}, 1, "", "a staged tile is as wide as a warp");
+    const Factor wide = factor(kVector, [](double n) { return n > 1 ? n : 0; });
+    at_most({{1, {times(kThreads), wide}}}, kWarpThreads, "elements",
+            "threads that read down a tile by vectors meet no bank twice");
   }
 
   // As estimated_registers, term by term.
@@ -118,7 +121,8 @@ class GpuSystem : LimitSums {
     const double stepped = of(Walk::None, 1, 1) - of(Walk::None, 1, 0);
     std::vector<Product> sum = {product(none, {}), product(fixed, {times(kVector)})};
     sum.push_back(product(kept, {if_resident(), times(kVector), times(kSteps)}));
-    const Factor loads = factor(kSteps, [](double n) { return std::min(n, 2.0); });
+    const bool is_staged = !region_.staged.empty();  // all loads are under way at the barrier
+    const Factor loads = factor(kSteps, [is_staged](double n) { return is_staged ? n : std::min(n, 2.0); });
     const Factor not_resident = factor(kWalk, [](double resident) { return 1 - resident; });
     sum.push_back(product(stepped, {not_resident, times(kVector), loads}));
     return sum;
@@ -150,6 +154,23 @@ class GpuSystem : LimitSums {
     add(std::move(rule), std::move(origin), ConstraintKind::Preference);
   }
 
+  int best_chunk(TileValueId staged) const {
+    int most = 1;
+    for (int rows = kWarpThreads; rows <= 256; rows *= 2)
+      most = std::max(most, staged_chunk(graph_, region_, staged, rows));
+    return most;
+  }
+
+  void add_preferences_of_tiles() {
+    const TileValueId staged = region_.staged.front();
+    const Factor over_chunk =
+        factor(kRows, [&](double rows) { return 1.0 / staged_chunk(graph_, region_, staged, int(rows)); });
+    prefer({{{1, {over_chunk}}}, 1.0 / best_chunk(staged), ""}, "a thread stages 16 bytes at once");
+    prefer({{{double(region_.accesses.widest), {over(kVector)}}}, 1, ""},
+           "a thread stores what it can at once");
+    prefer({{{2, {over(kSteps)}}}, 1, ""}, "two steps are under way at the barrier");
+  }
+
   void add_preferences() {
     const Factor half = factor(kThreads, [](double n) { return n == 1 ? 0 : n / 2; });
     prefer({{{1, {half, walked_vector()}}}, row_elements_ - 1, "elements"},
@@ -163,6 +184,8 @@ class GpuSystem : LimitSums {
     prefer({{{1, {half_of_rows, row_vector()}}}, rows_ - 1, "rows"}, "more than half of the rows exist");
     if (is_across()) {
       prefer({{{kWarpThreads / 2.0, {over(kRows), over(kVector)}}}, 1, ""}, "a warp reads whole sectors");
+    } else if (!region_.staged.empty()) {
+      add_preferences_of_tiles();
     } else if (row_elements_ >= double(kWarpThreads) * region_.accesses.widest) {
       prefer({{{kWarpThreads, {over(kThreads)}}}, 1, ""}, "a warp reads what is next to each other");
     } else {

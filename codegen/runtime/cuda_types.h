@@ -187,6 +187,25 @@ TILE_INLINE void store(T* to, Vec<Compute<T>> values) {
 #pragma unroll
   for (int i = 0; i < Elements<T>::kCount; ++i) ((typename Elements<T>::Word*)to)[i] = raw.words[i];
 }
+// 16 bytes of elements, each to a place of its own in a tile in shared memory.
+template <class T>
+TILE_INLINE void spread(T* to, const T* from) {
+  union {
+    uint4 words;
+    T elements[16 / sizeof(T)];
+  };
+  words = *(const uint4*)from;
+#pragma unroll
+  for (int i = 0; i < int(16 / sizeof(T)); ++i) to[i] = elements[i];
+}
+// Elements that are so far apart.
+template <class T>
+TILE_INLINE Vec<Compute<T>> load_apart(const T* from, int distance) {
+  Vec<Compute<T>> result;
+#pragma unroll
+  for (int i = 0; i < kLanes; ++i) result.r[i] = widened(from[i * distance]);
+  return result;
+}
 template <class T>
 TILE_INLINE void store_one(T* to, Compute<T> value) {
   narrow(value, *to);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "core/result.h"
@@ -149,6 +150,15 @@ std::vector<Case> cases() {
       {"transposed_ragged", transposed("f32", "45", "71")},
       {"transposed_bf16", transposed("bf16", "70", "130")},
       {"transposed_steps", transposed("f32", "45", "131"), "steps=4"},
+      {"transposed_by_vectors_ragged", transposed("f32", "68", "100")},
+      {"transposed_by_vectors_bf16", transposed("bf16", "136", "264")},
+      {"transposed_by_vectors_bf16_ragged", transposed("bf16", "72", "88")},
+      {"transposed_by_vectors_u8", transposed("u8", "144", "72")},
+      {"transposed_by_pairs", transposed("bf16", "66", "70")},
+      {"transposed_by_vectors_of_two", transposed("f32", "68", "100"), "lanes=j,vector=2"},
+      {"transposed_wide_one_way", transposed("f32", "67", "100")},
+      {"transposed_wide_other_way", transposed("f32", "68", "101")},
+      {"transposed_run_time_by_vectors", transposed("bf16", "s0", "96"), "", 1, {{"s0", 77}}},
       {"transposed_i64", transposed("i64", "33", "40")},
       {"transposed_run_time", transposed("f32", "s0", "s1"), "", 1, {{"s0", 50}, {"s1", 37}}},
       {"gathered", sized(kGathered, "11", "64")},
@@ -208,12 +218,50 @@ TEST(StagedPitch, lets_a_warp_read_down_a_tile_without_a_conflict) {
   }
 }
 
+// A warp that reads vectors down a tile has 32 elements of a row; one that writes chunks of 16 bytes has
+// lines of 128.
+TEST(StagedPitch, lets_a_warp_read_vectors_and_write_chunks_without_a_conflict) {
+  const auto words_by_bank = [](DType dtype, const std::vector<int64_t>& elements) {
+    std::map<int64_t, std::set<int64_t>> words;
+    for (const int64_t element : elements) {
+      const int64_t word = element * size_in_bytes(dtype) / 4;
+      words[word % 32].insert(word);
+    }
+    return words;
+  };
+  const auto expect_one_each = [&](DType dtype, const std::vector<int64_t>& elements,
+                                   const std::string& what) {
+    for (const auto& [bank, words] : words_by_bank(dtype, elements))
+      EXPECT_EQ(words.size(), 1U) << what << " of " << info(dtype).name << ": bank " << bank;
+  };
+  for (const DType dtype : {DType::I8, DType::BF16, DType::F32}) {
+    for (int rows = 32; rows <= 256; rows *= 2) {
+      const int64_t pitch = staged_pitch(dtype, rows);
+      for (int vector = 2; vector <= 8; vector *= 2) {
+        const int threads = kWarpThreads / vector;
+        std::vector<int64_t> read;
+        for (int lane = 0; lane < kWarpThreads; ++lane)
+          read.push_back(lane % threads * vector * pitch + lane / threads);
+        expect_one_each(dtype, read, "vectors of " + std::to_string(vector));
+      }
+      const int chunk = kAccessBytes / size_in_bytes(dtype);
+      if (rows * size_in_bytes(dtype) != 128) continue;
+      std::vector<int64_t> written;
+      for (int lane = 0; lane < kWarpThreads; ++lane)
+        written.push_back(lane / (rows / chunk) * pitch + lane % (rows / chunk) * chunk);
+      expect_one_each(dtype, written, "chunks");
+    }
+  }
+}
+
 // ---------------------------------------------------------------- planted bugs
 class CudaPlantedInTile : public testing::TestWithParam<Planted> {};
 
 TEST_P(CudaPlantedInTile, is_found) {
   if (!nvrtc()) GTEST_SKIP();
-  const TileGraph graph = parse_tile_graph(transposed("f32", "45", "71"));
+  const bool is_wide = std::string(GetParam().name).find("wide") != std::string::npos;
+  const TileGraph graph =
+      parse_tile_graph(is_wide ? transposed("f32", "68", "100") : transposed("f32", "45", "71"));
   const GpuTarget target = load_gpu_target("cuda-sm80");
   const Result<GpuPlan> plan = plan_gpu(graph, target);
   ASSERT_TRUE(plan);
@@ -244,6 +292,8 @@ const Planted kPlanted[] = {
     {"no_barrier", "meet_all();", "", "nobody wrote"},
     {"row_beyond_the_matrix", "44 - i >= 0", "true", "outside buffer 0"},
     {"line_of_even_length", " * 33 + ", " * 32 + ", ""},
+    {"no_barrier_of_wide_ones", "meet_all();", "", "nobody wrote"},
+    {"chunk_beyond_the_matrix_of_wide_ones", "67 - i >= 0", "true", "outside buffer 0"},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInTile, testing::ValuesIn(kPlanted),
                          [](const auto& info) { return std::string(info.param.name); });
