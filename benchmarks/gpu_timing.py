@@ -18,7 +18,7 @@ from memory_cases import Family
 HERE = pathlib.Path(__file__).resolve().parent
 ROUND_MS = 2.0  # one contestant's share of a round
 COPY_BYTES = 1 << 30
-FLUSH_BYTES = 1 << 29  # more than any cache of a device; long enough to write that a call is enqueued behind it meanwhile
+FLUSH_BYTES = 1 << 29  # more than any cache of a device; long enough to read that a call is enqueued behind it meanwhile
 CALLS_OF_ROUND = 8
 
 
@@ -61,16 +61,17 @@ def interleaved(contestants: Mapping[str, Callable[[], Any]], seconds: float) ->
 def interleaved_on_device(contestants: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, dict[str, float]]:
     """Microseconds of a call's kernels, from the first one's begin to the last one's end: median, 10th and 90th percentile.
 
-    The cache is cold, and the host is out of it: memory as large as no cache is written first, and meanwhile the call is enqueued. Of a
-    call that takes the host longer than this, what it is late by counts. An empty call, of two events, is subtracted.
+    The cache is cold, and the host is out of it: memory as large as no cache is read first (written, it would leave a cache full of
+    what has to go back to memory while the call runs), and meanwhile the call is enqueued. Of a call that takes the host longer than
+    this, what it is late by counts. An empty call, of two events, is subtracted.
     """
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    flush = torch.zeros(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
 
     def milliseconds(call: Callable[[], Any]) -> list[float]:
         events = []
         for _ in range(CALLS_OF_ROUND):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            flush.zero_()
+            flush.sum()
             begin.record()
             call()
             end.record()
