@@ -52,6 +52,7 @@ class GpuValues {
   std::vector<Expr> open_guards(const std::vector<Expr>& guard) const;  // those that may be negative
   Code column();
   void emit_store(const TileStore& store);
+  Code pointer_at(BufferId buffer, const Expr& offset);
   void in_condition(const std::vector<Code>& conditions, const std::function<void()>& body);
 
   int depth_of(const std::vector<AxisId>& axes) const;
@@ -83,7 +84,6 @@ class GpuValues {
   Computed compute_where(TileValueId id);
   Computed predicate(const TilePredicate& predicate);
   Code checked_index(const IndexTerm& term);
-  Code pointer_at(BufferId buffer, const Expr& offset);
   Code atom_code(const Expr::Atom& atom);
 
   std::vector<WantedAccuracy> wanted_;  // by TileValueId

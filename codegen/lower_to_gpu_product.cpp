@@ -152,6 +152,8 @@ class ProductLowering final : GpuSums {
     scopes_.blank();
     for_each_tile(s.takes_turns(), [&](const Code& round) {
       declare_sums();
+      if (s.is_gathered()) bind_gathered_places();
+      if (s.is_fetched()) fetch_what_results_read();
       effect(call(s.takes_turns() ? "multiply_in_turn" : "multiply_in_bulk",
                   with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
              "%" + graph_[product_.sum].name);
@@ -230,21 +232,38 @@ class ProductLowering final : GpuSums {
     });
   }
 
-  // 64 rows and 64 columns of a warpgroup at a time, of which a warp has 16 rows.
-  void store_gathered_results() {
-    const GpuProductSchedule& s = schedule_;
+  void bind_gathered_places() {
     own_m_ = let("own_" + graph_[product_.m].name, index_type_,
                  add(first_m_, call("row_of_gathered_sums", {}, {}, {rows_between_groups()})));
     own_n_ = let("own_" + graph_[product_.n].name, index_type_,
                  add(first_n_, call("column_of_gathered_sums", {})));
+  }
+
+  // 64 rows and 64 columns of a warpgroup at a time, of which a warp has 16 rows.
+  void for_each_gathered_piece(const std::function<void(const Code&, int)>& body) {
     const SymbolId piece = scopes_.symbol("piece", {DType::I32, CodeShape::Scalar});
-    const int pieces_across = s.block_n / kGatheredColumns;
-    unrolled(piece, s.group_m() / (kGroupWarps * kMatrixRows) * pieces_across, "", [&] {
-      scopes_.add(
-          {Effect{call("gather_sums", {gathered_, reference(sums_), reference(piece)}, {}, {s.block_n})},
-           "%" + graph_[product_.sum].name});
-      for_each_gathered_place(reference(piece), pieces_across, [&] {
+    const int pieces_across = schedule_.block_n / kGatheredColumns;
+    unrolled(piece, schedule_.group_m() / (kGroupWarps * kMatrixRows) * pieces_across, "",
+             [&] { body(reference(piece), pieces_across); });
+  }
+
+  void store_gathered_results() {
+    for_each_gathered_piece([&](const Code& piece, int pieces_across) {
+      scopes_.add({Effect{call("gather_sums", {gathered_, reference(sums_), piece}, {}, {schedule_.block_n})},
+                   "%" + graph_[product_.sum].name});
+      for_each_gathered_place(piece, pieces_across, [&] {
         for (const TileStore& store : graph_.stores) emit_store(store);
+      });
+    });
+  }
+
+  void fetch_what_results_read() {
+    for_each_gathered_piece([&](const Code& piece, int pieces_across) {
+      for_each_gathered_place(piece, pieces_across, [&] {
+        for (const TileValueId id : product_.element_loads) {
+          const auto& load = std::get<TileLoad>(graph_[id].op);
+          scopes_.add({Effect{call("fetch", {pointer_at(load.buffer, load.offset)})}, "%" + graph_[id].name});
+        }
       });
     });
   }

@@ -46,7 +46,11 @@ class ProductAnalysis {
       const bool is_load = std::holds_alternative<TileLoad>(graph_[id].op);
       if (is_load && counts[v] && varies(id, product_.n) && !varies(id, product_.m)) ++product_.column_loads;
       const bool is_of_sum = counts[v] && varies(id, product_.n) && varies(id, product_.m);
-      if (is_load && is_of_sum) ++product_.result_accesses;
+      if (is_load && is_of_sum) {
+        ++product_.result_accesses;
+        const auto& load = std::get<TileLoad>(graph_[id].op);
+        if (load.guard.empty() && load.gathered.empty()) product_.element_loads.push_back(id);
+      }
       if (map == nullptr || !is_of_sum) continue;
       const CostClass cost = info(map->fn).cost;
       product_.has_long_function |= cost != CostClass::Free && cost != CostClass::Simple;

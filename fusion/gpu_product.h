@@ -33,8 +33,9 @@ struct GpuProduct {
   // none of the machine's.
   int column_loads = 0;
   bool has_long_function = false;
-  double instructions = 0;  // of one sum, without accesses
-  int result_accesses = 0;  // loads and stores that have an element for each sum
+  double instructions = 0;                 // of one sum, without accesses
+  int result_accesses = 0;                 // loads and stores that have an element for each sum
+  std::vector<TileValueId> element_loads;  // of them, those that depend on no condition and on no other data
 };
 
 Result<GpuProduct> analyze_gpu_product(const TileGraph& graph);

@@ -11,6 +11,8 @@ namespace {
 // Of what is computed of sums: instructions of a place, beside what the region says, and of a sum that is
 // gathered.
 constexpr double kPlaceInstructions = 8, kGatherInstructions = 1.5;
+constexpr double kShareOfCacheLatency = 0.4;  // of that of memory
+constexpr double kFetchInstructions = 4;      // of a place: its address, and whether it is there
 constexpr double kLineBytes = 128;  // that an access of a warp takes from memory at a time, of one line
 
 // Of a multiprocessor, for one step of one block.
@@ -52,7 +54,13 @@ double result_cycles(const GpuProduct& product, const GpuProductSchedule& schedu
   const double shared = schedule.is_gathered() ? 2 * sums * sizeof(float) / target.shared_bytes_per_cycle : 0;
   const double issue = sums * instructions / kWarpThreads / kWarpSchedulers;
   const double accesses = warp_accesses * lines + shared;
-  return std::max(issue, accesses) + kNotHidden * std::min(issue, accesses);
+  const double cycles = std::max(issue, accesses) + kNotHidden * std::min(issue, accesses);
+  if (product.element_loads.empty()) return cycles;
+  // What is read first is waited for: from memory, or from the cache, which then was asked place by place.
+  const double latency = target.memory_latency_ns * target.clock_ghz;
+  if (!schedule.is_fetched()) return cycles + latency;
+  const double fetches = warp_accesses * product.element_loads.size() / product.result_accesses;
+  return cycles + kShareOfCacheLatency * latency + kFetchInstructions * fetches / kWarpSchedulers;
 }
 
 }  // namespace

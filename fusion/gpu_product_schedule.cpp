@@ -49,10 +49,11 @@ class ProductScheduleParser : BlockScheduleReader {
     cursor_.fail("expected async or bulk");
   }
   ProductResults results() {
-    for (const ProductResults known : {ProductResults::Held, ProductResults::Gathered}) {
+    for (const ProductResults known :
+         {ProductResults::Held, ProductResults::Gathered, ProductResults::Fetched}) {
       if (cursor_.accept(name_of(known))) return known;
     }
-    cursor_.fail("expected held or gathered");
+    cursor_.fail("expected held, gathered or fetched");
   }
   ProductGroups groups() {
     for (const ProductGroups known : {ProductGroups::Together, ProductGroups::Turns}) {
@@ -70,6 +71,7 @@ class ProductScheduleParser : BlockScheduleReader {
 std::string_view name_of(ProductCopies copies) { return copies == ProductCopies::Bulk ? "bulk" : "async"; }
 
 std::string_view name_of(ProductResults results) {
+  if (results == ProductResults::Fetched) return "fetched";
   return results == ProductResults::Gathered ? "gathered" : "held";
 }
 
@@ -203,6 +205,8 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
                  "blocks go on to further tiles only where others copy for them");
   checker.demand(!schedule.is_gathered() || schedule.is_bulk(),
                  "results are gathered only where others copy what is multiplied");
+  checker.demand(!schedule.is_fetched() || !product.element_loads.empty(),
+                 "nothing is read for each result that could be fetched before");
   checker.demand(!schedule.takes_turns() || schedule.is_bulk(),
                  "groups take turns only where others copy what they multiply");
   checker.demand(!schedule.takes_turns() || schedule.threads_of_tile() == kGroupWarps * kWarpThreads,

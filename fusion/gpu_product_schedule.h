@@ -20,11 +20,12 @@
 // warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
 // warpgroup copies boxes by tensor maps; else the threads that multiply copy. `results gathered`: sums go
 // through shared memory before anything is computed of them, so that a thread has neighbours of a line; else
-// it has what the instruction leaves it, two neighbours at a time. `groups turns`: two warpgroups have a tile
-// each, and one stores while the other one multiplies; `warps` are those of a tile. `order`: so many tiles
-// along m are computed before the next ones along n, so that blocks that run together share both factors;
-// else one. `blocks`: there are at most so many, which go on to further tiles; else a tile has a block of its
-// own.
+// it has what the instruction leaves it, two neighbours at a time. `results fetched`: the same, and before
+// the products the cache is asked for what is read for each result, of which the first use would wait for
+// memory. `groups turns`: two warpgroups have a tile each, and one stores while the other one multiplies;
+// `warps` are those of a tile. `order`: so many tiles along m are computed before the next ones along n, so
+// that blocks that run together share both factors; else one. `blocks`: there are at most so many, which go
+// on to further tiles; else a tile has a block of its own.
 #pragma once
 #include <string>
 #include <string_view>
@@ -40,7 +41,7 @@ namespace tilefuse {
 
 enum class ProductCopies : uint8_t { Async, Bulk };  // cp.async, cp.async.bulk.tensor
 std::string_view name_of(ProductCopies copies);
-enum class ProductResults : uint8_t { Held, Gathered };
+enum class ProductResults : uint8_t { Held, Gathered, Fetched };
 std::string_view name_of(ProductResults results);
 enum class ProductGroups : uint8_t { Together, Turns };
 std::string_view name_of(ProductGroups groups);
@@ -68,7 +69,8 @@ struct GpuProductSchedule {
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   bool is_bulk() const { return copies == ProductCopies::Bulk; }
   bool takes_turns() const { return groups == ProductGroups::Turns; }
-  bool is_gathered() const { return results == ProductResults::Gathered; }
+  bool is_gathered() const { return results != ProductResults::Held; }
+  bool is_fetched() const { return results == ProductResults::Fetched; }
   int group_m() const { return warp_m() * kGroupWarps; }
   int sums() const { return block_m * block_n / threads_of_tile(); }  // of a thread
   int64_t shared_bytes() const;

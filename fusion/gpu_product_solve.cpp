@@ -48,7 +48,8 @@ class ProductSystem : LimitSums {
     add({3, 2, 4, 5, 6});
     add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
     add_choice(kNames.at(kCopies.index), {ProductCopies::Bulk, ProductCopies::Async});
-    add_choice(kNames.at(kResults.index), {ProductResults::Gathered, ProductResults::Held});
+    add_choice(kNames.at(kResults.index),
+               {ProductResults::Fetched, ProductResults::Gathered, ProductResults::Held});
     add_choice(kNames.at(kGroups.index), {ProductGroups::Together, ProductGroups::Turns});
   }
 
@@ -83,10 +84,16 @@ class ProductSystem : LimitSums {
     demand_of_bulk(
         kBlockN, [](int64_t n) { return n >= kBulkLine; },
         "a box has lines of 128 bytes, 64 elements along " + graph_[product_.n].name);
+    for (const ProductResults gathered : {ProductResults::Gathered, ProductResults::Fetched}) {
+      demand_of(
+          kResults, gathered, kCopies,
+          [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
+          "results are gathered only where others copy what is multiplied");
+    }
+    const bool reads = !product_.element_loads.empty();
     demand_of(
-        kResults, ProductResults::Gathered, kCopies,
-        [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
-        "results are gathered only where others copy what is multiplied");
+        kResults, ProductResults::Fetched, kResults, [&](int64_t) { return reads; },
+        "nothing is read for each result that could be fetched before");
     demand_of(
         kGroups, ProductGroups::Turns, kCopies,
         [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
@@ -136,8 +143,7 @@ class ProductSystem : LimitSums {
     bytes.push_back({kTurnBarrierBytes, {is(kCopies, ProductCopies::Bulk)}});
     const Factor groups =
         factor(kGroups, [](double n) { return n == static_cast<double>(ProductGroups::Turns) ? 2 : 1; });
-    bytes.push_back(
-        {kGatheredBytes, {is(kResults, ProductResults::Gathered), times(kWarpsM), times(kWarpsN), groups}});
+    bytes.push_back({kGatheredBytes, {gathers(), times(kWarpsM), times(kWarpsN), groups}});
     const auto limit = double(target_.shared_bytes_per_block);
     at_most(std::move(bytes), limit, "bytes",
             "the pieces of both factors take at most the " + std::to_string(target_.shared_bytes_per_block) +
@@ -153,6 +159,10 @@ class ProductSystem : LimitSums {
             double(target_.registers_per_multiprocessor) / kWarpThreads, "registers of a lane",
             "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
                 " registers");
+  }
+
+  Factor gathers() const {
+    return factor(kResults, [](double n) { return n == static_cast<double>(ProductResults::Held) ? 0 : 1; });
   }
 
   std::vector<Product> registers(const std::vector<Factor>& with) const {
@@ -172,7 +182,7 @@ class ProductSystem : LimitSums {
     return {product(of.fixed, {}),
             product(of.in_bulk, {is(kCopies, ProductCopies::Bulk), is(kResults, ProductResults::Held)}),
             product(of.of_long_function, {is(kResults, ProductResults::Held)}),
-            product(kGatheredRegisters, {is(kResults, ProductResults::Gathered)}),
+            product(kGatheredRegisters, {gathers()}),
             product(1.0 / kWarpThreads, sums),
             product(of.of_rows / kMatrixRows, of_rows),
             product(of.of_columns / kMatrixRows, of_columns),

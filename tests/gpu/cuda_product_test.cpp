@@ -220,6 +220,8 @@ TEST_P(CudaProductCase, computes_the_same_in_bulk) {
     schedule.tiles_together = way.together;
     schedule.blocks = way.blocks;
     schedule.results = way.results;
+    if (way.results == ProductResults::Gathered && !product->element_loads.empty())
+      schedule.results = ProductResults::Fetched;
     schedule.groups = way.groups;
     schedule.warps_m = kGroupWarps;
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
@@ -306,6 +308,8 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
       if (schedule.blocks > 0 && random.once_in(3)) schedule.groups = ProductGroups::Turns;
       if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
+      if (schedule.is_gathered() && !product.element_loads.empty() && random.once_in(2))
+        schedule.results = ProductResults::Fetched;
     }
     schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
     if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;

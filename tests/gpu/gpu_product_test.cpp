@@ -34,9 +34,17 @@ TEST(GpuProductSolver, proposes_what_the_check_allows) {
   }
 }
 
+constexpr const char* kResidual =
+    "  %r = load %r[i*512 + j] : bf16[i, j]\n  %t = add(%s, %r) : f32[i, j]\n  %y = cast(%t) : bf16[i, j]\n";
+
 // The constraints and the check, written apart, allow the same.
 TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
-  const TileGraph graph = parse_tile_graph(text_of({.name = "square", .m = "512", .n = "512", .k = "512"}));
+  const TileGraph graph = parse_tile_graph(text_of({.name = "square",
+                                                    .m = "512",
+                                                    .n = "512",
+                                                    .k = "512",
+                                                    .buffers = "%r: bf16[512, 512] in, ",
+                                                    .epilogue = kResidual}));
   const Result<GpuProduct> product = analyze_gpu_product(graph);
   ASSERT_TRUE(product);
   for (const std::string& name : tested_targets()) {
@@ -61,6 +69,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       }
       const bool may_gather = s.is_bulk() || random.once_in(8);
       if (may_gather && random.once_in(2)) s.results = ProductResults::Gathered;
+      if (may_gather && random.once_in(4)) s.results = ProductResults::Fetched;
       if (may_gather && random.once_in(2)) s.groups = ProductGroups::Turns;
       if (s.takes_turns()) s.blocks = 132;
       const Pins pins{{{"block_m", std::to_string(s.block_m)},

@@ -157,6 +157,9 @@ class Parser final : PtxOperands {
     } else if ((opcode == "bar.sync" || opcode == "barrier.sync") &&
                operands == std::vector<std::string>{"0"}) {
       instruction.kind = PtxKind::Barrier;
+    } else if (opcode == "prefetch.global.L2" && operands.size() == 1) {
+      instruction.kind = PtxKind::Prefetch;
+      instruction.operands = {address(operands[0], instruction.offset)};
     } else if (opcode == "bar.warp.sync" && operands == std::vector<std::string>{"-1"}) {
       instruction.kind = PtxKind::MeetWarp;
     } else if (opcode.starts_with("ld.param.")) {

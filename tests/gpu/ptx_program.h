@@ -24,6 +24,7 @@ enum class PtxKind : uint8_t {
   // clang-format off
   Compute, Load, Store, LoadParameter, Shuffle, Barrier, MeetWarp, Branch, Exit, Trap,
   LoadMatrix, MultiplyMatrices,          // of a warp together: ldmatrix, mma
+  Prefetch,                                // of global memory, to a cache
   BeginCopy, CommitCopies, WaitForCopies,  // cp.async, of global to shared memory
   FenceAsyncProxy,
   FenceProducts, BeginProduct, CommitProducts, WaitForProducts,  // of a warpgroup: wgmma

@@ -167,6 +167,8 @@ class Runner {
         warp.waits = true;
         ++events_;
         return;
+      case PtxKind::Prefetch:
+        return for_each_lane(lanes, [&](int lane) { prefetch(warp, lane, instruction); });
       case PtxKind::MeetWarp:
         demand_whole_warp(lanes);
         return shared_.warp_barrier(warp.number);
@@ -372,6 +374,14 @@ class Runner {
     });
     memory_.count_sectors(sectors);
     run_.bank_conflicts += banks.conflicts();
+  }
+
+  // Hardware leaves out what is not there; a kernel that asks for it has a place wrong.
+  void prefetch(const Warp& warp, int lane, const PtxInstruction& instruction) {
+    const uint64_t address = warp.registers[size_t(instruction.operands[0])][size_t(lane)];
+    memory_.access({.thread = block_ * grid_.threads + warp.number * kLanes + lane,
+                    .address = address + static_cast<uint64_t>(instruction.offset),
+                    .bytes = 1});
   }
 
   void access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {

@@ -90,6 +90,10 @@ TEST(PtxModel, passes_values_between_the_lanes_of_a_warp_that_meet) {
   EXPECT_EQ(fault_of(MEET_AND_READ(4) MEET_AND_READ(8)), "no fault");
 }
 
+TEST(PtxModel, takes_a_prefetch_for_no_access) {
+  EXPECT_EQ(run("prefetch.global.L2 [%rd4];").buffers[0].sectors, 256 / 32);
+}
+
 TEST(PtxModel, packs_and_unpacks_registers) {
   const GpuRun result = run("mov.b32 {%rs1, %rs2}, %r4;\nmov.b32 %r4, {%rs2, %rs1};");
   EXPECT_EQ(result.buffers[1].bytes[0], 2);
@@ -147,6 +151,7 @@ TEST_P(PlantedBug, is_found) { EXPECT_THAT(fault_of(GetParam().body), HasSubstr(
 
 const Planted kPlanted[] = {
     {"load_behind_a_buffer", "ld.global.u32 %r5, [%rd4+4];", "outside buffer 0"},
+    {"prefetch_behind_a_buffer", "prefetch.global.L2 [%rd4+256];", "outside buffer 0"},
     {"load_before_a_buffer", "sub.s64 %rd6, %rd4, 4;\nld.global.u32 %r5, [%rd6];", "is in no buffer"},
     {"store_behind_a_buffer", "st.global.u32 [%rd5+252], %r4;", "outside buffer 1"},
     {"access_that_is_not_aligned", "ld.global.u32 %r5, [%rd1+2];", "not aligned"},
