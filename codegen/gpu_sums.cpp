@@ -50,6 +50,25 @@ Code GpuSums::matrix_of(const GpuFactor& factor, const Code& first) {
   return call(kind + (factor.is_along_k ? "k" : "rows"), {from, pitch, rows});
 }
 
+SymbolId GpuSums::declare_tensor_map(std::vector<GpuTensorMap>& maps, const GpuFactor& factor,
+                                     const GpuBulkFactor& bulk, DType dtype, int lines) {
+  const auto& load = std::get<TileLoad>(graph_[factor.load].op);
+  std::vector<int64_t> box = {kBulkLine, lines};
+  box.resize(bulk.extents.size(), 1);
+  maps.push_back(
+      {static_cast<int>(load.buffer.index), dtype, bulk.offset, bulk.extents, bulk.strides, std::move(box)});
+  const std::string& buffer = graph_[load.buffer].name;
+  kernel_.arguments.push_back(scopes_.symbol(buffer + "_map", {dtype, CodeShape::TensorMap}));
+  return kernel_.arguments.back();
+}
+
+Code GpuSums::bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk, SymbolId map,
+                             const Code& first) {
+  std::vector<Code> arguments = {reference(map), first};
+  if (bulk.matrix) arguments.push_back(index_code(*bulk.matrix));
+  return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments));
+}
+
 Code GpuSums::shared_elements(DType dtype, int64_t bytes) {
   if (given_at_launch(bytes) > 0) return call("given_elements", {}, {dtype});
   return call("shared_elements", {}, {dtype}, {bytes / size_in_bytes(dtype)});

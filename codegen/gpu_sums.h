@@ -4,6 +4,8 @@
 //   for row_place, i { if (i < 72) { for column_place, j { ... sums[...] ... } } }
 #pragma once
 #include "codegen/gpu_values.h"
+#include "codegen/region_program.h"
+#include "fusion/gpu_bulk_factor.h"
 #include "fusion/gpu_factor.h"
 #include "fusion/gpu_matrix_block.h"
 
@@ -30,6 +32,11 @@ class GpuSums : protected GpuValues {
   std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits);
   // The matrix of a factor from that row on.
   Code matrix_of(const GpuFactor& factor, const Code& first);
+  // An argument of the kernel: boxes of so many lines of the factor, 64 elements each, as pieces have.
+  SymbolId declare_tensor_map(std::vector<GpuTensorMap>& maps, const GpuFactor& factor,
+                              const GpuBulkFactor& bulk, DType dtype, int lines);
+  // The matrix of a factor from that row on, for copies by such a map.
+  Code bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk, SymbolId map, const Code& first);
   // Elements that the threads of the block share, so many bytes: declared, or given at the launch.
   static Code shared_elements(DType dtype, int64_t bytes);
   void unrolled(SymbolId place, int count, const std::string& axis, const std::function<void()>& body);

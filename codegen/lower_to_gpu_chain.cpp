@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gpu_sums.h"
+#include "codegen/gpu_chain_pieces.h"
 #include "codegen/inline_values.h"
 #include "codegen/kernel_header.h"
 #include "codegen/name_values.h"
@@ -24,23 +24,20 @@ constexpr CodeType kFloat{DType::F32, CodeShape::Scalar};
 constexpr int kHalf = 8;        // rows of a thread are so far apart
 constexpr int kRowThreads = 4;  // that hold the sums of a row
 
-class ChainLowering final : GpuSums {
+class ChainLowering final : GpuChainPieces {
  public:
   ChainLowering(const TileGraph& region, const GpuChain& chain, const GpuChainSchedule& schedule)
-      : GpuSums(chain.graph, chain.of_scores,
-                {chain.walked, std::max(chain.of_scores.widest, chain.of_results.widest)}, chain.fits_int,
-                schedule.block_threads()),
-        region_(region),
-        chain_(chain),
-        s_(schedule) {}
+      : GpuChainPieces(chain, schedule), region_(region) {}
 
   GpuProgram run() {
     declare_arguments();
     bind_block();
     bind_walk();
+    if (s_.is_bulk())
+      begin_copies(first_row_, from_, to_);  // other threads go on in front of what is carried
     declare_carried();
     scopes_.blank();
-    begin_copies();
+    if (!s_.is_bulk()) begin_copies(first_row_, from_, to_);
     scopes_.blank();
     walk();
     scopes_.blank();
@@ -55,7 +52,8 @@ class ChainLowering final : GpuSums {
                      .blocks = blocks(),
                      .threads = s_.block_threads(),
                      .shared_bytes = given_at_launch(s_.shared_bytes(chain_)),
-                     .sizes = {}};
+                     .sizes = {},
+                     .tensor_maps = std::move(tensor_maps_)};
     for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
     return {std::move(kernel), std::move(launch)};
   }
@@ -157,104 +155,129 @@ class ChainLowering final : GpuSums {
     fill(results_, results(), std::get<TileCarry>(graph_[chain_.carry].op).initial);
   }
 
-  // ---- pieces in shared memory
-  Code piece_at(const Code& stage, int64_t behind = 0) const {
-    const auto number = constant_of(stage);
-    return add(pieces_, number ? integer(*number + behind) : add(stage, integer(behind)));
-  }
-  int64_t second_elements() const { return int64_t{s_.block_walked} * chain_.depth_length; }
-  // Where the block of the walk that begins there lies.
-  Code stage_at(const Code& first) {
-    if (const auto number = constant_of(first)) {
-      const int64_t stage = *number / s_.block_walked % s_.stages;
-      return integer(stage * s_.stage_elements(chain_) + s_.rows_elements(chain_));
-    }
-    const Code stage = rest_of(divided(first, s_.block_walked), s_.stages);
-    return add(times(stage, s_.stage_elements(chain_)), integer(s_.rows_elements(chain_)));
-  }
-
-  void begin_piece(const Code& to, const GpuFactor& factor, std::array<int, 2> tile, const Code& first,
-                   const Code& step) {
-    scopes_.add({Effect{call("begin_piece",
-                             {to, matrix_of(factor, first), step, index_code(axis(factor.step).extent)},
-                             {chain_.dtype}, {tile[0], tile[1], s_.block_threads()})},
-                 "%" + graph_[factor.load].name});
-  }
-
-  void begin_block(const Code& first) {
-    const auto from = constant_of(first), to = constant_of(to_);
-    const bool is_there = from && to && *from < *to;
-    const Code is_left = operate(CodeOperator::Less, {first, to_});
-    in_condition(is_there ? std::vector<Code>{} : std::vector{is_left}, [&] {
-      const Code at = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first));
-      begin_piece(piece_at(at), chain_.second, {s_.block_walked, chain_.depth_length}, first, integer(0));
-      begin_piece(piece_at(at, second_elements()), chain_.third, {chain_.width_length, s_.block_walked},
-                  integer(0), first);
-    });
-    scopes_.add({Effect{call("commit_copies", {})}, ""});
-  }
-
-  void begin_copies() {
-    const CodeType pointer{chain_.dtype, CodeShape::Pointer};
-    pieces_ = let("pieces", pointer, shared_elements(chain_.dtype, s_.shared_bytes(chain_)));
-    begin_piece(pieces_, chain_.first, {s_.block_rows, chain_.depth_length}, first_row_, integer(0));
-    for (int stage = 0; stage + 1 < s_.stages; ++stage)
-      begin_block(add(from_, integer(int64_t{stage} * s_.block_walked)));
-  }
-
   // ---- the walk
   // Conditions on coordinates are looked at where some row of the block needs them, and only there.
   void walk() {
-    if (!has_certain_part_) return walk_part(from_, to_);
-    if (has_start_) walk_part(from_, certain_from_);
+    if (s_.ahead) return walk_ahead();
+    walk_parts(from_);
+  }
+
+  // From there on.
+  void walk_parts(const Code& from) {
+    const auto from_or = [&](const Code& begin) {
+      return s_.ahead ? call("max_nan", {begin, from}, {index_type_.dtype}) : begin;
+    };
+    if (!has_certain_part_) return walk_part(from, to_);
+    if (has_start_) walk_part(from, certain_from_);
     is_certain_ = true;
-    walk_part(certain_from_, certain_to_);
+    walk_part(has_start_ ? from_or(certain_from_) : from, certain_to_);
     is_certain_ = false;
-    walk_part(certain_to_, to_);
+    walk_part(from_or(certain_to_), to_);
   }
 
   void walk_part(const Code& from, const Code& to) {
     const std::string& name = axis(chain_.walked).name;
-    kept_.clear();
     const SymbolId first = scopes_.symbol("first_" + name, index_type_);
-    first_walked_ = reference(first);
     scopes_.open();
-    scopes_.add({Effect{call("wait_for_copies", {}, {}, {s_.stages - 2})}, ""});
-    if (s_.is_in_groups()) scopes_.add({Effect{call("show_to_products", {})}, ""});
-    scopes_.add({Effect{call("meet_all", {})}, ""});
-    begin_block(scopes_.let(scopes_.depth(), "ahead_" + name, index_type_,
-                            add(first_walked_, integer(int64_t{s_.stages - 1} * s_.block_walked))));
-    scopes_.blank();
-    multiply_first();
-    for (const ChainGroup& group : chain_.groups) make_group(group);
+    first_walked_ = reference(first);
+    walk_block();
     Block body = scopes_.close();
     scopes_.add({For{first, from, to, s_.block_walked, name, std::move(body), 1}, ""});
   }
 
-  void multiply_first() {
-    stage_ = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first_walked_));
-    scores_ = array(name_of(chain_.scores) + "_sums", scores());
-    std::vector<int64_t> numbers = {s_.block_rows, s_.block_walked, chain_.depth_length};
-    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
-    numbers.push_back(int64_t{chain_.first.is_along_k});
-    numbers.push_back(int64_t{chain_.second.is_along_k});
-    scopes_.add({Effect{call(s_.is_in_groups() ? "multiply_pieces_in_groups" : "multiply_pieces",
-                             {reference(scores_), pieces_, piece_at(stage_)}, {chain_.dtype}, numbers)},
-                 "%" + graph_[chain_.scores].name});
+  // The second product of a block is under way beside the first one of the next block, and while its scores
+  // become weights. Of the first block there is nothing before, of the last one nothing behind.
+  void walk_ahead() {
+    pairs_ = scopes_.symbol(name_of(chain_.weights) + "_pairs", kInt);
+    scopes_.add({Var{.symbol = pairs_, .initial = std::nullopt, .count = scores() / 2}, ""});
+    const auto from = constant_of(from_), to = constant_of(to_);
+    const bool is_any = from && to && *from < *to;
+    const std::string& name = axis(chain_.walked).name;
+    in_condition(is_any ? std::vector<Code>{} : std::vector{operate(CodeOperator::Less, {from_, to_})}, [&] {
+      is_first_ = true;
+      first_walked_ = from_;
+      walk_block();
+      is_first_ = false;
+      walk_parts(
+          scopes_.let(scopes_.depth(), "second_" + name, index_type_, add(from_, integer(s_.block_walked))));
+      scopes_.blank();
+      const Code steps =
+          divided(operate(CodeOperator::Sub, {operate(CodeOperator::Sub, {to_, from_}), integer(1)}),
+                  s_.block_walked);
+      begin_second(scopes_.let(scopes_.depth(), "last_" + name, index_type_,
+                               add(from_, times(steps, s_.block_walked))));
+      effect(call("wait_for_products", {}, {}, {0}));
+      effect(call("settle", {reference(results_)}));
+    });
+  }
+
+  void walk_block() {
+    kept_.clear();
+    meet_at_block(first_walked_);
+    scopes_.blank();
+    stage_ = stage_of(first_walked_, "stage");
+    if (s_.ahead) {
+      begin_both();
+    } else {
+      multiply_first();
+    }
     own_walked_ = {chain_.walked,
                    scopes_.let(scopes_.depth(), "own_" + axis(chain_.walked).name, index_type_,
                                add(first_walked_, column_of_thread_)),
                    is_certain_ ? 1 : s_.block_walked, s_.block_walked};
+    for (const ChainGroup& group : chain_.groups) make_group(group);
+  }
+
+  Code multiplied(const std::string& function) {
+    std::vector<int64_t> numbers = {s_.block_rows, s_.block_walked, chain_.depth_length};
+    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
+    numbers.push_back(int64_t{chain_.first.is_along_k});
+    numbers.push_back(int64_t{chain_.second.is_along_k});
+    return call(function, {reference(scores_), rows_piece(), second_piece(stage_)}, {chain_.dtype}, numbers);
+  }
+
+  void multiply_first() {
+    scores_ = array(name_of(chain_.scores) + "_sums", scores());
+    await_piece(Walked::Second, first_walked_);
+    effect(multiplied(s_.is_in_groups() ? "multiply_pieces_in_groups" : "multiply_pieces"),
+           "%" + graph_[chain_.scores].name);
+    leave_piece(Walked::Second, first_walked_);
+  }
+
+  void begin_both() {
+    scores_ = array(name_of(chain_.scores) + "_sums", scores());
+    await_piece(Walked::Second, first_walked_);
+    effect(multiplied("begin_scores"), "%" + graph_[chain_.scores].name);
+    if (!is_first_) begin_second(block_before());
+    effect(call("wait_for_products", {}, {}, {is_first_ ? 0 : 1}));
+    effect(call("settle", {reference(scores_)}));
+    leave_piece(Walked::Second, first_walked_);
+  }
+
+  Code block_before() { return operate(CodeOperator::Sub, {first_walked_, integer(s_.block_walked)}); }
+  void begin_second(const Code& first) {
+    await_piece(Walked::Third, first);
+    effect(call("begin_product",
+                {reference(results_), reference(pairs_), third_piece(stage_of(first, "stage_behind"))},
+                {chain_.dtype}, {chain_.width_length, s_.block_walked, int64_t{chain_.third.is_along_k}}),
+           "%" + graph_[chain_.total].name);
+  }
+  void end_second() {
+    if (is_first_) return;
+    effect(call("wait_for_products", {}, {}, {0}));
+    effect(call("settle", {reference(results_)}));
+    leave_piece(Walked::Third, block_before());
   }
 
   void multiply_second() {
-    const Code columns = piece_at(stage_, second_elements());
     std::vector<int64_t> numbers = {chain_.width_length, s_.block_walked};
     if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
     numbers.push_back(int64_t{chain_.third.is_along_k});
-    scopes_.add({Effect{call(s_.is_in_groups() ? "add_product_in_groups" : "add_product",
-                             {reference(results_), reference(weights_), columns}, {chain_.dtype}, numbers)},
-                 "%" + graph_[chain_.total].name});
+    await_piece(Walked::Third, first_walked_);
+    effect(call(s_.is_in_groups() ? "add_product_in_groups" : "add_product",
+                {reference(results_), reference(weights_), third_piece(stage_)}, {chain_.dtype}, numbers),
+           "%" + graph_[chain_.total].name);
+    leave_piece(Walked::Third, first_walked_);
   }
 
   struct Accumulator {
@@ -270,16 +293,28 @@ class ChainLowering final : GpuSums {
     for (const TileValueId id : group.reductions) made[id] = array(name_of(id), row_count());
     for (const TileValueId id : group.kept) kept_in_making_[id] = array(name_of(id) + "_kept", scores());
     if (group.has_product) weights_ = array(name_of(chain_.weights) + "_weights", scores());
+    const auto move_on = [&] {
+      if (group.has_product) correct_results();
+      if (&group == &chain_.groups.back()) step_rows();
+    };
+    // What a product that is under way adds to is corrected behind it.
+    const bool waits = s_.ahead && group.has_product;
     for_each_row(own_row_, Beyond::Repeat, [&] {
       look_along(chain_.walked, chain_.of_scores);
       reduce_rows(group, made);
-      if (group.has_product) correct_results();
-      if (&group == &chain_.groups.back()) step_rows();
+      if (!waits) move_on();
     });
     for (const auto& [id, symbol] : made) row_arrays_[id] = symbol;
     kept_.merge(kept_in_making_);
     kept_in_making_.clear();
-    if (group.has_product) multiply_second();
+    if (waits) {
+      end_second();
+      for_each_row(own_row_, Beyond::Repeat, move_on);
+      effect(
+          call("narrow_pairs", {reference(pairs_), reference(weights_)}, {chain_.dtype}, {s_.block_walked}));
+    } else if (group.has_product) {
+      multiply_second();
+    }
   }
 
   void look_along(AxisId inner, const GpuAccesses& accesses) {
@@ -417,16 +452,17 @@ class ChainLowering final : GpuSums {
   }
 
   const TileGraph& region_;
-  const GpuChain& chain_;
-  const GpuChainSchedule& s_;
-  Code first_row_, from_, to_, pieces_;
+  Code first_row_, from_, to_;
   Code certain_from_, certain_to_;  // where no condition is looked at
   bool has_start_ = false;          // in front of that
   bool has_certain_part_ = false, is_certain_ = false;
-  Code column_of_thread_;      // of scores
-  Code first_walked_, stage_;  // of the block of the walk at hand
+  bool is_first_ = false;  // of the blocks of the walk
+  Code column_of_thread_;  // of scores
+  Code stage_;             // of the block of the walk at hand
+  Code first_walked_;      // of the block of the walk at hand
   SumAxis own_row_, own_walked_, own_width_;
   SymbolId scores_, results_, weights_;
+  SymbolId pairs_;                                         // of weights, narrowed, that are being multiplied
   std::map<TileValueId, SymbolId> row_arrays_;             // carried, and reductions of the block
   std::map<TileValueId, SymbolId> kept_, kept_in_making_;  // of scores
   bool is_done_ = false;                                   // the walk

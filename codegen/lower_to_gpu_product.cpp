@@ -64,26 +64,13 @@ class ProductLowering final : GpuSums {
   }
 
   void declare_tensor_maps() {
-    first_map_ = declare_tensor_map(product_.first, product_.first_bulk, schedule_.block_m);
-    second_map_ = declare_tensor_map(product_.second, product_.second_bulk, schedule_.block_n);
-  }
-
-  // Boxes have lines of 64 elements, as pieces have.
-  SymbolId declare_tensor_map(const GpuFactor& factor, const GpuBulkFactor& bulk, int rows) {
-    const auto& load = std::get<TileLoad>(graph_[factor.load].op);
-    std::vector<int64_t> box = {kBulkLine, factor.is_along_k ? rows : schedule_.step};
-    box.resize(bulk.extents.size(), 1);
-    tensor_maps_.push_back({static_cast<int>(load.buffer.index), product_.dtype, bulk.offset, bulk.extents,
-                            bulk.strides, std::move(box)});
-    const std::string& buffer = graph_[load.buffer].name;
-    kernel_.arguments.push_back(scopes_.symbol(buffer + "_map", {product_.dtype, CodeShape::TensorMap}));
-    return kernel_.arguments.back();
-  }
-
-  Code bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk, SymbolId map, const Code& first) {
-    std::vector<Code> arguments = {reference(map), first};
-    if (bulk.matrix) arguments.push_back(coordinates_.at(*bulk.matrix));
-    return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments));
+    const auto lines = [&](const GpuFactor& factor, int rows) {
+      return factor.is_along_k ? rows : schedule_.step;
+    };
+    first_map_ = declare_tensor_map(tensor_maps_, product_.first, product_.first_bulk, product_.dtype,
+                                    lines(product_.first, schedule_.block_m));
+    second_map_ = declare_tensor_map(tensor_maps_, product_.second, product_.second_bulk, product_.dtype,
+                                     lines(product_.second, schedule_.block_n));
   }
 
   // The tile of that number: the quickest along n, or down some rows first.

@@ -1,10 +1,35 @@
 #include "fusion/gpu_bulk_factor.h"
 
+#include <array>
 #include <string>
 
 #include "fusion/structure.h"
 
 namespace tilefuse {
+
+namespace {
+
+// Of a place that is no multiple of one axis' coordinate: in units that are known to divide it.
+Result<GpuBulkFactor> count_lines(const TileGraph& graph, const TileLoad& load,
+                                  const std::array<AxisId, 2>& axes, GpuBulkFactor bulk) {
+  constexpr int kAligned = 8;  // elements in 16 bytes
+  Expr place = load.offset;
+  for (const AxisId axis : axes) place = substitute_index(place, static_cast<int>(axis.index), Expr(0));
+  place = place - bulk.offset;
+  const auto length = bulk.extents[0].constant();
+  for (const int64_t unit : {length.value_or(kAligned), int64_t{kAligned}}) {
+    if (unit % kAligned != 0 || !is_multiple_of(place, unit)) continue;
+    Expr elements = 1;
+    for (const Expr& extent : graph[load.buffer].shape) elements = elements * extent;
+    bulk.matrix = floordiv(place, Expr(unit));
+    bulk.extents.push_back(ceildiv(elements, Expr(unit)));
+    bulk.strides.emplace_back(unit);
+    return bulk;
+  }
+  return Unsupported{"%" + graph[load.buffer].name + " has matrices that begin at no multiple of 16 bytes"};
+}
+
+}  // namespace
 
 Result<GpuBulkFactor> describe_bulk_factor(const TileGraph& graph, const GpuFactor& factor,
                                            const std::vector<AxisId>& batch) {
@@ -19,18 +44,20 @@ Result<GpuBulkFactor> describe_bulk_factor(const TileGraph& graph, const GpuFact
                      .extents = {graph[along].extent, graph[line].extent},
                      .strides = {factor.pitch},
                      .matrix = std::nullopt};
-  for (const AxisId axis : batch) {
-    if (!uses_index(load.offset, static_cast<int>(axis.index))) continue;
-    const auto stride = stride_along(graph, load, axis);
-    if (!stride || bulk.matrix) return Unsupported{name + " is no row of matrices, one after another"};
-    bulk.matrix = axis;
-    bulk.extents.push_back(graph[axis].extent);
-    bulk.strides.push_back(*stride);
-  }
   for (const auto& axes : {std::vector<AxisId>{along, line}, batch}) {
     for (const AxisId axis : axes)
       bulk.offset = substitute_index(bulk.offset, static_cast<int>(axis.index), Expr(0));
   }
+  std::vector<AxisId> used;
+  for (const AxisId axis : batch) {
+    if (uses_index(load.offset, static_cast<int>(axis.index))) used.push_back(axis);
+  }
+  if (used.empty()) return bulk;
+  const auto stride = stride_along(graph, load, used.front());
+  if (used.size() > 1 || !stride) return count_lines(graph, load, {along, line}, std::move(bulk));
+  bulk.matrix = Expr::index(static_cast<int>(used.front().index));
+  bulk.extents.push_back(graph[used.front()].extent);
+  bulk.strides.push_back(*stride);
   return bulk;
 }
 

@@ -3,6 +3,10 @@
 //
 //   load %x[b*32768 + i*512 + k + 64]    =>  from element 64 on; 512 along k, 64 i, 512 apart, 8 b, 32768
 //   apart
+//
+// Where several axes of a batch, or a part of one (h // 4), say which matrix it is, the third dimension
+// counts the elements of a line, or a part of them: a matrix begins at so many of those. Matrices then
+// overlap.
 #pragma once
 #include <optional>
 #include <vector>
@@ -13,10 +17,10 @@
 namespace tilefuse {
 
 struct GpuBulkFactor {
-  Expr offset;                   // elements from the begin of the buffer
-  std::vector<Expr> extents;     // the innermost first
-  std::vector<Expr> strides;     // elements; of all dimensions but the innermost
-  std::optional<AxisId> matrix;  // the axis of the last dimension, where there are three
+  Expr offset;                 // elements from the begin of the buffer
+  std::vector<Expr> extents;   // the innermost first
+  std::vector<Expr> strides;   // elements; of all dimensions but the innermost
+  std::optional<Expr> matrix;  // the coordinate in the last dimension, where there are three
 };
 
 // Unsupported: why tensor maps cannot say it, in a part of a sentence.

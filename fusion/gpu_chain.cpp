@@ -60,6 +60,9 @@ class ChainAnalysis {
       return Unsupported{"cannot compute " + what + " as a chain on tensor cores: " + reason_};
     }
     find_accesses();
+    describe_bulk(chain_.first, chain_.first_bulk);
+    describe_bulk(chain_.second, chain_.second_bulk);
+    describe_bulk(chain_.third, chain_.third_bulk);
     return std::move(chain_);
   }
 
@@ -162,6 +165,15 @@ class ChainAnalysis {
     factor = *std::move(described);
     on_the_way_.insert(loaded.chain.begin(), loaded.chain.end());
     return true;
+  }
+
+  void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
+    Result<GpuBulkFactor> described = describe_bulk_factor(graph(), factor, chain_.batch);
+    if (described) {
+      bulk = *std::move(described);
+    } else if (chain_.why_not_bulk.empty()) {
+      chain_.why_not_bulk = described.unsupported().reason;
+    }
   }
 
   bool find_second_product() {

@@ -9,11 +9,13 @@
 //
 // Unsupported: why tensor cores cannot, in a sentence.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "core/result.h"
 #include "fusion/expand_online.h"
 #include "fusion/gpu_access.h"
+#include "fusion/gpu_bulk_factor.h"
 #include "fusion/gpu_factor.h"
 
 namespace tilefuse {
@@ -42,8 +44,11 @@ struct GpuChain {
   int depth_length = 16, width_length = 16;  // in whole matrices
   DType dtype = DType::BF16;                 // of what is multiplied
   GpuFactor first, second, third;            // rows along depth; walked along depth; width along walked
-  std::vector<Expr> nothing;                 // of neutral_where
-  GpuAccesses of_scores, of_results;         // along `walked` and `width`
+  // The same for copies by tensor maps, where `why_not_bulk` is empty.
+  GpuBulkFactor first_bulk, second_bulk, third_bulk;
+  std::string why_not_bulk;
+  std::vector<Expr> nothing;          // of neutral_where
+  GpuAccesses of_scores, of_results;  // along `walked` and `width`
   bool fits_int = false;
   bool has_long_function = false;  // computed of scores
   int score_maps = 0;              // that are computed of one

@@ -17,6 +17,15 @@ constexpr double kLongInstructions = 20;
 // waits for its scores and for its results. Measured on an H200: attention of 4096 rows, 64 and 128 columns.
 constexpr double kExposedOfWarps = 0.9;
 constexpr double kExposedOfGroups = 1, kExposedBesideGroups = 0.75;  // other blocks on the multiprocessor
+// Estimates: of groups that do not wait for each other; of that, where products go on beside scores.
+constexpr double kExposedOfBulk = 0.75, kExposedAhead = 0.5;
+
+double exposed_of(const GpuChainSchedule& schedule, bool is_alone) {
+  if (!schedule.is_in_groups()) return kExposedOfWarps;
+  const bool meet = !schedule.is_bulk() || schedule.warps == kGroupWarps;
+  const double exposed = !is_alone ? kExposedBesideGroups : meet ? kExposedOfGroups : kExposedOfBulk;
+  return exposed * (schedule.ahead ? kExposedAhead : 1);
+}
 
 // Of a multiprocessor, for one block of the walk of one block of rows.
 struct WalkCycles {
@@ -71,19 +80,19 @@ std::vector<CostTerm> gpu_chain_cost(const GpuChainSize& size, const GpuChain& c
   const double blocks = std::ceil(size.rows / schedule.block_rows) * size.batch;
   const double steps =
       std::max(1.0, std::ceil(size.walked / schedule.block_walked) * size.share.at(schedule.block_walked));
-  const BlockResources block{schedule.block_threads(), estimated_registers(chain, schedule),
-                             schedule.shared_bytes(chain)};
+  const BlockResources block = block_resources(chain, schedule);
   const WalkCycles walk = walk_cycles(chain, schedule, target);
   const bool is_alone = blocks_side_by_side(blocks, block, target) <= 1;
-  const double of_groups = is_alone ? kExposedOfGroups : kExposedBesideGroups;
   return matrix_cost({.blocks = blocks,
                       .steps = steps,
-                      .step_cycles = walk.sum(schedule.is_in_groups() ? of_groups : kExposedOfWarps),
+                      .step_cycles = walk.sum(exposed_of(schedule, is_alone)),
                       .stages = schedule.stages,
                       .memory_bytes = size.bytes,
                       .cache_bytes = kFactorBytes * blocks *
                                      (double(schedule.rows_elements(chain)) +
-                                      steps * double(schedule.stage_elements(chain)))},
+                                      steps * double(schedule.stage_elements(chain))),
+                      .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
+                      .meets_in_steps = !schedule.is_bulk()},
                      block, target);
 }
 

@@ -38,6 +38,8 @@ class ChainScheduleParser : BlockScheduleReader {
     schedule_.warps = positive_integer(cursor_);
     cursor_.expect("stages");
     schedule_.stages = positive_integer(cursor_);
+    if (cursor_.accept("copies")) schedule_.copies = copies();
+    if (cursor_.accept("ahead")) schedule_.ahead = positive_integer(cursor_) == 1;
     end();
     return std::move(schedule_);
   }
@@ -48,6 +50,11 @@ class ChainScheduleParser : BlockScheduleReader {
 };
 
 }  // namespace
+
+int64_t GpuChainSchedule::shared_bytes(const GpuChain& chain) const {
+  const int64_t barriers = is_bulk() ? kChainRowsBarrierBytes + stages * kChainStageBarrierBytes : 0;
+  return 2 * (rows_elements(chain) + stages * stage_elements(chain)) + barriers;
+}
 
 bool fits_groups(const GpuChain& chain) {
   const auto is_line = [](int elements) {
@@ -64,6 +71,15 @@ bool fits_groups(const GpuChain& chain, int block_walked) {
          block_walked * chain.width_length % kEightLines == 0;
 }
 
+bool fits_boxes(const GpuChain& chain) {
+  return chain.depth_length % kBulkLine == 0 && chain.width_length % kBulkLine == 0;
+}
+
+bool fits_boxes(const GpuChain& chain, int block_walked) {
+  const bool are_lines = !chain.second.is_along_k || chain.third.is_along_k;  // of the walk
+  return !are_lines || block_walked % kBulkLine == 0;
+}
+
 // Fitted to what the compiler takes, of 60 random regions and schedules for sm_80 and those of the tests for
 // sm_90a, and rather above it: it computes several scores at a time. Warpgroups load no fragments.
 ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruction) {
@@ -78,7 +94,8 @@ ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruc
             .of_score = kGroupScore,
             .of_result = kGroupResult,
             .of_row = kRowsOfThread * double(chain.carried.size()),
-            .of_chunk = 1};
+            .of_chunk = 1,
+            .of_weight = 0.25};
   }
   return {.fixed = kFixed + kOfWidth * chain.width_length + kMap * chain.score_maps,
           .of_score = 2.5,
@@ -90,10 +107,20 @@ ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruc
 int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule) {
   const ChainRegisters of = chain_registers(chain, schedule.instruction);
   const double rows = schedule.warp_rows(), walked = schedule.block_walked;
-  const double chunks = double(schedule.stage_elements(chain)) / kChunkElements / schedule.block_threads();
-  return static_cast<int>(std::ceil(of.fixed + of.of_score * rows * walked / kWarpThreads +
+  const double chunks = schedule.is_bulk() ? 0
+                                           : double(schedule.stage_elements(chain)) / kChunkElements /
+                                                 schedule.multiplying_threads();
+  const double of_score = of.of_score + (schedule.ahead ? of.of_weight : 0);
+  return static_cast<int>(std::ceil(of.fixed + of_score * rows * walked / kWarpThreads +
                                     of.of_result * rows * chain.width_length / kWarpThreads +
                                     of.of_row * rows + of.of_chunk * chunks));
+}
+
+BlockResources block_resources(const GpuChain& chain, const GpuChainSchedule& schedule) {
+  const bool is_shared_out = schedule.is_bulk() && schedule.warps / kGroupWarps == kMostBulkGroups;
+  return {schedule.block_threads(),
+          is_shared_out ? kBulkLaunchRegisters : estimated_registers(chain, schedule),
+          schedule.shared_bytes(chain)};
 }
 
 std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain) {
@@ -108,6 +135,8 @@ std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain) {
   line("multiply", std::string(name_of(schedule.instruction)));
   line("warps", std::to_string(schedule.warps));
   line("stages", std::to_string(schedule.stages));
+  if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
+  if (schedule.ahead) line("ahead", "1");
   line("cost", cost_text(schedule.cost_us, schedule.cost));
   return text + "}\n";
 }
@@ -133,6 +162,30 @@ void check_groups(const GpuChain& chain, const GpuChainSchedule& schedule, const
                      " rows are no warpgroups of 64 rows");
 }
 
+void check_bulk(const GpuChain& chain, const GpuChainSchedule& schedule, const GpuTarget& target,
+                BlockChecker& checker) {
+  checker.demand(target.bulk_copy_gbs > 0, target.name + " has no copies by tensor maps");
+  checker.demand(chain.why_not_bulk.empty(), chain.why_not_bulk);
+  checker.demand(schedule.is_in_groups(), "only warpgroups multiply what others copy");
+  checker.demand(
+      schedule.warps <= kMostBulkGroups * kGroupWarps,
+      std::to_string(schedule.warps) + " warps are more than two warpgroups beside one that copies");
+  checker.demand(fits_boxes(chain) && fits_boxes(chain, schedule.block_walked),
+                 "a piece has no lines of 128 bytes, as boxes have");
+  const int registers = estimated_registers(chain, schedule);
+  checker.demand(registers <= kBulkChainRegisters,
+                 "a thread has " + std::to_string(registers) +
+                     " registers, and one that multiplies what others copy has " +
+                     std::to_string(kBulkChainRegisters));
+}
+
+void check_ahead(const GpuChainSchedule& schedule, BlockChecker& checker) {
+  checker.demand(schedule.is_in_groups(), "only warpgroups multiply while they compute");
+  checker.demand(schedule.is_bulk() || schedule.stages >= kFewestGroupStages,
+                 "two blocks are multiplied at a time, and " + std::to_string(schedule.stages) +
+                     " stages leave none to copy to");
+}
+
 }  // namespace
 
 std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const GpuChainSchedule& schedule,
@@ -146,8 +199,9 @@ std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const G
   checker.demand(schedule.warp_rows() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
   if (schedule.is_in_groups()) check_groups(chain, schedule, target, checker);
-  checker.demand_resources(
-      {schedule.block_threads(), estimated_registers(chain, schedule), schedule.shared_bytes(chain)}, target);
+  if (schedule.is_bulk()) check_bulk(chain, schedule, target, checker);
+  if (schedule.ahead) check_ahead(schedule, checker);
+  checker.demand_resources(block_resources(chain, schedule), target);
   return checker.findings();
 }
 

@@ -12,9 +12,11 @@
 namespace tilefuse {
 namespace {
 
-constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3}, kMultiply{4};
-constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages", "multiply"};
-constexpr size_t kOwnNames = 3;  // those that no other kernel has
+constexpr VariableId kBlockRows{0}, kBlockWalked{1}, kWarps{2}, kStages{3}, kMultiply{4}, kCopies{5},
+    kAhead{6};
+constexpr std::array kNames = {"block_rows", "block_walked", "warps", "stages",
+                               "multiply",   "copies",       "ahead"};
+constexpr size_t kOwnNames = 3;  // those that no other kernel has, and `ahead`
 constexpr std::array kWalkedBlocks = {64, 32, 128, 16};
 
 class ChainSystem : LimitSums {
@@ -26,6 +28,8 @@ class ChainSystem : LimitSums {
     add_variables();
     add_limits();
     add_group_limits();
+    add_bulk_limits();
+    add_ahead_limits();
     add_registers();
     add_preferences();
     return std::move(system_);
@@ -41,6 +45,8 @@ class ChainSystem : LimitSums {
     add({4, 8, 2, 1});
     add({2, 3, 4});
     add_choice(kNames.at(kMultiply.index), {ProductInstruction::Warp, ProductInstruction::Warpgroup});
+    add_choice(kNames.at(kCopies.index), {ProductCopies::Bulk, ProductCopies::Async});
+    add({1, 0});
   }
 
   // As shared_bytes, term by term.
@@ -52,11 +58,43 @@ class ChainSystem : LimitSums {
     const auto limit = double(target_.shared_bytes_per_block);
     const double of_stage = kFactorBytes * (chain_.depth_length + chain_.width_length);
     at_most({{kFactorBytes * chain_.depth_length, {times(kBlockRows)}},
-             {of_stage, {times(kBlockWalked), times(kStages)}}},
+             {of_stage, {times(kBlockWalked), times(kStages)}},
+             {kChainStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}},
+             {kChainRowsBarrierBytes, {is(kCopies, ProductCopies::Bulk)}}},
             limit, "bytes",
             "the factors of both products take at most the " +
                 std::to_string(target_.shared_bytes_per_block) +
                 " bytes of shared memory that a block may have");
+  }
+
+  // As check_bulk: other copies, or such a value.
+  void add_bulk_limits() {
+    const ValueSet others = values_beside(kCopies, ProductCopies::Bulk);
+    const auto demand = [&](bool holds, std::string origin) {
+      if (!holds) any_of({{kCopies, others}}, std::move(origin));
+    };
+    demand(target_.bulk_copy_gbs > 0, target_.name + " has no copies by tensor maps");
+    demand(chain_.why_not_bulk.empty(), "tensor maps copy all three factors, and " + chain_.why_not_bulk);
+    demand(fits_boxes(chain_), "a box has lines of 128 bytes, and pieces have none");
+    any_of({{kCopies, others}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
+           "only warpgroups multiply what others copy");
+    any_of({{kCopies, others},
+            {kWarps, values_where(kWarps, [](int64_t n) { return n <= kMostBulkGroups * kGroupWarps; })}},
+           "at most two warpgroups multiply what one more copies");
+    any_of(
+        {{kCopies, others},
+         {kBlockWalked, values_where(kBlockWalked, [&](int64_t n) { return fits_boxes(chain_, int(n)); })}},
+        "a box has lines of 128 bytes along " + chain_.graph[chain_.walked].name);
+  }
+
+  void add_ahead_limits() {
+    const ValueSet none = values_where(kAhead, [](int64_t n) { return n == 0; });
+    any_of({{kAhead, none}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
+           "only warpgroups multiply while they compute");
+    any_of({{kAhead, none},
+            {kCopies, values_beside(kCopies, ProductCopies::Async)},
+            {kStages, values_where(kStages, [](int64_t n) { return n >= kFewestGroupStages; })}},
+           "two blocks are multiplied at a time while one is copied to");
   }
 
   // As check_groups.
@@ -99,6 +137,11 @@ class ChainSystem : LimitSums {
     at_most(all({}), target_.registers_per_thread, "registers",
             "scores and results of a thread are held in its " + std::to_string(target_.registers_per_thread) +
                 " registers");
+    std::vector<Product> with_copies = all({});
+    with_copies.push_back({double(target_.registers_per_thread), {is(kCopies, ProductCopies::Bulk)}});
+    at_most(std::move(with_copies), target_.registers_per_thread + kBulkChainRegisters, "registers",
+            "a thread that multiplies what others copy has " + std::to_string(kBulkChainRegisters) +
+                " registers");
     at_most(all({times(kWarps)}), double(target_.registers_per_multiprocessor) / kWarpThreads,
             "registers of a lane",
             "the threads of a block share " + std::to_string(target_.registers_per_multiprocessor) +
@@ -114,11 +157,14 @@ class ChainSystem : LimitSums {
     const std::vector<Factor> rows = {times(kBlockRows), over(kWarps)};
     std::vector<Factor> scores = rows;
     scores.push_back(times(kBlockWalked));
+    std::vector<Factor> ahead = scores;
+    ahead.push_back(times(kAhead));
     const double chunk =
         of.of_chunk * (chain_.depth_length + chain_.width_length) / kChunkElements / kWarpThreads;
     return {product(of.fixed, {}), product(of.of_score / kWarpThreads, scores),
             product(of.of_result * chain_.width_length / kWarpThreads + of.of_row, rows),
-            product(chunk, {times(kBlockWalked), over(kWarps)})};
+            product(of.of_weight / kWarpThreads, ahead),
+            product(chunk, {times(kBlockWalked), over(kWarps), is(kCopies, ProductCopies::Async)})};
   }
 
   void add_preferences() {
@@ -146,13 +192,16 @@ GpuChainSchedule schedule_of(const ConstraintSystem& system, const Domains& assi
   schedule.warps = number(kWarps);
   schedule.stages = number(kStages);
   schedule.instruction = static_cast<ProductInstruction>(number(kMultiply));
+  schedule.copies = static_cast<ProductCopies>(number(kCopies));
+  schedule.ahead = number(kAhead) == 1;
   return schedule;
 }
 
 }  // namespace
 
 bool is_chain_decision(const std::string& name) {
-  return std::find(kNames.begin(), kNames.begin() + kOwnNames, name) != kNames.begin() + kOwnNames;
+  return std::find(kNames.begin(), kNames.begin() + kOwnNames, name) != kNames.begin() + kOwnNames ||
+         name == kNames.at(kAhead.index);
 }
 
 Result<GpuChainSchedule> solve_gpu_chain(const TileGraph& graph, const GpuChain& chain,

@@ -93,6 +93,13 @@ ProductInstruction BlockScheduleReader::instruction() {
   cursor_.fail("expected mma.sync or wgmma");
 }
 
+ProductCopies BlockScheduleReader::copies() {
+  for (const ProductCopies known : {ProductCopies::Async, ProductCopies::Bulk}) {
+    if (cursor_.accept(name_of(known))) return known;
+  }
+  cursor_.fail("expected async or bulk");
+}
+
 void BlockScheduleReader::expect_value(TileValueId id, const std::string& otherwise) {
   cursor_.expect("%");
   const TextCursor start = cursor_;

@@ -25,6 +25,9 @@ inline constexpr int kBulkRegisters = 232, kBulkLaunchRegisters = 168;
 // Of a warp that gathers results: 16 x 64 sums, and registers of a thread for those of its places.
 inline constexpr int kGatheredColumns = 64, kGatheredBytes = 16 * kGatheredColumns * 4;
 inline constexpr int kGatheredRegisters = 48;
+// Of a chain: barriers of a stage, two for each of its pieces, and of the rows; registers of a thread that
+// multiplies, where there are two warpgroups of them.
+inline constexpr int kChainStageBarrierBytes = 32, kChainRowsBarrierBytes = 16, kBulkChainRegisters = 240;
 inline constexpr double kFactorBytes = 2;  // of an element that is multiplied
 // To load, narrow and keep an element that is not copied as it is.
 inline constexpr double kLoneInstructions = 6;
@@ -85,6 +88,7 @@ class BlockScheduleReader {
   }
   int along(AxisId axis);  // "64 row"
   ProductInstruction instruction();
+  ProductCopies copies();
   void expect_value(TileValueId id, const std::string& otherwise);  // "%y"
   void end();                                                       // "cost ... }"
 

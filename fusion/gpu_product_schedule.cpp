@@ -42,12 +42,6 @@ class ProductScheduleParser : BlockScheduleReader {
   }
 
  private:
-  ProductCopies copies() {
-    for (const ProductCopies known : {ProductCopies::Async, ProductCopies::Bulk}) {
-      if (cursor_.accept(name_of(known))) return known;
-    }
-    cursor_.fail("expected async or bulk");
-  }
   ProductResults results() {
     for (const ProductResults known :
          {ProductResults::Held, ProductResults::Gathered, ProductResults::Fetched}) {
@@ -67,8 +61,6 @@ class ProductScheduleParser : BlockScheduleReader {
 };
 
 }  // namespace
-
-std::string_view name_of(ProductCopies copies) { return copies == ProductCopies::Bulk ? "bulk" : "async"; }
 
 std::string_view name_of(ProductResults results) {
   if (results == ProductResults::Fetched) return "fetched";

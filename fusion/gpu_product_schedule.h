@@ -39,8 +39,6 @@
 
 namespace tilefuse {
 
-enum class ProductCopies : uint8_t { Async, Bulk };  // cp.async, cp.async.bulk.tensor
-std::string_view name_of(ProductCopies copies);
 enum class ProductResults : uint8_t { Held, Gathered, Fetched };
 std::string_view name_of(ProductResults results);
 enum class ProductGroups : uint8_t { Together, Turns };

@@ -35,14 +35,14 @@ struct BulkOperand {
   const TensorMap& map;
   int row, matrix;
 
-  // A piece of so many rows: boxes of 64 elements along their lines.
-  template <class P, int kRows>
+  // A piece from `row` and k on: boxes of 64 elements along its lines.
+  template <class P>
   TILE_INLINE void copy(unsigned piece, int k, unsigned barrier) const {
-    enum : int { kLine = 64, kBoxes = kIsAlongK ? 1 : kRows / kLine };
-    static_assert(P::kTogether == 8 && (kIsAlongK ? P::kChunks == 8 : kRows % kLine == 0));
+    enum : int { kLine = 64, kBoxes = P::kChunks / 8 };
+    static_assert(P::kTogether == 8);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
-      const int x = kIsAlongK ? k : row + box * kLine, y = kIsAlongK ? row : k;
+      const int x = (kIsAlongK ? k : row) + box * kLine, y = kIsAlongK ? row : k;
       const unsigned to = piece + box * P::kLines * kLine * 2;
       if constexpr (kHasBatch) {
         copy_box(to, map, x, y, matrix, barrier);
@@ -141,8 +141,8 @@ TILE_INLINE void copy_in_bulk(E* memory, const BulkOperand<kA, kBatchA>& a, cons
     const unsigned piece = stages.piece(at.stage), full = stages.full(at.stage);
     wait_for_phase(stages.empty(at.stage), at.parity ^ 1);
     expect_bytes(full, stages.kBytes);
-    a.template copy<Piece<kBlockM, kStep, kA>, kBlockM>(piece, step * kStep, full);
-    b.template copy<Piece<kBlockN, kStep, kB>, kBlockN>(piece + stages.kBytesA, step * kStep, full);
+    a.template copy<Piece<kBlockM, kStep, kA>>(piece, step * kStep, full);
+    b.template copy<Piece<kBlockN, kStep, kB>>(piece + stages.kBytesA, step * kStep, full);
     at.advance();
   }
 }

@@ -45,6 +45,11 @@ TILE_INLINE void settle(float (&values)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
+template <int kCount>
+TILE_INLINE void settle(int (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(values[i])::"memory");
+}
 TILE_INLINE void settle(unsigned (&values)[4]) {
   asm volatile("" : "+r"(values[0]), "+r"(values[1]), "+r"(values[2]), "+r"(values[3])::"memory");
 }

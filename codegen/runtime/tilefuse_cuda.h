@@ -30,9 +30,10 @@
 // results    gather_sums, gathered_sums: through shared memory, so that threads have whole lines (cuda_gathered_sums.h)
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 //            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
+//            begin_scores, begin_product: in parts; copy_chain_in_bulk: with a warpgroup that copies (cuda_bulk_chain.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
 // clang-format on
 #pragma once
 
-#include "cuda_gathered_sums.h"  // both include the other parts, each after the one it needs
-#include "cuda_group_chain.h"
+#include "cuda_bulk_chain.h"  // both include the other parts, each after the one it needs
+#include "cuda_gathered_sums.h"

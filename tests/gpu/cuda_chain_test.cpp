@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "core/result.h"
-#include "tests/gpu/chain_regions.h"
+#include "tests/gpu/chain_cases.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
 #include "tests/gpu/tested_targets.h"
@@ -97,125 +97,10 @@ void expect_lean(const CudaKernel& kernel) {
   EXPECT_EQ(kernel.binary.resources[0].stack_bytes, 0) << kernel.source;
 }
 
-const std::string kScale = "  %c = constant 0.3 : f32[]\n  %t0 = mul(%s, %c) : f32[SCORES]\n";
-const std::string kAsScaled = "  %t = copy(%t0) : f32[SCORES]\n";
-const std::string kCausal = kScale +
-                            "  %i = inside [q - k] : bool[q, k]\n  %z = constant -inf : f32[]\n"
-                            "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
-const std::string kWindow = kScale +
-                            "  %i = inside [q - k, k - q + 24] : bool[q, k]\n  %z = constant -inf : f32[]\n"
-                            "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
-const std::string kBias = kScale +
-                          "  %b = load %b[h*ROWS*KEYS + q*KEYS + k] : bf16[h, q, k]\n"
-                          "  %t = add(%t0, %b) : f32[SCORES]\n";
-const std::string kMask = kScale +
-                          "  %i = load %mask[k] : bool[k]\n  %z = constant -inf : f32[]\n"
-                          "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
-const std::string kCap = kScale +
-                         "  %two = constant 2 : f32[]\n  %t1 = div(%t0, %two) : f32[SCORES]\n"
-                         "  %t2 = tanh(%t1) : f32[SCORES]\n  %t = mul(%t2, %two) : f32[SCORES]\n";
-// The last rows look at nothing: all of their scores are the same number, at the end of f32.
-const std::string kFilled = kScale +
-                            "  %i = inside [k - q - 9] : bool[q, k]\n  %z = constant -3.3e38 : f32[]\n"
-                            "  %t = where(%i, %t0, %z) : f32[SCORES]\n";
-// The same, and scaled behind it.
-const std::string kFilledAndScaled =
-    "  %i = inside [k - q - 9] : bool[q, k]\n  %z = constant -3.3e38 : f32[]\n"
-    "  %t0 = where(%i, %s, %z) : f32[SCORES]\n  %c = constant 0.3 : f32[]\n"
-    "  %t = mul(%t0, %c) : f32[SCORES]\n";
-// Of each row one decides; products with log2 e are rounded by more than 1.
-const std::string kHuge = "  %c = constant 3000000 : f32[]\n  %t = mul(%s, %c) : f32[SCORES]\n";
-bool is_before(int64_t q, int64_t k) { return k <= q; }
-bool is_in_window(int64_t q, int64_t k) { return k <= q && k >= q - 24; }
-
-struct Case {
-  ChainRegion region;
-  std::string pins = {};
-  SymbolValues sizes = {};
-};
-void PrintTo(const Case& test, std::ostream* out) { PrintTo(test.region, out); }
-
-std::vector<Case> cases() {
-  return {
-      {{.name = "whole_blocks"}, "block_rows=64,block_walked=32,warps=4,stages=2"},
-      {{.name = "as_solved", .q = "128", .k = "96"}},
-      {{.name = "ragged", .q = "37", .k = "83"}},
-      {{.name = "f16", .dtype = "f16", .q = "50", .k = "70", .d = 32, .v = 32}},
-      {{.name = "long_lines", .q = "32", .k = "48", .d = 128, .v = 128}},
-      {{.name = "one_axis_for_both", .q = "40", .k = "50", .shares_axis = true}},
-      {{.name = "other_width", .q = "40", .k = "50", .d = 96, .v = 40}},
-      {{.name = "short_lines", .q = "40", .k = "50", .d = 24, .v = 8}},
-      {{.name = "two_matrices_a_warp", .q = "70", .k = "70"},
-       "block_rows=64,block_walked=16,warps=2,stages=3"},
-      {{.name = "memory_given_at_the_launch", .q = "130", .k = "300", .d = 128, .v = 128},
-       "block_rows=128,block_walked=32,warps=8,stages=4"},
-      {{.name = "filled_rows", .q = "40", .k = "40", .scores = kFilled}},
-      {{.name = "filled_rows_and_scaled", .q = "40", .k = "40", .scores = kFilledAndScaled}},
-      {{.name = "huge_scores", .q = "40", .k = "40", .scores = kHuge}},
-      {{.name = "huge_scores_f16", .dtype = "f16", .q = "40", .k = "40", .scores = kHuge}},
-      {{.name = "causal", .q = "100", .k = "100", .scores = kCausal, .looks_at = is_before},
-       "block_rows=32,block_walked=16,warps=2,stages=2"},
-      {{.name = "causal_f16",
-        .dtype = "f16",
-        .q = "100",
-        .k = "100",
-        .scores = kCausal,
-        .looks_at = is_before}},
-      {{.name = "causal_of_few_rows", .q = "33", .k = "100", .scores = kCausal, .looks_at = is_before}},
-      {{.name = "window", .q = "130", .k = "130", .scores = kWindow, .looks_at = is_in_window},
-       "block_rows=32,block_walked=16,warps=2,stages=3"},
-      {{.name = "bias",
-        .q = "40",
-        .k = "56",
-        .buffers = "%b: bf16[HEADS, ROWS, KEYS] in, ",
-        .scores = kBias}},
-      {{.name = "bias_of_odd_lines",
-        .q = "21",
-        .k = "35",
-        .buffers = "%b: bf16[HEADS, ROWS, KEYS] in, ",
-        .scores = kBias}},
-      {{.name = "masked_keys", .q = "30", .k = "50", .buffers = "%mask: bool[KEYS] in, ", .scores = kMask}},
-      {{.name = "soft_cap", .q = "40", .k = "40", .scores = kCap}},
-      {{.name = "shared_keys", .heads = 4, .sharing = 2, .q = "40", .k = "40"}},
-      {{.name = "heads_inside", .heads = 4, .sharing = 2, .q = "40", .k = "40", .heads_inside = true}},
-      {{.name = "turned_keys", .q = "40", .k = "48", .is_turned = true}},
-      {{.name = "odd_lines", .q = "20", .k = "20", .d = 33, .v = 35}},
-      {{.name = "divided_weights", .q = "40", .k = "40", .divides_weights = true}},
-      {{.name = "two_results", .q = "40", .k = "40", .stores_spread = true, .result_dtype = "f32"}},
-      {{.name = "groups"}, "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
-      {{.name = "groups_ragged", .q = "150", .k = "83"},
-       "multiply=wgmma,block_rows=128,block_walked=64,stages=3"},
-      {{.name = "groups_of_long_lines", .q = "128", .k = "160", .d = 128, .v = 128},
-       "multiply=wgmma,block_rows=128,block_walked=128,stages=2"},
-      {{.name = "groups_of_short_lines", .q = "70", .k = "50", .d = 24, .v = 8},
-       "multiply=wgmma,block_rows=64,block_walked=32,stages=4"},
-      {{.name = "groups_of_other_widths", .q = "70", .k = "70", .d = 192, .v = 64},
-       "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
-      {{.name = "groups_of_turned_keys", .q = "64", .k = "96", .is_turned = true},
-       "multiply=wgmma,block_rows=64,block_walked=64,stages=2"},
-      {{.name = "groups_causal", .q = "150", .k = "150", .scores = kCausal, .looks_at = is_before},
-       "multiply=wgmma,block_rows=64,block_walked=32,stages=2"},
-      {{.name = "groups_f16_window",
-        .dtype = "f16",
-        .q = "200",
-        .k = "200",
-        .scores = kWindow,
-        .looks_at = is_in_window},
-       "multiply=wgmma,block_rows=64,block_walked=16,stages=3"},
-      {{.name = "groups_of_run_time_sizes", .q = "s0", .k = "s0", .scores = kCausal, .looks_at = is_before},
-       "multiply=wgmma,block_rows=64,block_walked=64,stages=2",
-       {{"s0", 75}}},
-      {{.name = "run_time_sizes", .q = "s0", .k = "s1"}, "", {{"s0", 45}, {"s1", 70}}},
-      {{.name = "run_time_causal", .q = "s0", .k = "s0", .scores = kCausal, .looks_at = is_before},
-       "block_rows=32,block_walked=16,warps=2,stages=2",
-       {{"s0", 75}}},
-  };
-}
-
-class CudaChainCase : public CudaChains, public testing::WithParamInterface<Case> {};
+class CudaChainCase : public CudaChains, public testing::WithParamInterface<ChainCase> {};
 
 TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
-  const Case& test = GetParam();
+  const ChainCase& test = GetParam();
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   Pins pins = pins_of(test.pins);
   pins.decisions["kernel"] = "chain";
@@ -238,7 +123,9 @@ TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
           {"block_walked", std::to_string(schedule.block_walked)},
           {"warps", std::to_string(schedule.warps)},
           {"stages", std::to_string(schedule.stages)},
-          {"multiply", std::string(name_of(schedule.instruction))}};
+          {"multiply", std::string(name_of(schedule.instruction))},
+          {"copies", std::string(name_of(schedule.copies))},
+          {"ahead", schedule.ahead ? "1" : "0"}};
       EXPECT_EQ(chosen.at(pin), value) << pin;
     }
     const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
@@ -248,7 +135,7 @@ TEST_P(CudaChainCase, computes_what_the_tile_graph_says) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaChainCase, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaChainCase, testing::ValuesIn(chain_cases()),
                          [](const auto& info) { return info.param.region.name; });
 
 // What the solver chooses for many rows is compiled: scores, results and copies fit the registers.
@@ -257,17 +144,16 @@ TEST_F(CudaChains, schedules_of_many_rows_do_not_spill) {
     int d, v;
   };
   for (const Lengths lengths : {Lengths{32, 32}, {64, 64}, {96, 96}, {128, 128}, {128, 64}}) {
-    for (const std::string& scores : {kScale, kCausal, kCap}) {
+    for (const std::string& scores : {scaled_scores(), causal_scores(), capped_scores()}) {
       for (const char* size : {"128", "1000", "8192"}) {
-        const TileGraph graph =
-            parse_tile_graph(text_of({.name = "many",
-                                      .heads = 16,
-                                      .q = size,
-                                      .k = size,
-                                      .d = lengths.d,
-                                      .v = lengths.v,
-                                      .heads_inside = true,
-                                      .scores = scores + (scores == kScale ? kAsScaled : "")}));
+        const TileGraph graph = parse_tile_graph(text_of({.name = "many",
+                                                          .heads = 16,
+                                                          .q = size,
+                                                          .k = size,
+                                                          .d = lengths.d,
+                                                          .v = lengths.v,
+                                                          .heads_inside = true,
+                                                          .scores = scores}));
         for (const std::string& name : tested_targets()) {
           const GpuTarget target = load_gpu_target(name);
           const Result<GpuPlan> plan = plan_gpu(graph, target);
@@ -299,6 +185,8 @@ std::optional<GpuChainSchedule> random_chain_schedule(const GpuChain& chain, con
     schedule.warps = random.pick<int>({1, 2, 4, 8});
     schedule.stages = random.pick<int>({2, 3, 4, 8});
     if (target.warpgroup_flops_per_cycle > 0) schedule.instruction = ProductInstruction::Warpgroup;
+    if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
+    schedule.ahead = random.once_in(2);
     if (check_gpu_chain_schedule(chain, schedule, target).empty()) return schedule;
   }
   return std::nullopt;
@@ -366,22 +254,31 @@ TEST(GpuChainSolver, agrees_with_the_check_about_every_schedule) {
     for (const int rows : {16, 32, 64, 128, 256}) {
       for (const int walked : {16, 32, 64, 128}) {
         for (const int warps : {1, 2, 4, 8}) {
-          for (const auto& [stages, instruction] : {std::pair{2, ProductInstruction::Warp},
-                                                    {3, ProductInstruction::Warp},
-                                                    {4, ProductInstruction::Warp},
-                                                    {2, ProductInstruction::Warpgroup},
-                                                    {4, ProductInstruction::Warpgroup}}) {
+          for (const auto& [stages, instruction, copies, ahead] :
+               {std::tuple{2, ProductInstruction::Warp, ProductCopies::Async, false},
+                {3, ProductInstruction::Warp, ProductCopies::Async, false},
+                {4, ProductInstruction::Warp, ProductCopies::Async, false},
+                {2, ProductInstruction::Warpgroup, ProductCopies::Async, false},
+                {2, ProductInstruction::Warpgroup, ProductCopies::Async, true},
+                {4, ProductInstruction::Warpgroup, ProductCopies::Async, true},
+                {4, ProductInstruction::Warpgroup, ProductCopies::Bulk, false},
+                {2, ProductInstruction::Warpgroup, ProductCopies::Bulk, true},
+                {3, ProductInstruction::Warp, ProductCopies::Bulk, true}}) {
             GpuChainSchedule s;
             s.block_rows = rows;
             s.block_walked = walked;
             s.warps = warps;
             s.stages = stages;
             s.instruction = instruction;
+            s.copies = copies;
+            s.ahead = ahead;
             const Pins pins{{{"block_rows", std::to_string(rows)},
                              {"block_walked", std::to_string(walked)},
                              {"warps", std::to_string(warps)},
                              {"stages", std::to_string(stages)},
-                             {"multiply", std::string(name_of(s.instruction))}}};
+                             {"multiply", std::string(name_of(s.instruction))},
+                             {"copies", std::string(name_of(copies))},
+                             {"ahead", ahead ? "1" : "0"}}};
             const bool is_solved = bool(solve_gpu_chain(graph, *chain, target, pins));
             EXPECT_EQ(is_solved, check_gpu_chain_schedule(*chain, s, target).empty()) << to_text(s, *chain);
             (is_solved ? allowed : refused) += 1;
@@ -400,9 +297,9 @@ TEST(GpuChainSolver, leaves_out_what_no_row_looks_at) {
         parse_tile_graph(text_of({.name = "long", .heads = 16, .q = "4096", .k = "4096", .scores = scores}));
     return plan_gpu(graph, load_gpu_target("cuda-sm80"))->cost_us;
   };
-  const double whole = cost(kScale + kAsScaled);
-  EXPECT_LT(cost(kCausal), 0.7 * whole);
-  EXPECT_LT(cost(kWindow), 0.2 * whole);
+  const double whole = cost(scaled_scores());
+  EXPECT_LT(cost(causal_scores()), 0.7 * whole);
+  EXPECT_LT(cost(window_scores()), 0.2 * whole);
 }
 
 // ---------------------------------------------------------------- refusals
@@ -447,15 +344,10 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GpuChainRefused, testing::ValuesIn(kRefused),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // ---------------------------------------------------------------- planted bugs
-class CudaPlantedInChain : public CudaChains, public testing::WithParamInterface<Planted> {};
-
-// In a ragged chain of several blocks: what the kernel says itself, not the functions that it calls.
-TEST_P(CudaPlantedInChain, is_found) {
-  const ChainRegion region{.name = "planted", .q = "40", .k = "83"};
+void expect_found(const ChainRegion& region, const GpuTarget& target, const std::string& pins,
+                  const Planted& planted) {
   const TileGraph graph = parse_tile_graph(text_of(region));
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  const Result<GpuPlan> plan =
-      plan_gpu(graph, target, pins_of("block_rows=32,block_walked=16,warps=2,stages=2"));
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(pins));
   ASSERT_TRUE(plan) << plan.unsupported().reason;
   const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
   const std::vector<Tensor> inputs = random_buffers(graph, 3, {});
@@ -466,18 +358,25 @@ TEST_P(CudaPlantedInChain, is_found) {
   };
   const Tensor expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}}).at(0);
   EXPECT_EQ(first_difference(run(kernel.source), expected, tolerance(region)), "");
-  const std::string right = GetParam().right;
-  const size_t at = kernel.source.find(right);
+  const size_t at = kernel.source.find(planted.right);
   ASSERT_NE(at, std::string::npos) << kernel.source;
   std::string source = kernel.source;
-  source.replace(at, right.size(), GetParam().wrong);
+  source.replace(at, std::string(planted.right).size(), planted.wrong);
   try {
     EXPECT_NE(first_difference(run(source), expected, tolerance(region)), "") << source;
-    EXPECT_STREQ(GetParam().report, "") << source;
+    EXPECT_STREQ(planted.report, "") << source;
   } catch (const std::exception& fault) {
-    EXPECT_STRNE(GetParam().report, "") << fault.what();
-    EXPECT_THAT(fault.what(), HasSubstr(GetParam().report));
+    EXPECT_STRNE(planted.report, "") << fault.what();
+    EXPECT_THAT(fault.what(), HasSubstr(planted.report));
   }
+}
+
+class CudaPlantedInChain : public CudaChains, public testing::WithParamInterface<Planted> {};
+
+// In a ragged chain of several blocks: what the kernel says itself, not the functions that it calls.
+TEST_P(CudaPlantedInChain, is_found) {
+  expect_found({.name = "planted", .q = "40", .k = "83"}, load_gpu_target("cuda-sm80"),
+               "block_rows=32,block_walked=16,warps=2,stages=2", GetParam());
 }
 
 const Planted kPlanted[] = {
@@ -493,6 +392,30 @@ const Planted kPlanted[] = {
     {"half_of_a_row", "row_max(s0_block_part, 4)", "row_max(s0_block_part, 2)", ""},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInChain, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// Of copies by others, and of products that go on beside the scores of the next block.
+class CudaPlantedInBulkChain : public CudaChains, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInBulkChain, is_found) {
+  expect_found({.name = "planted", .q = "128", .k = "320"}, load_gpu_target("cuda-sm90a"),
+               "block_rows=128,block_walked=64,warps=8,stages=2,multiply=wgmma,copies=bulk,ahead=1",
+               GetParam());
+}
+
+const Planted kPlantedInBulk[] = {
+    {"no_wait_for_rows", "  wait_for_rows<128, 64, 64, 64, 2>(pieces);\n", "", "box"},
+    {"no_wait_for_a_piece", "    wait_for_second<128, 64, 64, 64, 2>(pieces, first_k / 64);\n", "",
+     "copy is under way"},
+    {"no_wait_for_the_other_piece", "    wait_for_third<128, 64, 64, 64, 2>(pieces, (first_k - 64) / 64);\n",
+     "", "copy is under way"},
+    {"a_piece_is_left_twice", "    wait_for_products<1>();\n",
+     "    leave_third<128, 64, 64, 64, 2>(pieces, (first_k - 64) / 64);\n    wait_for_products<1>();\n",
+     "no warp can go on"},
+    {"a_piece_is_not_left", "    leave_second<128, 64, 64, 64, 2>(pieces, first_k / 64);\n", "",
+     "no warp can go on"},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBulkChain, testing::ValuesIn(kPlantedInBulk),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
