@@ -97,7 +97,7 @@ class ChainAnalysis {
     chain_.graph = std::move(folded.graph);
     expanded_ = std::move(folded.pass);
     chain_.results = expanded_.results;
-    if (const auto refusal = value_without_kernel(graph())) return refuse(refusal->reason);
+    if (const auto refusal = value_without_matrix_kernel(graph())) return refuse(refusal->reason);
     return true;
   }
 

@@ -13,7 +13,9 @@ constexpr int kRegisterGranule = 8;    // registers are given out in multiples o
 constexpr double kStepInstructions = 8, kLoopInstructions = 4, kBlockInstructions = 80;
 constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
 constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
-constexpr int kUnrolledElements = 4;    // of single ones, by the compiler, of a loop over a row
+constexpr double kDoubleInstruction =
+    2;                                // in issue slots, where f64 has half the rate; elsewhere it has less
+constexpr int kUnrolledElements = 4;  // of single ones, by the compiler, of a loop over a row
 
 double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
   const int threads = schedule.block_threads();
@@ -100,7 +102,8 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
     const bool is_cheap = map == nullptr || info(map->fn).cost == CostClass::Free;
     if (!varies_along(graph, {v}, region.inner) || std::holds_alternative<TileLoad>(graph.values[v].op))
       continue;
-    traffic.instructions += is_cheap || info(map->fn).cost == CostClass::Simple ? 1 : kLongFunction;
+    const double instructions = is_cheap || info(map->fn).cost == CostClass::Simple ? 1 : kLongFunction;
+    traffic.instructions += instructions * (graph.values[v].dtype == DType::F64 ? kDoubleInstruction : 1);
   }
   traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());

@@ -67,7 +67,7 @@ class ProductAnalysis {
   bool varies(TileValueId id, AxisId axis) const { return varies_along(graph_, id, axis); }
 
   bool find_sum() {
-    if (const auto refusal = value_without_kernel(graph_)) return refuse(refusal->reason);
+    if (const auto refusal = value_without_matrix_kernel(graph_)) return refuse(refusal->reason);
     const Result<Structure> structure = analyze_structure(graph_);
     if (!structure) return refuse(structure.unsupported().reason);
     if (structure->reductions.size() != 1) {

@@ -12,12 +12,9 @@
 namespace tilefuse {
 namespace {
 
-// Functions without a version in codegen/runtime/cuda_arithmetic.h.
-constexpr std::array kAbsent = {MapFn::FloorDiv, MapFn::TruncDiv, MapFn::Fmod,      MapFn::Pow,
-                                MapFn::Atan2,    MapFn::Expm1,    MapFn::Log10,     MapFn::Log1p,
-                                MapFn::Sin,      MapFn::Cos,      MapFn::Tan,       MapFn::Asin,
-                                MapFn::Acos,     MapFn::Atan,     MapFn::Sinh,      MapFn::Cosh,
-                                MapFn::Erfc,     MapFn::CopySign, MapFn::ShiftLeft, MapFn::ShiftRight};
+// Functions of f64 without a version in codegen/runtime/cuda_functions.h: those of CUDA call functions that
+// are not inlined.
+constexpr std::array kAbsentOfDoubles = {MapFn::Pow, MapFn::Sin, MapFn::Cos, MapFn::Tan};
 
 std::string cannot(const TileGraph& graph, TileValueId value, const std::string& why) {
   return "cannot compute %" + graph[value].name + " in a GPU kernel: " + why;
@@ -25,7 +22,6 @@ std::string cannot(const TileGraph& graph, TileValueId value, const std::string&
 
 std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   const TileValue& value = graph[id];
-  if (info(value.dtype).compute == DType::F64) return "it is f64";
   if (std::holds_alternative<TileScan>(value.op)) return "it is a scan";
   if (const auto* reduce = std::get_if<TileReduce>(&value.op);
       reduce != nullptr && info(reduce->kind).is_index) {
@@ -33,11 +29,10 @@ std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   }
   const auto* map = std::get_if<TileMap>(&value.op);
   if (map == nullptr) return std::nullopt;
-  if (std::find(kAbsent.begin(), kAbsent.end(), map->fn) != kAbsent.end()) {
-    return std::string("there is no ") + info(map->fn).name + " for GPUs yet";
-  }
-  if (map->fn == MapFn::Remainder && is_float(value.dtype))
-    return "there is no remainder of floats for GPUs yet";
+  const bool is_absent =
+      std::find(kAbsentOfDoubles.begin(), kAbsentOfDoubles.end(), map->fn) != kAbsentOfDoubles.end();
+  if (value.dtype == DType::F64 && is_absent)
+    return std::string("there is no ") + info(map->fn).name + " of f64 for GPUs yet";
   return std::nullopt;
 }
 
@@ -188,6 +183,13 @@ std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
     if (const auto why = why_not(graph, {v})) return Unsupported{cannot(graph, {v}, *why)};
   }
   return std::nullopt;
+}
+
+std::optional<Unsupported> value_without_matrix_kernel(const TileGraph& graph) {
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].dtype == DType::F64) return Unsupported{cannot(graph, {v}, "it is f64")};
+  }
+  return value_without_kernel(graph);
 }
 
 // Positions are numbers of the user's, with products of their own.

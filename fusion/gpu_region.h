@@ -44,6 +44,8 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph);  // along the firs
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis);
 // The first value that no kernel for GPUs computes, and why.
 std::optional<Unsupported> value_without_kernel(const TileGraph& graph);
+// The same where it computes what becomes of sums of tensor cores: in registers that hold no f64.
+std::optional<Unsupported> value_without_matrix_kernel(const TileGraph& graph);
 bool offsets_fit_int(const TileGraph& graph);  // every one, into every buffer
 // The same, and conditions on coordinates, where sizes bound them.
 bool conditions_fit_int(const TileGraph& graph);

@@ -84,6 +84,10 @@ template <class To, class T>
 TILE_INLINE Compute<To> convert(T x) {
   if constexpr (Same<To, bool>::kValue) {
     return x != T(0);
+  } else if constexpr (Same<T, double>::kValue && sizeof(To) < sizeof(Compute<To>)) {
+    To narrowed;  // as torch does it, through float
+    narrow((float)x, narrowed);
+    return widened(narrowed);
   } else {
     return Compute<To>(x);
   }
@@ -162,6 +166,8 @@ template <class T>
 TILE_INLINE T abs(T x) {
   if constexpr (Same<T, float>::kValue) {
     return ::fabsf(x);
+  } else if constexpr (Same<T, double>::kValue) {
+    return ::fabs(x);
   } else {
     return x < T(0) ? T(-x) : x;
   }
@@ -189,7 +195,7 @@ TILE_INLINE T max_nan(T a, T b) {
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
   } else {
-    return a > b ? a : b;
+    return a != a || a > b ? a : b;
   }
 }
 template <class T>
@@ -199,7 +205,7 @@ TILE_INLINE T min_nan(T a, T b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
   } else {
-    return a < b ? a : b;
+    return a != a || a < b ? a : b;
   }
 }
 // NaN of x, which is the second one; the first one is a number.
@@ -231,7 +237,7 @@ TILE_INLINE Vec<float> fma(Vec<float> a, Vec<float> b, Vec<float> c) {
 // The identities of max and min.
 template <class T>
 TILE_INLINE T lowest() {
-  if constexpr (Same<T, float>::kValue) {
+  if constexpr (is_a_float<T>()) {
     return -kInfinity;
   } else if constexpr (T(-1) > T(0)) {
     return T(0);
@@ -241,26 +247,11 @@ TILE_INLINE T lowest() {
 }
 template <class T>
 TILE_INLINE T highest() {
-  if constexpr (Same<T, float>::kValue) {
+  if constexpr (is_a_float<T>()) {
     return kInfinity;
   } else {
     return T(~lowest<T>());
   }
-}
-
-// Rounded towards minus infinity.
-template <class A, class B>
-TILE_INLINE auto floor_div(A a, B b) {
-  const auto quotient = a / b;
-  return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-template <class A, class B>
-TILE_INLINE auto remainder(A a, B b) {
-  return b == 0 ? 0 : a - floor_div(a, b) * b;
-}
-template <class T>
-TILE_INLINE Vec<T> remainder(Vec<T> a, Vec<T> b) {
-  return by_lanes(a, b, [](T x, T y) { return T(remainder(x, y)); });
 }
 
 }  // namespace tile

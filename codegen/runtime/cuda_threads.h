@@ -4,7 +4,7 @@
 // warp, values go through shuffles; else the warps leave theirs in `parts`, shared memory for one value a
 // warp, which nothing else uses.
 #pragma once
-#include "cuda_arithmetic.h"
+#include "cuda_functions.h"
 
 namespace tile {
 
@@ -45,7 +45,9 @@ TILE_INLINE int64_t wrapped_index(T index, int64_t extent) {
 // 1, 2 and 8 bytes go as one or two registers.
 template <class T>
 TILE_INLINE T from_lane(T x, int distance) {
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (Same<T, double>::kValue) {
+    return __longlong_as_double(from_lane(__double_as_longlong(x), distance));
+  } else if constexpr (sizeof(T) == 8) {
     const unsigned long long bits = (unsigned long long)x;
     const unsigned low = __shfl_xor_sync(0xffffffffu, (unsigned)bits, distance);
     const unsigned high = __shfl_xor_sync(0xffffffffu, (unsigned)(bits >> 32), distance);

@@ -13,6 +13,7 @@ static_assert(kLanes == 1 || kLanes == 2 || kLanes == 4 || kLanes == 8);
 
 #define kInfinity __int_as_float(0x7f800000)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)  // as other compilers have it
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 
 // Storage of the narrow floats; arithmetic happens in float.
 struct bf16 {
@@ -51,6 +52,11 @@ template <class T>
 struct Same<T, T> {
   enum : bool { kValue = true };
 };
+
+template <class T>
+TILE_INLINE constexpr bool is_a_float() {
+  return Same<T, float>::kValue || Same<T, double>::kValue;
+}
 
 template <class T>
 struct Vec {

@@ -15,7 +15,8 @@
 // convert    convert<To>(v): to bool is != 0, float to integer cuts off; round_to<bf16>(v), kept as float
 // functions  fma(a, b, c); max_nan, min_nan (a, b): NaN of either; max_num(number, x), min_num: NaN of x; abs, neg,
 //            sign, square, sqrt, rsqrt, reciprocal, floor, ceil, round (half even), trunc, is_nan, is_inf, exp, exp2,
-//            log, log2, sigmoid, tanh, erf: those of CUDA in their exact forms, at most 2 ulp by its manual, sigmoid 4
+//            log, log2, sigmoid, tanh, erf: those of CUDA in their exact forms, at most 2 ulp by its manual, sigmoid 4; longer
+//            ones, those of f64 and of integers in cuda_functions.h
 // short      quotient_narrow(a, b), exp_narrow, sigmoid_narrow: of what ends in 16 bits; erf_absolute, tanh_absolute: of
 //            what is added to one (cuda_division.h)
 // across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
@@ -31,7 +32,7 @@
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 //            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
 //            begin_scores, begin_product: in parts; copy_chain_in_bulk: with a warpgroup that copies (cuda_bulk_chain.h)
-// indices    floor_div, remainder (a, b): towards minus infinity; division by zero is not for them
+// indices    floor_div, remainder (a, b): towards minus infinity; 0 by zero
 // clang-format on
 #pragma once
 

@@ -112,6 +112,9 @@ TileCase of_function(const std::string& name, const std::string& code, const std
   %b = load %b[i] : bf16[i]
   %n = load %n[i] : i32[i]
   %e = exp(%x)    : f32[i]
+  %s = sigmoid(%x) : f32[i]
+  %d = cast(%x)   : f64[i]
+  %g = cast(%e)   : f64[i]
   %r = )" + code + " : " +
                     dtype + "[i]\n  store %r -> %y[i]\n}\n"};
 }
@@ -121,6 +124,28 @@ std::vector<TileCase> function_kernels() {
   for (const char* name : {"exp", "exp2", "abs", "tanh", "erf", "sigmoid", "floor", "ceil", "round", "trunc",
                            "sign", "square", "neg"}) {
     kernels.push_back(of_function(name, std::string(name) + "(%x)"));
+  }
+  for (const char* name : {"expm1", "sin", "cos", "atan", "sinh", "cosh", "erfc"}) {
+    kernels.push_back(of_function(name, std::string(name) + "(%x)"));
+  }
+  kernels.push_back(of_function("tan", "tan(%s)"));
+  for (const char* name : {"asin", "acos"}) kernels.push_back(of_function(name, std::string(name) + "(%s)"));
+  for (const char* name : {"log10", "log1p"})
+    kernels.push_back(of_function(name, std::string(name) + "(%e)"));
+  for (const char* name : {"floor_div", "trunc_div", "fmod", "remainder"}) {
+    kernels.push_back(of_function(name, std::string(name) + "(%x, %e)"));
+    kernels.push_back(of_function("whole_" + std::string(name), std::string(name) + "(%n, %n)", "i32"));
+  }
+  kernels.push_back(of_function("pow", "pow(%e, %w)"));
+  kernels.push_back(of_function("atan2", "atan2(%x, %w)"));
+  kernels.push_back(of_function("copysign", "copysign(%x, %w)"));
+  for (const char* name : {"pow", "shift_left", "shift_right"})
+    kernels.push_back(of_function("whole_" + std::string(name), std::string(name) + "(%n, %n)", "i32"));
+  for (const char* name : {"exp", "expm1", "tanh", "erf", "erfc", "atan", "sinh", "square"}) {
+    kernels.push_back(of_function("f64_" + std::string(name), std::string(name) + "(%d)", "f64"));
+  }
+  for (const char* name : {"log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"}) {
+    kernels.push_back(of_function("f64_" + std::string(name), std::string(name) + "(%g)", "f64"));
   }
   for (const char* name : {"log", "log2", "sqrt", "rsqrt", "reciprocal"}) {
     kernels.push_back(of_function(name, std::string(name) + "(%e)"));  // of what is positive

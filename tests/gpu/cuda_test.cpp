@@ -56,6 +56,10 @@ std::string norm(const std::string& dtype, const std::string& rows, int columns)
          dtype + "[row, col]\n  store %y -> %y[row*" + n + " + col]\n}\n";
 }
 
+std::string in_doubles(const std::string& graph) {
+  return std::regex_replace(graph, std::regex(" f32\\["), " f64[");
+}
+
 // Max, and the logarithm of the sum of exponentials: one element a row.
 std::string logsumexp(const std::string& columns) {
   return "tile_graph logsumexp {\n  axes row: s0, col: " + columns + "\n  buffers %x: f32[s0, " + columns +
@@ -160,6 +164,26 @@ constexpr const char* kIntegers = R"(tile_graph integers {
 }
 )";
 
+// Of numbers that f32 does not tell apart, down columns, under a condition, with places that data gives.
+constexpr const char* kDoublesDown = R"(tile_graph doubles_down {
+  axes row: 90, col: 40
+  buffers %x: f64[89, 40] in, %n: i64[40] in, %t: f64[50] in, %h: f16[40] in, %y: f64[40] out, %z: f32[40] out
+  %x = load %x[row*40 + col - 40] if [row - 1] else 1e-12 : f64[row, col]
+  %n = load %n[col]               : i64[col]
+  %t = load %t[0] + wrap(%n, extent 50, stride 1) : f64[col]
+  %h = load %h[col]               : f16[col]
+  %w = cast(%h)                   : f64[col]
+  %a = fma(%x, %t, %w)            : f64[row, col]
+  %s = reduce.sum(%a) over row    : f64[col]
+  %m = reduce.max(%x) over row    : f64[col]
+  %e = exp(%m)                    : f64[col]
+  %y = add(%s, %e)                : f64[col]
+  %z = cast(%y)                   : f32[col]
+  store %y -> %y[col]
+  store %z -> %z[col]
+}
+)";
+
 std::vector<Case> cases() {
   const std::vector<SymbolValues> few = {{{"s0", 1}}, {{"s0", 6}}, {{"s0", 9}}};
   return {
@@ -169,6 +193,9 @@ std::vector<Case> cases() {
       {"bf16_norm", norm("bf16", "s0", 768), few},
       {"ragged_norm", norm("f32", "s0", 300), few},
       {"odd_norm", norm("bf16", "s0", 129), few, "", 1.6},
+      {"f64_norm", in_doubles(norm("f64", "s0", 300)), few},
+      {"f64_norm_of_several_warps", in_doubles(norm("f64", "s0", 512)), few, "threads=64,rows=4"},
+      {"f64_sums_down", kDoublesDown, few},
       {"short_rows", norm("f32", "s0", 16), few},
       {"long_row", norm("f32", "2", 8192)},
       {"row_of_several_warps", norm("f32", "s0", 4096), few, "threads=256"},
@@ -320,10 +347,8 @@ TEST_F(CudaTest, random_regions_under_random_schedules) {
   const GpuTarget target = load_gpu_target("cuda-sm80");
   int run = 0;
   for (uint64_t seed = 0; seed < 160 && !HasFailure(); ++seed) {
-    const Graph graph = random_graph(seed, {.step_count = 1 + int(seed % 5),
-                                            .has_symbols = seed % 2 == 0,
-                                            .has_f64 = false,
-                                            .has_steps = false});
+    const Graph graph = random_graph(
+        seed, {.step_count = 1 + int(seed % 5), .has_symbols = seed % 2 == 0, .has_steps = false});
     Result<TileGraph> tiles = lower_to_tiles(graph, whole_graph_region(graph));
     if (!tiles) continue;
     tiles = merge_reduced_axes(*std::move(tiles));

@@ -55,7 +55,8 @@ int PtxOperands::value(const std::string& text) {
   if (const auto found = parameters_.find(text); found != parameters_.end())
     return constant(kParameterSpace | static_cast<uint64_t>(found->second));
   if (!given_.empty() && text == given_) return constant(static_cast<uint64_t>(given_begin()));
-  if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0x")) {
+  if (text.starts_with("0f") || text.starts_with("0F") || text.starts_with("0d") || text.starts_with("0D") ||
+      text.starts_with("0x")) {
     return constant(std::stoull(text.substr(2), nullptr, 16));
   }
   int64_t number = 0;

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/gpu/ptx_doubles.h"
+
 namespace tilefuse {
 namespace {
 
@@ -136,10 +138,20 @@ Compute on_integers_2(Type type, F function) {
 }
 
 // ---------------------------------------------------------------- families
+float fma_rounded(float a, float b, float c, int rounding) {
+  const int before = std::fegetround();
+  std::fesetround(rounding);
+  const volatile float result = std::fma(a, b, c);
+  std::fesetround(before);
+  return result;
+}
+
 Compute float_binary(const std::string& name, Modifiers& modifiers) {
   const bool flushes = modifiers.take("ftz");
   if (name == "add" || name == "sub" || name == "mul" || name == "div") {
     const std::string rounding = modifiers.take_any({"rn", "full", "approx"});
+    if (name == "add" && modifiers.take("rz"))
+      return on_floats_2([](float a, float b) { return fma_rounded(a, 1, b, FE_TOWARDZERO); }, flushes);
     if (name == "div" && rounding.empty()) return {};
     if (name == "add") return on_floats_2([](float a, float b) { return a + b; }, flushes);
     if (name == "sub") return on_floats_2([](float a, float b) { return a - b; }, flushes);
@@ -237,14 +249,6 @@ Compute float_unary(const std::string& name, Modifiers& modifiers) {
   };
   const auto found = kFunctions.find(name);
   return found == kFunctions.end() ? Compute{} : on_floats_1(found->second, flushes);
-}
-
-float fma_rounded(float a, float b, float c, int rounding) {
-  const int before = std::fegetround();
-  std::fesetround(rounding);
-  const volatile float result = std::fma(a, b, c);
-  std::fesetround(before);
-  return result;
 }
 
 Compute multiply_add(const std::string& name, Type type, Modifiers& modifiers) {
@@ -425,6 +429,12 @@ uint64_t bytes_permuted(Operands o) {
   return result;
 }
 
+// The upper half of the second and the first, shifted to the left.
+uint64_t funnel_shifted(Operands o) {
+  const uint64_t whole = low_bits(o[1], 32) << 32 | low_bits(o[0], 32);
+  return low_bits(whole << (o[2] & 31) >> 32, 32);
+}
+
 // c and the products of four bytes, each signed as its type says.
 template <class A, class B>
 uint64_t dot_of_bytes(Operands o) {
@@ -471,6 +481,7 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
     return PtxOperation{1, [](Operands o) { return o[0]; }};
   if (opcode == "cvt.rna.tf32.f32")
     return PtxOperation{1, [](Operands o) { return float_to_tf32(to_float(o[0])); }};
+  if (auto found = find_double_operation(opcode)) return found;
   if (name == "cvt") return find_conversion(parts);
   if (parts.empty()) return std::nullopt;
   const auto type = parse_type(parts.back());
@@ -479,6 +490,7 @@ std::optional<PtxOperation> find_operation(const std::string& opcode) {
   if (name == "setp") return find_comparison(parts, *type);
   Modifiers modifiers(parts);
   if (opcode == "prmt.b32") return PtxOperation{3, bytes_permuted};
+  if (opcode == "shf.l.wrap.b32") return PtxOperation{3, funnel_shifted};
   if (opcode == "dp4a.s32.s32") return PtxOperation{3, dot_of_bytes<int8_t, int8_t>};
   if (opcode == "dp4a.s32.u32") return PtxOperation{3, dot_of_bytes<int8_t, uint8_t>};
   if (opcode == "dp4a.u32.s32") return PtxOperation{3, dot_of_bytes<uint8_t, int8_t>};

@@ -241,6 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Ptx, PlantedBug, testing::ValuesIn(kPlanted),
 
 // ---------------------------------------------------------------- instructions, one by one
 uint64_t bits(float value) { return std::bit_cast<uint32_t>(value); }
+uint64_t wide(double value) { return std::bit_cast<uint64_t>(value); }
 
 struct Semantics {
   const char* opcode;
@@ -277,6 +278,26 @@ TEST(PtxOperations, compute_what_the_manual_says) {
       {"dp4a.s32.s32", {0x01ff80fe, 0x028001ff, 10}, 14},
       {"dp4a.s32.u32", {0x01ff80fe, 0x028001ff, 10}, uint32_t(-754)},
       {"dp4a.u32.s32", {0x028001ff, 0x01ff80fe, 10}, uint32_t(-754)},
+      {"shf.l.wrap.b32", {0x80000001, 0x3, 33}, 7},
+      {"add.rz.f32", {bits(1), bits(0x1.8p-24F)}, bits(1)},
+      {"add.rn.f64", {wide(1), wide(2)}, wide(3)},
+      {"div.rn.f64", {wide(1), wide(4)}, wide(0.25)},
+      {"fma.rn.f64", {wide(1), wide(1), wide(-0x1p-60)}, wide(1)},
+      {"copysign.f64", {wide(-1), wide(3)}, wide(-3)},
+      {"min.f64", {wide(NAN), wide(3)}, wide(3)},
+      {"rcp.approx.ftz.f64", {wide(3)}, 0x3fd5555500000000},
+      {"rcp.approx.ftz.f64", {wide(0x1p-1060)}, wide(INFINITY)},
+      {"setp.lt.f64", {wide(1), wide(NAN)}, 0},
+      {"setp.geu.f64", {wide(1), wide(NAN)}, 1},
+      {"setp.nan.f64", {wide(1), wide(NAN)}, 1},
+      {"cvt.rni.f64.f64", {wide(2.5)}, wide(2)},
+      {"cvt.rzi.s32.f64", {wide(-2.7)}, uint32_t(-2)},
+      {"cvt.rzi.s64.f64", {wide(1e30)}, 0x7fffffffffffffff},
+      {"cvt.rzi.u8.f64", {wide(-1)}, 0},
+      {"cvt.rn.f64.s32", {minus_one}, wide(-1)},
+      {"cvt.rn.f64.u64", {~uint64_t{0}}, wide(0x1p64)},
+      {"cvt.rn.f32.f64", {wide(1.00000001)}, bits(1)},
+      {"cvt.f64.f32", {bits(1.5F)}, wide(1.5)},
       {"bfi.b32", {0xff, 0x10001, 8, 4}, 0x10f01},
       {"bfi.b64", {3, 5, 32, 32}, 0x300000005},
       {"max.f32", {nan, bits(1)}, bits(1)},

@@ -57,6 +57,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "embedding": (lambda w, i: F.embedding(i, w) * 3, ((11, 16), ("index", (4, 5), 11))),
     "gather": (lambda x, i: x.gather(1, i).exp(), ((6, 9), ("index", (6, 4), 9))),
     "concat": (lambda x, y: torch.cat([x, y * 2], 1), ((4, 8), (4, 12))),
+    "f64": (lambda x: torch.softmax(x * 2 + 1, 1), (("double", (3, 9)),)),
+    "angles": (lambda x: torch.sin(x * 1e6) ** 3 + torch.cos(x) * torch.tan(x / 4), ((7, 30),)),
+    "rests": (lambda x, y: torch.fmod(x, y) + torch.remainder(x, y) + x // y, ((7, 30), (7, 30))),
+    "integer_quotients": (lambda x: (x * 9).long() // 7 + (x * 9).long() % 5 + ((x * 9).int() << 2), ((7, 30),)),
     "masked": (_attention_mask, ((2, 12, 12),)),
     "arange": (lambda x: x + torch.arange(x.shape[1], device=x.device), ((3, 17),)),
     "full": (lambda x: torch.where(x > 0, x, torch.full_like(x, 3)), ((3, 17),)),
@@ -175,7 +179,7 @@ def test_chains_of_products_on_tensor_cores(driver, name):
 # What no kernel computes runs with ATen, and the report says why.
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
     "scan": (lambda x: x.cumsum(1) * 2, ((3, 9),), "it is a scan"),
-    "f64": (lambda x: x * 2 + 1, (("double", (3, 9)),), "it is f64"),
+    "sine_of_f64": (lambda x: x.sin() + 1, (("double", (3, 9)),), "there is no sin of f64 for GPUs yet"),
     "extreme": (lambda x: x.argmax(1), ((3, 9),), "it is the position of an extreme"),
     "two_axes": (lambda x: (x.sum(0), x.sum(1)), ((3, 9),), ""),
 }
