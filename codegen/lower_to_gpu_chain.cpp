@@ -221,10 +221,9 @@ class ChainLowering final : GpuChainPieces {
     } else {
       multiply_first();
     }
-    own_walked_ = {chain_.walked,
-                   scopes_.let(scopes_.depth(), "own_" + axis(chain_.walked).name, index_type_,
-                               add(first_walked_, column_of_thread_)),
-                   is_certain_ ? 1 : s_.block_walked, s_.block_walked};
+    // Without a name: where nothing wants it, the compiler may warn of one.
+    own_walked_ = {chain_.walked, add(first_walked_, column_of_thread_), is_certain_ ? 1 : s_.block_walked,
+                   s_.block_walked};
     for (const ChainGroup& group : chain_.groups) make_group(group);
   }
 
