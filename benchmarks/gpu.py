@@ -106,6 +106,7 @@ def main() -> None:
                 row = _measured(family, dtype, report["machine"]["copy_gbs"], options) | {"dtype": name}
                 report["rows"].append(row)
                 _print_row(row)
+                gpu_timing.write_report(report, "memory_bound", is_last=False)
     _print_summary(report["rows"])
     gpu_timing.write_report(report, "memory_bound")
 
