@@ -11,11 +11,10 @@ namespace {
 constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
 constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
 constexpr double kStepInstructions = 8, kLoopInstructions = 4, kBlockInstructions = 80;
-constexpr double kLongFunction = 8;     // instructions of what is none of the machine's
-constexpr double kShareOfMisses = 0.5;  // of neighbours that another step wants of a sector
-constexpr double kDoubleInstruction =
-    2;                                // in issue slots, where f64 has half the rate; elsewhere it has less
-constexpr int kUnrolledElements = 4;  // of single ones, by the compiler, of a loop over a row
+constexpr double kLongFunction = 8;       // instructions of what is none of the machine's
+constexpr double kShareOfMisses = 0.5;    // of neighbours that another step wants of a sector
+constexpr double kDoubleInstruction = 2;  // issue slots, where f64 has half the rate; elsewhere it has less
+constexpr int kUnrolledElements = 4;      // of single ones, by the compiler, of a loop over a row
 
 double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
   const int threads = schedule.block_threads();
