@@ -109,7 +109,7 @@ PRODUCTS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, w, b: F.gelu(F.linear(x, w, b)),
         (("bfloat16", (40, 64)), ("bfloat16", (48, 64)), ("bfloat16", (48,))),
     ),
-    "residual": (lambda x, w, r: F.relu(x @ w) + r, (("half", (40, 64)), ("half", (64, 56)), ("half", (40, 56)))),
+    "residual": (lambda x, w, r: F.relu(x @ w) + r, (("half", (72, 128)), ("half", (128, 56)), ("half", (72, 56)))),
     "ragged": (lambda x, w: (x @ w).sigmoid(), (("half", (37, 50)), ("half", (50, 29)))),
     "batch": (_scores, (("bfloat16", (4, 64, 64)), ("bfloat16", (4, 72, 64)))),
     "tokens": (lambda x, w: F.silu(F.linear(x, w)), (("bfloat16", (2, 24, 64)), ("bfloat16", (40, 64)))),
