@@ -176,6 +176,7 @@ Computed GpuValues::compute_map(TileValueId id, MapFn fn) {
   const char* quick = may_be_short ? short_form(fn, wanted_[id.index]) : nullptr;
   if (quick == nullptr) return {spell_map(fn, spelled, v.dtype), 0, is_vector};
   std::vector<Code> codes;
+  codes.reserve(spelled.size());
   for (const MapOperand& operand : spelled) codes.push_back(operand.code);
   return {call(quick, std::move(codes)), 0, is_vector};
 }

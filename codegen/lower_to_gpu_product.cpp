@@ -265,7 +265,7 @@ class ProductLowering final : GpuSums {
       line_ = times(reference(row), lines);
       column_of_line_ = times(column_place, columns);
       const Code at =
-          add(add(own_m_, times(divided(piece, pieces_across), kGroupWarps * kMatrixRows)), line_);
+          add(add(own_m_, times(divided(piece, pieces_across), int64_t{kGroupWarps} * kMatrixRows)), line_);
       const Code coordinate = scopes_.let(scopes_.depth(), graph_[product_.m].name, index_type_, at);
       in_condition(if_inside(product_.m, coordinate, schedule_.block_m), [&] {
         coordinates_[product_.m] = coordinate;

@@ -79,7 +79,8 @@ class ChainSystem : LimitSums {
     any_of({{kCopies, others}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
            "only warpgroups multiply what others copy");
     any_of({{kCopies, others},
-            {kWarps, values_where(kWarps, [](int64_t n) { return n <= kMostBulkGroups * kGroupWarps; })}},
+            {kWarps,
+             values_where(kWarps, [](int64_t n) { return n <= int64_t{kMostBulkGroups} * kGroupWarps; })}},
            "at most two warpgroups multiply what one more copies");
     any_of(
         {{kCopies, others},

@@ -67,6 +67,7 @@ class Accuracies {
     }
     for (size_t v = graph_.values.size(); v-- > 0;) look_at_operands(graph_.values[v], narrow_[v]);
     std::vector<WantedAccuracy> wanted;
+    wanted.reserve(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       wanted.push_back(narrow_[v]     ? WantedAccuracy::Narrow
                        : absolute_[v] ? WantedAccuracy::Absolute
