@@ -85,12 +85,13 @@ bool fits_boxes(const GpuChain& chain, int block_walked) {
 ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruction) {
   constexpr double kFixed = 34;       // addresses, coordinates, conditions
   constexpr double kMap = 3;          // of what is computed of several scores at a time
+  constexpr double kLong = 28;        // of a long function of them, such as tanh
   constexpr double kOfWidth = 0.07;   // addresses of fragments
   constexpr double kFragment = 0.25;  // of a row
   constexpr double kRowsOfThread = 1.0 / 8;
   constexpr double kGroupScore = 1.5, kGroupResult = 1.05;
   if (instruction == ProductInstruction::Warpgroup) {
-    return {.fixed = kFixed + kMap * chain.score_maps,
+    return {.fixed = kFixed + kMap * chain.score_maps + (chain.has_long_function ? kLong : 0),
             .of_score = kGroupScore,
             .of_result = kGroupResult,
             .of_row = kRowsOfThread * double(chain.carried.size()),

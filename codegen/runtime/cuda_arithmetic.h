@@ -132,17 +132,17 @@ TILE_FUNCTION(exp_nonpositive, float, ::expf(x))
 TILE_INLINE float tanh_of(float x) {
   const float size = ::fabsf(x), square = x * x;
   const float share = approximate_reciprocal(power_of_two(size * (2 * kLog2OfE)) + 1.0f);
-  const float large = ::fmaf(share, -2.0f, 1.0f);
+  const float large = ::copysignf(::fmaf(share, -2.0f, 1.0f), x);
   float p = ::fmaf(square, 0.015612648f, -0.052211817f);
   p = ::fmaf(square, p, 0.13313118f);
   p = ::fmaf(square, p, -0.33332598f);
-  const float small = ::fmaf(size, square * p, size);
+  const float small = ::copysignf(::fmaf(x, square * p, x), x);  // of zeros, the sum has no sign
   float result;
   asm("{\n.reg .pred %%is_large;\nsetp.ge.f32 %%is_large, %1, 0f3F19999A;\n"
       "selp.f32 %0, %2, %3, %%is_large;\n}"
       : "=f"(result)
       : "f"(size), "f"(large), "f"(small));
-  return ::copysignf(result, x);
+  return result;
 }
 TILE_FUNCTION(exp_nonpositive_bf16, float, exp_narrow(x))
 TILE_FUNCTION(exp2_nonpositive, float, power_of_two(x))
