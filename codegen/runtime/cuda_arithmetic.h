@@ -131,8 +131,7 @@ TILE_FUNCTION(exp_nonpositive, float, ::expf(x))
 // Below 0.6 it is x + x^3 p(x^2), p fitted to 1.4 units in the last place, else 1 - 2 / (exp(2 x) + 1).
 TILE_INLINE float tanh_of(float x) {
   const float size = ::fabsf(x), square = x * x;
-  const float share = approximate_reciprocal(power_of_two(size * (2 * kLog2OfE)) + 1.0f);
-  const float large = ::copysignf(::fmaf(share, -2.0f, 1.0f), x);
+  const float large = tanh_absolute(x);
   float p = ::fmaf(square, 0.015612648f, -0.052211817f);
   p = ::fmaf(square, p, 0.13313118f);
   p = ::fmaf(square, p, -0.33332598f);
