@@ -55,28 +55,15 @@ def _measured(family: Family, dtype: torch.dtype, copy_gbs: float, options: argp
     return {"case": family.name, "error": error, "bytes": moved, "us": us, "of_copy": of_copy}
 
 
-def _ratio(row: Mapping[str, Any], what: str, other: str) -> float:
-    return row["us"][what][other]["median"] / row["us"][what]["tilefuse"]["median"]
-
-
-def _others(row: Mapping[str, Any]) -> list[str]:
-    return [other for other in ("eager", "inductor") if other in row["us"]["kernels"]]
-
-
 def _print_row(row: Mapping[str, Any]) -> None:
     print(f"{row['case']:20} {row['dtype']:5} {row['of_copy']['tilefuse']:5.2f} of copy", end="")
     for what, timing in row["us"].items():
-        ratios = "".join(f"  {other} {_ratio(row, what, other):5.2f}x" for other in _others(row))
-        print(f"  {what} {timing['tilefuse']['median']:7.1f} us{ratios}", end="")
+        print(f"  {what} {timing['tilefuse']['median']:7.1f} us{gpu_timing.ratios_text(row, what)}", end="")
     print(f"  error {row['error']:.1e}", flush=True)
 
 
 def _print_summary(rows: Sequence[Mapping[str, Any]]) -> None:
-    for what in ("kernels", "calls"):
-        for other in _others(rows[0]):
-            ratios = [_ratio(row, what, other) for row in rows]
-            geomean = statistics.geometric_mean(ratios)
-            print(f"{what} against {other:9} geomean {geomean:.2f}x, worst {min(ratios):.2f}x")
+    gpu_timing.print_means(rows)
     shares = [row["of_copy"]["tilefuse"] for row in rows]
     print(f"of a copy's bandwidth: median {statistics.median(shares):.2f}, worst {min(shares):.2f}")
 

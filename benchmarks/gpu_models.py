@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -63,28 +62,16 @@ def measured(name: str, dtype: str, options: argparse.Namespace) -> dict[str, An
     return row
 
 
-def _ratio(row: Mapping[str, Any], kind: str, other: str) -> float:
-    return row["us"][kind][other]["median"] / row["us"][kind]["tilefuse"]["median"]
-
-
-def _others(row: Mapping[str, Any]) -> list[str]:
-    return [other for other in ("eager", "inductor") if other in row["us"]["calls"]]
-
-
 def _print_row(row: Mapping[str, Any]) -> None:
     first = " / ".join(f"{name} {seconds:.1f}" for name, seconds in row["first_s"].items())
     print(f"{row['model']:18} {row['dtype']:5}", end="")
     for kind, timing in row["us"].items():
-        ratios = "".join(f"  {other} {_ratio(row, kind, other):5.2f}x" for other in _others(row))
-        print(f"  {kind} {timing['tilefuse']['median']:7.0f} us{ratios}", end="")
+        print(f"  {kind} {timing['tilefuse']['median']:7.0f} us{gpu_timing.ratios_text(row, kind)}", end="")
     print(f"  first s {first}  error {row['error']:.1e}", flush=True)
 
 
 def _print_summary(report: Mapping[str, Any]) -> None:
-    for kind in MODES:
-        for other in _others(report["rows"][0]):
-            ratios = [_ratio(row, kind, other) for row in report["rows"]]
-            print(f"{kind} against {other:9} geomean {statistics.geometric_mean(ratios):.2f}x, worst {min(ratios):.2f}x")
+    gpu_timing.print_means(report["rows"])
     for missing in report["missing"]:
         print("not measured:", missing)
 

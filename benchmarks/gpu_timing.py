@@ -129,6 +129,30 @@ def machine(copy_rate: float) -> dict[str, Any]:
     }
 
 
+def ratio(row: Mapping[str, Any], kind: str, other: str) -> float:
+    """Of medians, other / TileFuse, in what a row measured of one kind."""
+    timing = row["us"][kind]
+    return timing[other]["median"] / timing["tilefuse"]["median"]
+
+
+def others(row: Mapping[str, Any]) -> list[str]:
+    """Who a row has beside TileFuse."""
+    first_kind = next(iter(row["us"].values()))
+    return [other for other in ("eager", "inductor") if other in first_kind]
+
+
+def ratios_text(row: Mapping[str, Any], kind: str) -> str:
+    return "".join(f"  {other} {ratio(row, kind, other):5.2f}x" for other in others(row))
+
+
+def print_means(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Of every kind of times that rows have, beside each other contestant."""
+    for kind in rows[0]["us"]:
+        for other in others(rows[0]):
+            ratios = [ratio(row, kind, other) for row in rows]
+            print(f"{kind} against {other:9} geomean {statistics.geometric_mean(ratios):.2f}x, worst {min(ratios):.2f}x")
+
+
 def parser(description: str | None, seconds: float) -> argparse.ArgumentParser:
     """The options that every benchmark on a GPU has."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
