@@ -87,17 +87,11 @@ int BlockScheduleReader::along(AxisId axis) {
 }
 
 ProductInstruction BlockScheduleReader::instruction() {
-  for (const ProductInstruction known : {ProductInstruction::Warp, ProductInstruction::Warpgroup}) {
-    if (cursor_.accept(name_of(known))) return known;
-  }
-  cursor_.fail("expected mma.sync or wgmma");
+  return one_of({ProductInstruction::Warp, ProductInstruction::Warpgroup}, "mma.sync or wgmma");
 }
 
 ProductCopies BlockScheduleReader::copies() {
-  for (const ProductCopies known : {ProductCopies::Async, ProductCopies::Bulk}) {
-    if (cursor_.accept(name_of(known))) return known;
-  }
-  cursor_.fail("expected async or bulk");
+  return one_of({ProductCopies::Async, ProductCopies::Bulk}, "async or bulk");
 }
 
 void BlockScheduleReader::expect_value(TileValueId id, const std::string& otherwise) {

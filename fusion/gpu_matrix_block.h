@@ -1,6 +1,7 @@
 // What kernels on matrix instructions have in common, whatever they multiply (gpu_product.h, gpu_chain.h): a
 // block copies pieces of its factors ahead, in stages, while its warps multiply what has arrived.
 #pragma once
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,6 +86,14 @@ class BlockScheduleReader {
     cursor_.expect("for");
     schedule.target = cursor_.until("{");
     cursor_.expect("{");
+  }
+  // A choice by its name; `otherwise` says which there are.
+  template <class Choice>
+  Choice one_of(std::initializer_list<Choice> choices, const std::string& otherwise) {
+    for (const Choice known : choices) {
+      if (cursor_.accept(name_of(known))) return known;
+    }
+    cursor_.fail("expected " + otherwise);
   }
   int along(AxisId axis);  // "64 row"
   ProductInstruction instruction();

@@ -43,17 +43,11 @@ class ProductScheduleParser : BlockScheduleReader {
 
  private:
   ProductResults results() {
-    for (const ProductResults known :
-         {ProductResults::Held, ProductResults::Gathered, ProductResults::Fetched}) {
-      if (cursor_.accept(name_of(known))) return known;
-    }
-    cursor_.fail("expected held, gathered or fetched");
+    return one_of({ProductResults::Held, ProductResults::Gathered, ProductResults::Fetched},
+                  "held, gathered or fetched");
   }
   ProductGroups groups() {
-    for (const ProductGroups known : {ProductGroups::Together, ProductGroups::Turns}) {
-      if (cursor_.accept(name_of(known))) return known;
-    }
-    cursor_.fail("expected together or turns");
+    return one_of({ProductGroups::Together, ProductGroups::Turns}, "together or turns");
   }
 
   const GpuProduct& product_;
