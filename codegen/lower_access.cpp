@@ -16,6 +16,7 @@ namespace {
 
 constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kMostBetweenLanes = 8;  // that the runtime header puts together from whole loads
 
 bool is_zero(const Scalar& value) { return to_double(value) == 0.0; }
 
@@ -232,9 +233,12 @@ Code LaunchLowering::plain_load(const Address& address, bool is_vector) {
     if (copies_.left) arguments.push_back(mask_of({}, true));
     return call(address.is_near ? "gather_near" : "gather", std::move(arguments));
   }
-  if (!address.stride->is_constant(1)) arguments.push_back(index_code(*address.stride));
+  const auto stride = address.stride->constant();
+  const bool is_every = stride && 2 <= *stride && *stride <= kMostBetweenLanes;
+  if (stride != 1 && !is_every) arguments.push_back(index_code(*address.stride));
   if (copies_.left) arguments.push_back(*copies_.left);
-  return call(address.stride->is_constant(1) ? "load" : "load_strided", std::move(arguments));
+  if (is_every) return call("load_every", std::move(arguments), {}, {*stride});
+  return call(stride == 1 ? "load" : "load_strided", std::move(arguments));
 }
 
 // Reads only lanes in which the guards hold; the others are `fill`.

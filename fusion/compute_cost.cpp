@@ -1,11 +1,8 @@
 #include "fusion/compute_cost.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numeric>
 
-#include "core/expr_terms.h"
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/matrix_tiles.h"
@@ -20,23 +17,17 @@ namespace {
 
 // Of divisions and roots without lanes, beside other scalars: vectors of them are worked on piece by piece.
 constexpr double kDividedShare = 0.6;
-// Of half a vector: times what a lane of f32 takes, where the element goes into one that is wider.
-constexpr double kNarrowLaneLoads = 2;
 // Of counting and branching, once an iteration: what unrolling saves beside the chains.
 constexpr double kIterationCycles = 0.5;
 // What a polynomial or a division waits for itself where an iteration has no other.
 constexpr double kAloneFactor = 1.15;
 // Of an element whose line lies in L2, because the lines of one iteration are more than their sets of L1
 // hold.
-constexpr double kCrowdedLoadCycles = 1.7, kCrowdedStoreCycles = 5;
+constexpr double kCrowdedStoreCycles = 5;
 // Of a store of half a vector or less: what it leaves out counts where later loads are held back by stores to
 // the same place in another page (rows of two elements: 41 cycles for two stores on Granite Rapids).
 constexpr double kHalfEmptyCycles = 20;
-// Of a coordinate in each lane: 64 bits wide they are divided one by one (Zen 4: 13.8 cycles an element for a
-// quotient, a remainder and the gather behind them).
-constexpr double kDivisionCycles = 5;
-constexpr int64_t kMostRows = 8;                       // side by side
-constexpr int64_t kLineBytes = 64, kPageBytes = 4096;  // L1 tells lines apart by their place in a page
+constexpr int64_t kMostRows = 8;  // side by side
 
 std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
   std::vector<bool> mask(count, false);
@@ -58,35 +49,11 @@ bool divides(const TileValue& value) {
   return info(map->fn).cost == CostClass::Divide || info(map->fn).cost == CostClass::SquareRoot;
 }
 
-// Divisions of a coordinate in an offset, but for those that are shifts.
-int divisions_along(const Expr& e, AxisId axis) {
-  int count = 0;
-  for (const Expr::Term& term : e.terms()) {
-    for (const Expr::Atom& atom : term.factors) {
-      if (atom.args.empty() || !uses_index(atom.args[0], static_cast<int>(axis.index))) continue;
-      const auto divisor = atom.args[1].constant();
-      const bool divides = atom.kind == Expr::AtomKind::FloorDiv || atom.kind == Expr::AtomKind::Mod;
-      const bool is_shift = divisor && *divisor > 0 && std::has_single_bit(static_cast<uint64_t>(*divisor));
-      count += (divides && !is_shift ? 1 : 0) + divisions_along(atom.args[0], axis);
-    }
-  }
-  return count;
-}
-
 bool scattered(const Access& access, std::optional<AxisId> lane_axis) {
   if (!lane_axis) return false;
   const auto& [kind, stride, is_uneven] = access.along[lane_axis->index];
   const bool is_apart = access.load && (access.in_neighbours || is_uneven) && kind == AxisAccess::Kind::Unit;
   return kind == AxisAccess::Kind::Strided || kind == AxisAccess::Kind::Irregular || is_apart;
-}
-
-// Backwards: one load and one exchange of lanes. Every other element: two loads.
-bool runs_backwards(const Access& access, AxisId lane_axis) {
-  return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes <= 4;
-}
-bool takes_every_other(const Access& access, AxisId lane_axis) {
-  return access.load && access.along[lane_axis.index].stride == 2 &&
-         (access.element_bytes == 4 || access.element_bytes == 2);
 }
 
 // Where nothing is multiplied: a load that is contiguous along an axis that tasks are cut along.
@@ -211,19 +178,6 @@ bool ComputeCost::in_a_pass(TileValueId value) const {
   return reduces(graph_[value].op) || facts_.structure.varies_along_reduced(graph_, value);
 }
 
-// Of an element that is loaded by itself into its lane.
-double ComputeCost::cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const {
-  const AxisAccess& along = access.along[lanes.axis->index];
-  const double divided = kDivisionCycles * divisions_along(load.offset, *lanes.axis);
-  const double crowded = crowds_sets(access, lanes) ? kCrowdedLoadCycles : 0;
-  if (along.kind != AxisAccess::Kind::Strided || asks_each_lane(load, *lanes.axis))
-    return divided + crowded + (along.is_uneven ? rates_.gather_near : rates_.gather);
-  const bool is_half = lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
-  const double narrow = access.element_bytes < 4 ? kNarrowLaneLoads : 1;
-  return divided + crowded +
-         (is_half ? std::min(narrow * rates_.strided_load_half, rates_.strided_load) : rates_.strided_load);
-}
-
 ComputeCost::Staging ComputeCost::staging_of(TileValueId value, size_t pass,
                                              const std::vector<std::vector<TileValueId>>& passes,
                                              const Schedule& schedule) const {
@@ -257,18 +211,8 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Stag
     cycles.load *= 1 + blocks;
     cycles.store += blocks / rates_.store;
     cycles.shuffle += blocks * std::log2(lanes.count) / rates_.permute;
-  } else if (runs_backwards(*access, *lanes.axis)) {
-    cycles.shuffle += 1 / rates_.permute;
-  } else if (takes_every_other(*access, *lanes.axis)) {
-    cycles.load *= 2;
-    cycles.shuffle += 1 / rates_.permute;
   } else {
-    const double each_lane = cycles_apart(*access, std::get<TileLoad>(graph_[value].op), lanes);
-    // Where guards leave part of an axis, the other part computes beside nothing.
-    const bool is_everywhere = access->share_read == 1;
-    const bool has_stride = access->along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
-    (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) +=
-        lanes.count * access->share_read * each_lane;
+    add_apart(*access, std::get<TileLoad>(graph_[value].op), lanes, cycles);
   }
   return cycles;
 }
@@ -280,16 +224,6 @@ double ComputeCost::blocks_turned(const Access& access, const Lanes& lanes) cons
     if (access.along[axis].kind == AxisAccess::Kind::Unit) wanted = std::min(wanted, facts_.extent[axis]);
   }
   return lanes.count / wanted;
-}
-
-// Whether lines that are walked side by side push each other out of L1 before their other elements are
-// wanted.
-bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
-  const AxisAccess& along = access.along[lanes.axis->index];
-  if (along.kind != AxisAccess::Kind::Strided) return false;
-  const int64_t distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
-  const double places = double(kPageBytes) / double(std::max(distance, kLineBytes));
-  return lanes.at_once > places * double(target_.l1_bytes) / double(kPageBytes);
 }
 
 // Two steps of a walk, or two rows, beside each other between the lanes.

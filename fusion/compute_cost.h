@@ -46,7 +46,9 @@ class ComputeCost {
     std::optional<AxisId> rows_of_two = std::nullopt;
   };
   Lanes lanes_of(const Schedule& schedule) const;
+  void add_apart(const Access& access, const TileLoad& load, const Lanes& lanes, PortCycles& cycles) const;
   double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
+  int pieces_of(const Access& access, const TileLoad& load, const Lanes& lanes) const;
   // What becomes of a load on its way: `Turned` is found as an earlier pass has left it.
   enum class Staging : uint8_t { None, Turns, Turned };
   Staging staging_of(TileValueId value, size_t pass, const std::vector<std::vector<TileValueId>>& passes,

@@ -10,7 +10,6 @@
 #include "core/result.h"
 #include "fusion/element_cost.h"
 #include "fusion/lanes_together.h"
-#include "fusion/rate_tables.h"
 #include "tests/random_tile_graph.h"
 
 namespace tilefuse {
@@ -282,6 +281,16 @@ TEST(CostModel, counts_elements_that_lie_apart) {
   EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
 }
 
+// A few elements from lane to lane: as many whole loads, and an exchange for each but the first.
+TEST(CostModel, puts_lanes_that_lie_a_few_apart_together_from_whole_loads) {
+  const auto cycles_of = [](const std::string& dtype, const std::string& stride, int lanes) {
+    return column_cycles("x86-granite-rapids", dtype, stride, lanes, 1);
+  };
+  EXPECT_LT(4 * cycles_of("f32", "3", 16), cycles_of("f32", "9", 16));
+  EXPECT_LT(cycles_of("f32", "3", 16), cycles_of("f32", "8", 16));
+  EXPECT_EQ(cycles_of("f32", "3", 4), cycles_of("f32", "9", 4)) << "one by one";
+}
+
 // Half a vector is put together on more ports, but narrow elements have to be placed and widened one by one.
 TEST(CostModel, puts_narrow_elements_into_half_a_vector_more_slowly) {
   const auto cycles_of = [](const std::string& dtype, int lanes) {
@@ -459,25 +468,6 @@ TEST(Estimate, fused_costs_less_than_its_parts) {
   };
   EXPECT_LT(chain(4), 0.5 * 4 * chain(1));
   EXPECT_GE(chain(4), chain(1));
-}
-
-TEST(DramTables, interpolate_between_what_was_measured) {
-  const Target target = load_target("x86-zen4");
-  const DramTables tables(target, 1);
-  using Walked = DramTables::Walked;
-  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 2, 2048), target.rate("interleaved.read.2.2048.1"));
-  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 1, 64), target.rate("interleaved.read.1.256.1"));
-  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Copy, 64, 1 << 20),
-                   target.rate("interleaved.copy.8.65536.1"));
-  const double middle = tables.interleaved_ns(Walked::Read, 2, 1024);
-  EXPECT_NEAR(middle,
-              (target.rate("interleaved.read.2.512.1") + target.rate("interleaved.read.2.2048.1")) / 2, 1e-9);
-}
-
-TEST(DramTables, know_where_rows_side_by_side_defeat_the_prefetcher) {
-  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-zen4")));
-  EXPECT_FALSE(rows_defeat_prefetch(load_target("x86-granite-rapids")));
-  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-avx2"))) << "nothing was measured";
 }
 
 TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {

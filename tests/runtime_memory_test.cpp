@@ -276,13 +276,37 @@ TYPED_TEST(RuntimeMemory, masked_loads_read_only_their_lanes) {
   }
 }
 
+template <class T, int kStride>
+void expect_every() {
+  Guarded<T> source(kStride * (kLanes - 1) + 1, 0);
+  source.fill();
+  const auto alone = [&](int i) { return lane_of<T>(tile::load(source.data() + kStride * i, 1), 0); };
+  const auto all = tile::load_every<kStride>(source.data());
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(all, i), alone(i)) << kStride;
+  for (int n = 0; n <= kLanes; ++n) {
+    Guarded<T> few(n > 0 ? kStride * (n - 1) + 1 : 0, 0);  // what lies behind the last lane is not there
+    few.fill();
+    const auto first = tile::load_every<kStride>(few.data(), n);
+    for (int i = 0; i < kLanes; ++i)
+      EXPECT_EQ(lane_of<T>(first, i), i < n ? alone(i) : 0) << kStride << " " << n;
+  }
+}
+
+TYPED_TEST(RuntimeMemory, elements_that_lie_a_few_apart_are_loaded_without_what_lies_behind) {
+  expect_every<TypeParam, 2>();
+  expect_every<TypeParam, 3>();
+  expect_every<TypeParam, 4>();
+  expect_every<TypeParam, 5>();
+  expect_every<TypeParam, 7>();
+  expect_every<TypeParam, 8>();
+  expect_every<TypeParam, 9>();
+}
+
 TYPED_TEST(RuntimeMemory, every_other_element_is_loaded_without_what_lies_behind) {
   Guarded<TypeParam> source(2 * kLanes - 1, 0);
   source.fill();
-  const auto all = tile::load_strided(source.data(), 2);
-  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<TypeParam>(all, i), value<TypeParam>(2 * i));
   for (int n = 0; n <= kLanes; ++n) {
-    const auto first = tile::load_strided(source.data(), 2, n);
+    const auto first = tile::load_every<2>(source.data(), n);
     const auto inside = tile::load_strided_where(source.data(), 2, tile::first_lanes(n));
     const auto last = tile::load_strided_where(source.data(), 2, tile::mask_not(tile::first_lanes(n)));
     const auto apart = tile::load_strided_where(source.data(), 1, tile::first_lanes(n));

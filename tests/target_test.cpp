@@ -1,4 +1,4 @@
-// Profiles of machines: what is refused, and in which words.
+// Profiles of machines: what is refused, and in which words; what their tables say.
 #include "fusion/target.h"
 
 #include <gmock/gmock.h>
@@ -10,6 +10,7 @@
 
 #include "core/result.h"
 #include "fusion/instruction_sets.h"
+#include "fusion/rate_tables.h"
 
 namespace tilefuse {
 namespace {
@@ -62,6 +63,25 @@ TEST(Target, complaints_name_the_file_and_the_field) {
     EXPECT_THAT(error.what(), testing::EndsWith("; did you mean x86-zen4?"));
   }
   EXPECT_THROW(Target{}.rate("clk_per_vector.exp"), UserError);
+}
+
+TEST(DramTables, interpolate_between_what_was_measured) {
+  const Target target = load_target("x86-zen4");
+  const DramTables tables(target, 1);
+  using Walked = DramTables::Walked;
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 2, 2048), target.rate("interleaved.read.2.2048.1"));
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Read, 1, 64), target.rate("interleaved.read.1.256.1"));
+  EXPECT_DOUBLE_EQ(tables.interleaved_ns(Walked::Copy, 64, 1 << 20),
+                   target.rate("interleaved.copy.8.65536.1"));
+  const double middle = tables.interleaved_ns(Walked::Read, 2, 1024);
+  EXPECT_NEAR(middle,
+              (target.rate("interleaved.read.2.512.1") + target.rate("interleaved.read.2.2048.1")) / 2, 1e-9);
+}
+
+TEST(DramTables, know_where_rows_side_by_side_defeat_the_prefetcher) {
+  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-zen4")));
+  EXPECT_FALSE(rows_defeat_prefetch(load_target("x86-granite-rapids")));
+  EXPECT_TRUE(rows_defeat_prefetch(load_target("x86-avx2"))) << "nothing was measured";
 }
 
 }  // namespace

@@ -16,19 +16,38 @@ TILE_INLINE V every_other(V lo, V hi, Lanes<I...>) {
   constexpr int kCount = sizeof...(I);
   return __builtin_shufflevector(lo, hi, (2 * I < kCount ? 2 * I : 2 * I + 1)...);
 }
-// Two loads and one exchange, where a vector of such lanes is one register.
-template <class T>
-constexpr bool has_every_other =
-    (sizeof(T) == 4 || sizeof(T) == 2) && kLanes <= 16 && !is_wide<VecN<StoredLane<T>, kLanes>>;
-
-template <class T>
-TILE_INLINE Vec<T> load_every_other(const T* p, int64_t n) {
-  using L = StoredLane<T>;
-  const int64_t left = 2 * bounded_lanes(n, kLanes);
-  const auto lo = left > kLanes ? load_raw<L, kLanes>(p) : load_raw<L, kLanes>(p, left > 0 ? left - 1 : 0);
-  const auto hi = left >= 2 * kLanes ? load_raw<L, kLanes>(p + kLanes - 1)
-                                     : load_raw<L, kLanes>(p + kLanes - 1, left > kLanes ? left - kLanes : 0);
-  return from_stored<T>(every_other(lo, hi, FirstLanes<kLanes>()));
+// Where a vector of such lanes is one register: as many loads as elements from lane to lane, and an exchange
+// for each but the first. They lie side by side, the last of them ends with the last lane.
+template <class T, int kStride>
+constexpr bool has_every = (sizeof(T) == 4 || sizeof(T) == 2) && kLanes <= 16 && kStride <= kLanes / 2 &&
+                           !is_wide<VecN<StoredLane<T>, kLanes>>;
+template <int kStride>
+constexpr int first_of_piece(int piece) {
+  return piece + 1 < kStride ? piece * kLanes : piece * (kLanes - 1);
+}
+// `found`: the lanes that lie in front of this piece, in their places; of the first one, where they were.
+template <int kStride, int kPiece, class V, int... I>
+TILE_INLINE V add_lanes_of_piece(V found, V piece, Lanes<I...>) {
+  constexpr int kFirst = first_of_piece<kStride>(kPiece);
+  constexpr int kFound = kPiece == 1 ? kStride : 1;
+  return __builtin_shufflevector(found, piece,
+                                 (kStride * I < kFirst            ? kFound * I
+                                  : kStride * I < kFirst + kLanes ? kLanes + kStride * I - kFirst
+                                                                  : -1)...);
+}
+// n: of the elements from p on that may be read.
+template <class L, int kStride, int kPiece>
+TILE_INLINE VecN<L, kLanes> lanes_up_to_piece(const L* p, int64_t n) {
+  constexpr int kFirst = first_of_piece<kStride>(kPiece);
+  const bool is_whole = n >= kFirst + kLanes;
+  const auto piece = is_whole ? load_raw<L, kLanes>(p + kFirst)
+                              : load_raw<L, kLanes>(p + kFirst, bounded_lanes(n - kFirst, kLanes));
+  if constexpr (kPiece == 0) {
+    return piece;
+  } else {
+    const auto found = lanes_up_to_piece<L, kStride, kPiece - 1>(p, n);
+    return add_lanes_of_piece<kStride, kPiece>(found, piece, FirstLanes<kLanes>());
+  }
 }
 // Lanes in the opposite order.
 template <class V, int... I>
@@ -58,13 +77,21 @@ TILE_INLINE T* settled(T* p) {
 }
 template <class T>
 TILE_INLINE Vec<T> load_strided(const T* p, int64_t stride, int64_t n = kLanes) {
-  if constexpr (has_every_other<T>) {
-    if (__builtin_constant_p(stride) && stride == 2) return load_every_other(p, n);
-  }
   if constexpr (can_reverse<T>) {
     if (__builtin_constant_p(stride) && stride == -1) return load_reversed(p, n);
   }
   return load_lanes(settled(p), bounded_lanes(n, kLanes), [=](int64_t i) { return i * stride; });
+}
+// Every kStride-th element.
+template <int kStride, class T>
+TILE_INLINE Vec<T> load_every(const T* p, int64_t n = kLanes) {
+  using L = StoredLane<T>;
+  if constexpr (has_every<T, kStride>) {
+    const int64_t elements = kStride * (bounded_lanes(n, kLanes) - 1) + 1;
+    return from_stored<T>(lanes_up_to_piece<L, kStride, kStride - 1>((const L*)p, elements));
+  } else {
+    return load_strided(p, kStride, n);
+  }
 }
 template <class T>
 TILE_INLINE void store_strided(T* p, int64_t stride, Vec<T> v, int64_t n = kLanes) {
@@ -194,7 +221,7 @@ TILE_INLINE Mask reversed(Mask mask) { return {reversed(mask.lanes, FirstLanes<k
 template <class T>
 TILE_INLINE Vec<T> load_strided_where(const T* p, int64_t stride, Mask mask) {
 #if defined(TILE_MASK_BITS) || defined(TILE_AVX2) && TILEFUSE_LANES == 8
-  if constexpr (has_every_other<T> && loads_under_mask<T>) {
+  if constexpr (has_every<T, 2> && loads_under_mask<T>) {
     if (__builtin_constant_p(stride) && stride == 2) {
       const auto lo = load_where(p, spread_lanes(mask, false));
       const auto hi = load_where(p + kLanes - 1, spread_lanes(mask, true));

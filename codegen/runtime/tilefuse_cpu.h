@@ -21,7 +21,8 @@
 //            masks; any(m), all(m), count(m); first_lanes(n): the first n, any n; test_lane(m, i)
 //            (a Vec only: first_lanes, test_lane)
 // load       load(const T* p), load(p, n): the first n lanes only, 0 <= n <= kLanes, the others 0 / false
-//            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements
+//            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements;
+//            load_every<stride>(p), load_every<stride>(p, n): the same of a stride that is known
 //            load_where(p, mask), load_strided_where(p, stride, mask): lanes outside are 0 and not read
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
 //            gather_near(p, offsets), gather_near(p, offsets, mask): the same, quicker where one load reaches all;
