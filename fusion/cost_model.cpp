@@ -140,7 +140,8 @@ bool CostModel::reads_panels_only(const Schedule& schedule) const {
   return true;
 }
 
-// A last vector that is not full is masked, in every run of the loop over lanes.
+// A last vector that is not full is masked, in every run of the loop over lanes; rows side by side share the
+// mask.
 double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule& schedule) const {
   if (!schedule.lane_axis) return 0;
   if (std::fmod(facts_.extent[schedule.lane_axis->index], schedule.lanes) == 0) return 0;
@@ -151,7 +152,8 @@ double CostModel::tail_cycles(const std::vector<NestLoop>& nest, const Schedule&
   double runs = 1;
   for (const NestLoop& loop : nest) {
     const bool is_whole = sums_are_whole && facts_.structure.is_reduced(loop.axis);
-    runs *= loop.axis == schedule.lane_axis || is_whole ? 1 : loop.trips;
+    const bool is_once = loop.axis == schedule.lane_axis || loop.side_by_side || is_whole;
+    runs *= is_once ? 1 : loop.trips;
   }
   return runs * (is_constant ? kConstantTailCycles : kMaskedTailCycles);
 }

@@ -344,6 +344,19 @@ TEST(CostModel, takes_no_longer_for_a_part_of_one_vector) {
   EXPECT_GT(cost_of("27"), cost_of("32"));
 }
 
+// One mask serves all rows that are walked side by side.
+TEST(CostModel, masks_the_last_vector_of_rows_side_by_side_once) {
+  const Target target = load_target("x86-granite-rapids");
+  const TileGraph graph = row_sum("4096", "27");
+  const RegionFacts facts = facts_of(graph);
+  const auto starts_of = [&](int64_t rows) {
+    Schedule schedule = rows_of_vectors(64);
+    schedule.rows = rows;
+    return term_us("starts", graph, facts, target, schedule);
+  };
+  EXPECT_NEAR(starts_of(4), starts_of(1) / 4, 0.3 * starts_of(4));
+}
+
 // A division of single results, as a mean has it, is over long before one of a vector.
 TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
   const Target target = load_target("x86-zen4");
