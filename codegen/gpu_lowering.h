@@ -4,6 +4,8 @@
 // decided in `for_each_step`.
 //
 //   threads   lower_to_gpu_kernel.cpp   rows, coordinates, steps, passes, what is done across threads
+//   extremes  lower_gpu_extremes.cpp    reductions to the position of an extreme
+//   scans     lower_gpu_scans.cpp       what threads pass on to each other, and steps to the next ones
 //   tiles     lower_gpu_tiles.cpp       loads that go through shared memory
 //   values    gpu_values.h              maps, loads, stores, expressions
 #pragma once
@@ -28,6 +30,7 @@ class GpuLowering final : GpuValues {
     TileValueId reduction;
     ReduceSpelling spelling;
     Code code;
+    std::optional<Code> position;  // of an extreme: where `code` was found
   };
 
   // ---- threads
@@ -53,7 +56,35 @@ class GpuLowering final : GpuValues {
   void finish(const Accumulator& accumulator);
   Code total_along_lanes(const Accumulator& accumulator);
   Code total_across_rows(const Accumulator& accumulator);
-  Code parts_of(const Accumulator& accumulator, int count);
+  Code parts_of(TileValueId reduction, DType dtype, int count);
+  int parts_along_lanes() const { return schedule_.block_threads() / kWarpThreads; }
+  int parts_across_rows() const;
+
+  // ---- scans
+  struct Scan {
+    TileValueId id;
+    ReduceSpelling spelling;
+    Code carried;                  // what the steps before had
+    std::optional<Code> parts;     // of the warps of a row
+    std::optional<Code> elements;  // of all steps, computed in front of the first exchange
+  };
+  std::vector<Scan> begin_scans();
+  void compute_elements(const std::vector<Scan>& scans);
+  void assign_element(const Scan& scan, const Code& to);
+  void lower_scans_across(const std::vector<Scan>& scans);
+  void lower_scans_along(const std::vector<Scan>& scans);
+  void remember_scan(TileValueId id, const Code& code, bool is_vector);
+  void for_each_whole_step(const std::function<void()>& body);
+  std::vector<Code> step_conditions();
+  void where_step_exists(const std::function<void()>& body);
+
+  // ---- positions of extremes
+  void begin_position(Accumulator& accumulator);
+  void take_in_position(const Accumulator& accumulator, const Code& element);
+  Code position_of(const Code& place, bool is_vector) const;
+  Code position_along_lanes(const Accumulator& accumulator);
+  Code position_across_rows(const Accumulator& accumulator);
+  void add_parts(const Accumulator& accumulator, int count, std::vector<Code>& arguments);
   void emit_row_stores();
 
   // ---- tiles in shared memory

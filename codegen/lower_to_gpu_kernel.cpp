@@ -229,13 +229,15 @@ void GpuLowering::hold(TileValueId id, Computed& computed) {
 GpuLowering::Accumulator GpuLowering::begin(TileValueId reduction) {
   const TileValue& v = graph_[reduction];
   const TileValueId element = v.operands[0];
-  Accumulator accumulator{reduction, spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[element]), {}};
+  Accumulator accumulator{
+      reduction, spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[element]), {}, {}};
   const DType dtype = accumulator.spelling.types[0];
   const bool is_vector = schedule_.vector > 1;
   const Code identity =
       is_vector ? call("splat", {accumulator.spelling.identity}, {dtype}) : accumulator.spelling.identity;
   accumulator.code = scopes_.var(name_of(reduction) + (is_vector ? "_lanes" : "_part"),
                                  {dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar}, identity);
+  if (accumulator.spelling.types.size() > 1) begin_position(accumulator);
   return accumulator;
 }
 
@@ -244,7 +246,9 @@ void GpuLowering::take_in(const Accumulator& accumulator) {
   Computed element = value(id);
   if (schedule_.vector > 1 && !element.is_vector) element = splat(id, element);
   const Code code = converted_element(accumulator.spelling, graph_[id].dtype, element.code);
-  if (accumulator.spelling.op) {
+  if (accumulator.position) {
+    take_in_position(accumulator, code);
+  } else if (accumulator.spelling.op) {
     scopes_.add({Assign{accumulator.code, accumulator.spelling.op, code}, ""});
   } else {
     scopes_.add(
@@ -260,7 +264,7 @@ Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
   if (schedule_.threads == 1) return total;
   std::vector<Code> arguments = {total, integer(schedule_.threads)};
   if (schedule_.threads > kWarpThreads) {
-    arguments.push_back(parts_of(accumulator, schedule_.block_threads() / kWarpThreads));
+    arguments.push_back(parts_of(accumulator.reduction, accumulator.spelling.types[0], parts_along_lanes()));
   }
   return call("row_" + across.substr(std::string("reduce_").size()), std::move(arguments));
 }
@@ -268,18 +272,22 @@ Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
 // Every lane is a row of its own: only its threads are left, which are in other warps.
 Code GpuLowering::total_across_rows(const Accumulator& accumulator) {
   if (schedule_.threads == 1) return accumulator.code;
-  const int rows = schedule_.rows;
-  const bool side_by_side = rows < kWarpThreads && (rows & (rows - 1)) == 0;  // row_threads_in_warp
-  const int parts = side_by_side ? schedule_.block_threads() / kWarpThreads : schedule_.threads;
   const std::string across = accumulator.spelling.across;
   return call("rows_" + across.substr(std::string("reduce_").size()),
               {accumulator.code, integer(schedule_.threads), integer(schedule_.rows),
-               parts_of(accumulator, parts * rows * schedule_.vector)});
+               parts_of(accumulator.reduction, accumulator.spelling.types[0], parts_across_rows())});
 }
 
-Code GpuLowering::parts_of(const Accumulator& accumulator, int count) {
-  const CodeType type{accumulator.spelling.types[0], CodeShape::Scalar};
-  const SymbolId parts = scopes_.symbol(name_of(accumulator.reduction) + "_parts", type);
+// Values that the threads of a block leave in shared memory.
+int GpuLowering::parts_across_rows() const {
+  const int rows = schedule_.rows;
+  const bool side_by_side = rows < kWarpThreads && (rows & (rows - 1)) == 0;  // row_threads_in_warp
+  const int parts = side_by_side ? schedule_.block_threads() / kWarpThreads : schedule_.threads;
+  return parts * rows * schedule_.vector;
+}
+
+Code GpuLowering::parts_of(TileValueId reduction, DType dtype, int count) {
+  const SymbolId parts = scopes_.symbol(name_of(reduction) + "_parts", {dtype, CodeShape::Scalar});
   scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = count, .is_shared = true}, ""});
   return reference(parts);
 }
@@ -287,7 +295,10 @@ Code GpuLowering::parts_of(const Accumulator& accumulator, int count) {
 void GpuLowering::finish(const Accumulator& accumulator) {
   const bool is_across = region_.is_across();
   const bool is_vector = is_across && schedule_.vector > 1;
-  const Code total = is_across ? total_across_rows(accumulator) : total_along_lanes(accumulator);
+  const Code total = accumulator.position
+                         ? (is_across ? position_across_rows(accumulator) : position_along_lanes(accumulator))
+                     : is_across ? total_across_rows(accumulator)
+                                 : total_along_lanes(accumulator);
   const SymbolId symbol =
       scopes_.symbol(name_of(accumulator.reduction), type_of(accumulator.reduction, is_vector));
   scopes_.add({Let{symbol, total}, "%" + graph_[accumulator.reduction].name});
@@ -299,16 +310,30 @@ void GpuLowering::lower_pass(int pass) {
   const Structure& structure = region_.structure;
   std::vector<Accumulator> accumulators;
   for (const TileValueId reduction : structure.reductions) {
-    if (structure.level[reduction.index] == pass) accumulators.push_back(begin(reduction));
+    const bool is_scan = std::holds_alternative<TileScan>(graph_[reduction].op);
+    if (!is_scan && structure.level[reduction.index] == pass) accumulators.push_back(begin(reduction));
   }
+  const std::vector<Scan> scans = begin_scans();
   stage_tiles();
-  for_each_step([&] {
+  const auto take_step = [&] {
     for (const Accumulator& accumulator : accumulators) take_in(accumulator);
     for (const TileStore& store : graph_.stores) {
       const bool is_here = !region_.reduces() || structure.pass_of(graph_, store) == pass;
       if (is_here && uses_index(store.offset, static_cast<int>(region_.inner.index))) emit_store(store);
     }
-  });
+  };
+  if (scans.empty() || region_.is_across()) {
+    for_each_step([&] {
+      lower_scans_across(scans);
+      take_step();
+    });
+  } else {
+    compute_elements(scans);
+    for_each_whole_step([&] {
+      lower_scans_along(scans);
+      where_step_exists(take_step);
+    });
+  }
   for (const Accumulator& accumulator : accumulators) finish(accumulator);
   scopes_.blank();
 }

@@ -33,14 +33,17 @@ double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   return std::max(traffic.element_bytes, 1.0) * elements * schedule.row_vector();
 }
 
+double steps_of_row(const GpuTraffic& traffic, const GpuSchedule& schedule) {
+  if (schedule.walk != Walk::MultiPass) return schedule.steps;
+  return std::ceil(traffic.row_elements / double(schedule.width()));
+}
+
 // Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
 // elements. A block that begins takes some, too.
 double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double blocks,
                 const GpuTarget& target) {
   const double warps = double(schedule.block_threads()) / kWarpThreads;
-  const double loops = schedule.walk == Walk::MultiPass
-                           ? std::ceil(traffic.row_elements / double(schedule.width()))
-                           : schedule.steps;
+  const double loops = steps_of_row(traffic, schedule);
   const double a_step = kStepInstructions + traffic.accesses + traffic.instructions * schedule.vector;
   const double a_loop = schedule.walk == Walk::MultiPass ? kLoopInstructions : 0;
   const double a_block = kBlockInstructions + warps * loops * traffic.passes * (a_step + a_loop);
@@ -61,6 +64,13 @@ double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target)
   if (schedule.threads <= kWarpThreads) return shuffles * target.shuffle_cycles;
   return shuffles * target.shuffle_cycles + 2 * target.barrier_cycles +
          2.0 * schedule.threads / kWarpThreads;  // partial results, read one by one
+}
+
+// Of a step: what is before a thread and what all have, each by shuffles, and a barrier more.
+double cycles_of_scan(const GpuSchedule& schedule, const GpuTarget& target) {
+  if (schedule.is_across) return 0;
+  return cycles_of_reduction(schedule, target) + 2 * target.shuffle_cycles +
+         (schedule.threads > kWarpThreads ? target.barrier_cycles : 0);
 }
 
 // The rest of the sectors of elements that the lanes do not read or write next to each other.
@@ -106,6 +116,10 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
   }
   traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());
+  traffic.scans =
+      static_cast<int>(std::count_if(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
+        return std::holds_alternative<TileScan>(value.op);
+      }));
   traffic.passes = std::max(1, region.structure.passes);
   traffic.passes_that_load = 0;
   for (const auto& computed : values_of_passes(graph, region.structure, {})) {
@@ -139,8 +153,9 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   }
   const double waves = blocks / at_a_time;
   const double hidden = at_a_time / target.multiprocessors;
-  const double reduce = std::ceil(waves) * traffic.reductions * cycles_of_reduction(schedule, target) /
-                        target.clock_ghz / 1e3 / hidden;
+  const double exchanged = (traffic.reductions - traffic.scans) * cycles_of_reduction(schedule, target) +
+                           traffic.scans * steps_of_row(traffic, schedule) * cycles_of_scan(schedule, target);
+  const double reduce = std::ceil(waves) * exchanged / target.clock_ghz / 1e3 / hidden;
   const double tail = waves > 1 ? memory * (std::ceil(waves) / waves - 1) / 2 : 0;
   std::vector<CostTerm> terms = {{"memory", memory}};
   const double issue = issue_us(traffic, schedule, blocks, target);

@@ -15,6 +15,7 @@ struct GpuTraffic {  // of a tile graph, at the hints
   int accesses = 0;
   double instructions = 0;  // of one element of a row, without accesses
   int reductions = 0, passes = 1;
+  int scans = 0;             // of these: threads exchange what they have in every step
   int passes_that_load = 1;  // where nothing is kept
 };
 GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts);

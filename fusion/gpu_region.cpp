@@ -22,11 +22,6 @@ std::string cannot(const TileGraph& graph, TileValueId value, const std::string&
 
 std::optional<std::string> why_not(const TileGraph& graph, TileValueId id) {
   const TileValue& value = graph[id];
-  if (std::holds_alternative<TileScan>(value.op)) return "it is a scan";
-  if (const auto* reduce = std::get_if<TileReduce>(&value.op);
-      reduce != nullptr && info(reduce->kind).is_index) {
-    return "it is the position of an extreme";
-  }
   const auto* map = std::get_if<TileMap>(&value.op);
   if (map == nullptr) return std::nullopt;
   const bool is_absent =
@@ -68,7 +63,7 @@ std::vector<TileValueId> crossing(const TileGraph& graph, const Structure& struc
   return kept;
 }
 
-// The most that crosses from one pass to the next.
+// The most that crosses from one pass to the next, and what is there before it is scanned.
 int kept_words(const TileGraph& graph, const GpuRegion& region) {
   const std::vector<int>& level = region.structure.level;
   int most = 0;
@@ -86,6 +81,10 @@ int kept_words(const TileGraph& graph, const GpuRegion& region) {
       }
     }
     most = std::max(most, words);
+  }
+  for (const TileValueId id : region.structure.reductions) {
+    const bool is_scan = std::holds_alternative<TileScan>(graph[id].op);
+    if (is_scan) most += std::max(1, size_in_bytes(info(graph[id].dtype).compute) / 4);
   }
   return most;
 }
@@ -188,6 +187,11 @@ std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
 std::optional<Unsupported> value_without_matrix_kernel(const TileGraph& graph) {
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].dtype == DType::F64) return Unsupported{cannot(graph, {v}, "it is f64")};
+    if (std::holds_alternative<TileScan>(graph.values[v].op))
+      return Unsupported{cannot(graph, {v}, "it is a scan")};
+    const auto* reduce = std::get_if<TileReduce>(&graph.values[v].op);
+    if (reduce != nullptr && info(reduce->kind).is_index)
+      return Unsupported{cannot(graph, {v}, "it is the position of an extreme")};
   }
   return value_without_kernel(graph);
 }
@@ -210,6 +214,11 @@ bool conditions_fit_int(const TileGraph& graph) {
            return std::all_of(predicate->guard.begin(), predicate->guard.end(),
                               [&](const Expr& e) { return condition_fits_int(e, extents); });
          });
+}
+
+bool scans(const TileGraph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(),
+                     [](const TileValue& value) { return std::holds_alternative<TileScan>(value.op); });
 }
 
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {

@@ -97,7 +97,8 @@ bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(stat
 int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps) {
   int loads = 0, results = 0;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    if (std::holds_alternative<TileReduce>(graph.values[v].op)) ++results;
+    const TileOp& op = graph.values[v].op;
+    if (std::holds_alternative<TileReduce>(op) || std::holds_alternative<TileScan>(op)) ++results;
     const bool is_load = std::holds_alternative<TileLoad>(graph.values[v].op);
     if (is_load && (varies_along(graph, {v}, region.inner) || varies_along(graph, {v}, region.lanes)))
       ++loads;
@@ -174,6 +175,8 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
   demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
   demand(schedule.is_across || schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,
          "the threads of a row are no whole number of warps");
+  demand(!schedule.is_across || schedule.threads == 1 || !scans(graph),
+         "several threads scan a row that each would walk by itself");
   demand(shared_bytes(graph, region, schedule) <= kDeclaredSharedBytes,
          "a block has more than " + std::to_string(kDeclaredSharedBytes) + " bytes of shared memory");
   const bool is_whole = schedule.vector == 1 ? schedule.threads % kWarpThreads == 0

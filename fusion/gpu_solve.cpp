@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "fusion/cost_text.h"
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_cost.h"
 #include "fusion/gpu_search.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
 constexpr double kPreferredThreads = 128;
+// Libraries scan long rows in parts, near the bandwidth. Not measured.
+constexpr double kMostOfScan = 4;
 
 class GpuSystem : LimitSums {
  public:
@@ -76,6 +79,9 @@ class GpuSystem : LimitSums {
     at_most({{1, {times(kRows), times(kThreads)}}}, target_.threads_per_block, "threads",
             "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
     at_most({{kWarpThreads, {over(kRows), over(kThreads)}}}, 1, "", "a block is a whole number of warps");
+    if (is_across() && scans(graph_))
+      at_most({{1, {times(kThreads)}}}, 1, "threads",
+              "one thread walks on along a row that it has to itself");
   }
 
   // As shared_bytes, term by term.
@@ -266,6 +272,13 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
     if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
   }
   if (!best) return *std::move(refusal);
+  // Pinned: whoever asks for it gets it.
+  const double least = facts->footprint_bytes / target.memory_gbs / 1e3 + target.launch_us;
+  if (pins.decisions.empty() && scans(graph) && best->cost_us > kMostOfScan * least) {
+    return Unsupported{"cannot scan " + graph.name + " in a GPU kernel: it would take " +
+                       cost_text(best->cost_us, {}) + ", " + cost_text(least, {}) +
+                       " in parts, which are not there"};
+  }
   return *std::move(best);
 }
 

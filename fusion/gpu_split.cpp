@@ -11,6 +11,12 @@ namespace {
 
 constexpr int kPieceGranule = 8;  // elements, so that accesses of a piece may be wide
 
+// Whose identity elements beyond the last one have: that of the extreme, where its position is wanted.
+ReduceKind value_kind(ReduceKind kind) {
+  if (kind == ReduceKind::ArgMax) return ReduceKind::Max;
+  return kind == ReduceKind::ArgMin ? ReduceKind::Min : kind;
+}
+
 // Copies values, with their buffers, from a graph into another one.
 class GraphCopy {
  public:
@@ -84,8 +90,9 @@ class Split {
     if (parts_ < 2) return std::nullopt;
     for (const TileValueId id : structure_.reductions) {
       const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
-      if (reduce == nullptr || info(reduce->kind).is_index) return std::nullopt;
-      if (!is_even_ && !identity_of(reduce->kind, graph_[graph_[id].operands[0]].dtype)) return std::nullopt;
+      if (reduce == nullptr || (info(reduce->kind).is_index && !length_.constant())) return std::nullopt;
+      const DType element = graph_[graph_[id].operands[0]].dtype;
+      if (!is_even_ && !identity_of(value_kind(reduce->kind), element)) return std::nullopt;
     }
     std::vector<TileGraph> nests;
     nests.push_back(pieces());
@@ -149,8 +156,21 @@ class Split {
     for (const TileValueId id : structure_.reductions) {
       const BufferId parts = copy.add_buffer(parts_buffer(id, Buffer::Role::Output));
       copy.to_.stores.push_back({copy.made(id), parts, in_piece_offset(id)});
+      if (!is_position(id)) continue;
+      const BufferId extremes = copy.add_buffer(extremes_buffer(id, Buffer::Role::Output));
+      copy.to_.stores.push_back({extreme_of(copy, copy.made(id)), extremes, in_piece_offset(id)});
     }
     return copy.finish("split_reduction, pieces");
+  }
+
+  // What a piece has at the position that it found.
+  TileValueId extreme_of(GraphCopy& copy, TileValueId position) const {
+    TileValue extreme = copy.to_[position];
+    auto& reduce = std::get<TileReduce>(extreme.op);
+    reduce.kind = value_kind(reduce.kind);
+    extreme.name += "_extreme";
+    extreme.dtype = info(copy.to_[extreme.operands[0]].dtype).compute;
+    return copy.add(std::move(extreme));
   }
 
   TileValue reduced_piece(GraphCopy& copy, TileValue value, std::optional<TileValueId> inside) const {
@@ -162,12 +182,13 @@ class Split {
     value.dtype = info(value.dtype).compute;
     if (!inside) return value;
     const TileValue element = copy.to_[value.operands[0]];
-    const TileValueId none = copy.add({.name = value.name + "_none",
-                                       .op = TileConstant{*identity_of(reduce.kind, element.dtype)},
-                                       .operands = {},
-                                       .dtype = element.dtype,
-                                       .axes = {},
-                                       .node = {}});
+    const TileValueId none =
+        copy.add({.name = value.name + "_none",
+                  .op = TileConstant{*identity_of(value_kind(reduce.kind), element.dtype)},
+                  .operands = {},
+                  .dtype = element.dtype,
+                  .axes = {},
+                  .node = {}});
     std::vector<AxisId> spread = element.axes;
     spread.insert(spread.end(), {AxisId{0}, AxisId{axis_.index + 1}});
     std::sort(spread.begin(), spread.end());
@@ -190,8 +211,12 @@ class Split {
     stored.reserve(graph_.stores.size());
     for (const TileStore& store : graph_.stores) stored.push_back(store.value);
     for (const TileValueId id : wanted(stored, true)) {
+      if (is_position(id)) {
+        copy.keep(id, position_of_parts(copy, id));
+        continue;
+      }
       TileValue value = is_reduction(id) ? graph_[id] : copy.copied(id);
-      if (is_reduction(id)) value.operands = {loaded_parts(copy, id)};
+      if (is_reduction(id)) value.operands = {loaded_parts(copy, id, parts_buffer(id, Buffer::Role::Input))};
       copy.keep(id, copy.add(std::move(value)));
     }
     for (const TileStore& store : graph_.stores) {
@@ -200,17 +225,12 @@ class Split {
     return copy.finish("split_reduction, rest");
   }
 
-  TileValueId loaded_parts(GraphCopy& copy, TileValueId id) const {
-    const Buffer buffer = parts_buffer(id, Buffer::Role::Input);
+  TileValueId loaded_parts(GraphCopy& copy, TileValueId id, const Buffer& buffer) const {
     std::vector<AxisId> axes = graph_[id].axes;
     axes.push_back(axis_);
     std::sort(axes.begin(), axes.end());
     TileLoad load;
-    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0];
-    for (size_t i = 0; i < graph_[id].axes.size(); ++i) {
-      load.offset =
-          load.offset + Expr::index(static_cast<int>(graph_[id].axes[i].index)) * buffer.strides[i + 1];
-    }
+    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0] + offset_in_part(id, buffer);
     load.buffer = copy.add_buffer(buffer);
     return copy.add({.name = buffer.name,
                      .op = std::move(load),
@@ -218,6 +238,36 @@ class Split {
                      .dtype = buffer.dtype,
                      .axes = std::move(axes),
                      .node = {}});
+  }
+
+  // The first part with the extreme has it at the position that this part found.
+  TileValueId position_of_parts(GraphCopy& copy, TileValueId id) const {
+    const TileValue& position = graph_[id];
+    const auto add = [&](const char* suffix, TileOp op, std::vector<TileValueId> operands) {
+      return copy.add({.name = position.name + suffix,
+                       .op = std::move(op),
+                       .operands = std::move(operands),
+                       .dtype = DType::I64,
+                       .axes = position.axes,
+                       .node = {}});
+    };
+    const TileValueId part =
+        add("_part", position.op, {loaded_parts(copy, id, extremes_buffer(id, Buffer::Role::Input))});
+    const Buffer buffer = parts_buffer(id, Buffer::Role::Input);
+    TileLoad load;
+    load.offset = offset_in_part(id, buffer);
+    load.gathered.push_back(
+        {.value = part, .stride = buffer.strides[0], .extent = Expr(parts_), .wrap = false});
+    load.buffer = copy.add_buffer(buffer);
+    const TileValueId within = add("_within", std::move(load), {});
+    const TileValueId length = copy.add({.name = position.name + "_length",
+                                         .op = TileConstant{*length_.constant()},
+                                         .operands = {},
+                                         .dtype = DType::I64,
+                                         .axes = {},
+                                         .node = {}});
+    const TileValueId first = add("_first", TileMap{MapFn::Mul}, {part, length});
+    return add("", TileMap{MapFn::Add}, {first, within});
   }
 
   // ---- both
@@ -231,6 +281,18 @@ class Split {
     buffer.strides = contiguous_strides(buffer.shape);
     return buffer;
   }
+  Buffer extremes_buffer(TileValueId id, Buffer::Role role) const {
+    Buffer buffer = parts_buffer(id, role);
+    buffer.name = graph_[id].name + "_extremes";
+    buffer.dtype = info(graph_[graph_[id].operands[0]].dtype).compute;
+    return buffer;
+  }
+  Expr offset_in_part(TileValueId id, const Buffer& buffer) const {
+    Expr offset(0);
+    for (size_t i = 0; i < graph_[id].axes.size(); ++i)
+      offset = offset + Expr::index(static_cast<int>(graph_[id].axes[i].index)) * buffer.strides[i + 1];
+    return offset;
+  }
   Expr in_piece_offset(TileValueId id) const {
     const Buffer buffer = parts_buffer(id, Buffer::Role::Output);
     Expr offset = Expr::index(0) * buffer.strides[0];
@@ -240,6 +302,10 @@ class Split {
     return offset;
   }
 
+  bool is_position(TileValueId id) const {
+    const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
+    return reduce != nullptr && info(reduce->kind).is_index;
+  }
   bool is_reduction(TileValueId id) const {
     return std::find(structure_.reductions.begin(), structure_.reductions.end(), id) !=
            structure_.reductions.end();

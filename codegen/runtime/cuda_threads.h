@@ -68,17 +68,27 @@ TILE_INLINE T across_lanes(T x, int threads, F combine) {
   return x;
 }
 
+// Parts: where values are left, T* or what has these for values of several variables.
+template <class T>
+TILE_INLINE void leave(T* parts, int i, T x) {
+  parts[i] = x;
+}
+template <class T>
+TILE_INLINE T left(T* parts, int i) {
+  return parts[i];
+}
+
 // Each in the order of the warps: the same for every thread of the row.
-template <class T, class F>
-TILE_INLINE T across_warps(T x, int threads, T* parts, F combine) {
+template <class T, class P, class F>
+TILE_INLINE T across_warps(T x, int threads, P parts, F combine) {
   x = across_lanes(x, kWarp, combine);
   const int warp = threadIdx.x / kWarp;
-  if (threadIdx.x % kWarp == 0) parts[warp] = x;
+  if (threadIdx.x % kWarp == 0) leave(parts, warp, x);
   __syncthreads();
   const int warps = threads / kWarp, first = warp / warps * warps;
-  T total = parts[first];
+  T total = left(parts, first);
 #pragma unroll
-  for (int i = 1; i < warps; ++i) total = combine(total, parts[first + i]);
+  for (int i = 1; i < warps; ++i) total = combine(total, left(parts, first + i));
   return total;
 }
 
@@ -89,8 +99,8 @@ TILE_INLINE constexpr int row_threads_in_warp(int rows) {
 // Of threads that are `rows` apart: those of a warp first, then each lane's parts by one of the row's
 // threads, in their order. `parts` has a value for every part and lane; neighbours in a warp are neighbours
 // in it.
-template <class T, class F>
-TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, T* parts, F combine) {
+template <class T, class P, class F>
+TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, P parts, F combine) {
   const int together = row_threads_in_warp(rows), count = threads / together;
   const int row = threadIdx.x % rows, part = threadIdx.x / (rows * together);
 #pragma unroll
@@ -104,19 +114,19 @@ TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, T* par
   if (count == 1) return;
   if (threadIdx.x / rows % together == 0) {
 #pragma unroll
-    for (int lane = 0; lane < lanes; ++lane) parts[(part * lanes + lane) * rows + row] = values[lane];
+    for (int lane = 0; lane < lanes; ++lane) leave(parts, (part * lanes + lane) * rows + row, values[lane]);
   }
   __syncthreads();
   for (int lane = threadIdx.x / rows; lane < lanes; lane += threads) {
-    T* own = parts + lane * rows + row;
-    T total = own[0];
+    const int own = lane * rows + row;
+    T total = left(parts, own);
 #pragma unroll
-    for (int i = 1; i < count; ++i) total = combine(total, own[i * lanes * rows]);
-    own[0] = total;
+    for (int i = 1; i < count; ++i) total = combine(total, left(parts, own + i * lanes * rows));
+    leave(parts, own, total);
   }
   __syncthreads();
 #pragma unroll
-  for (int lane = 0; lane < lanes; ++lane) values[lane] = parts[lane * rows + row];
+  for (int lane = 0; lane < lanes; ++lane) values[lane] = left(parts, lane * rows + row);
 }
 
 #define TILE_REDUCTION(name, expression)                                                    \

@@ -21,6 +21,10 @@
 //            what is added to one (cuda_division.h)
 // across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
 //            row_add(x, threads), row_add(x, threads, parts) and so on: over the threads of a row
+//            update_, reduce_, row_, rows_max_index, _min_index (best, at, ..): the same of an element and its place,
+//            both by reference (cuda_extremes.h)
+// scans      scan_add, _mul, _max, _min, _any, _all (x, carried, threads), (.., parts): in place, by all threads of a row
+//            together (cuda_scans.h)
 // threads    thread_number(): in its block; block_number<T>()
 // products   multiply_tiles: of two matrices on tensor cores (cuda_product.h), from what cuda_matrix.h has:
 //            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
@@ -37,4 +41,6 @@
 #pragma once
 
 #include "cuda_bulk_chain.h"  // both include the other parts, each after the one it needs
+#include "cuda_extremes.h"
 #include "cuda_gathered_sums.h"
+#include "cuda_scans.h"

@@ -9,9 +9,9 @@
 
 #include "core/result.h"
 #include "fusion/gpu_split.h"
+#include "tests/gpu/cuda_check.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
-#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -178,25 +178,7 @@ class CudaRegion : public testing::TestWithParam<Case> {
 TEST_P(CudaRegion, computes_what_the_tile_graph_says) {
   const Case& test = GetParam();
   const TileGraph graph = parse_tile_graph(test.graph);
-  for (const std::string& name : tested_targets()) {
-    const GpuTarget target = load_gpu_target(name);
-    const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(test.pins));
-    ASSERT_TRUE(plan) << plan.unsupported().reason;
-    EXPECT_EQ(plan->nests.size(), test.kernels);
-    const std::vector<Tensor> inputs = random_buffers(graph, 7, test.sizes);
-    const std::vector<Tensor> expected = evaluate(graph, inputs, {test.sizes, {.rounds_floats = false}});
-    const CudaPlanRun found =
-        run_plan(compile_plan(*nvrtc(), *plan, target), *plan, graph, inputs, test.sizes);
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(first_difference(found.outputs.at(i), expected[i], tolerance_of(graph)), "")
-          << "output " << i << "\n"
-          << found.kernels.front().source;
-    }
-    for (size_t k = 0; k < found.runs.size(); ++k) {
-      EXPECT_EQ(found.kernels[k].binary.resources.at(0).spill_bytes, 0);
-      EXPECT_EQ(found.runs[k].bank_conflicts, 0) << found.kernels[k].source;
-    }
-  }
+  expect_evaluated_on_gpu(graph, {test.pins, test.kernels, test.sizes}, random_buffers(graph, 7, test.sizes));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaRegion, testing::ValuesIn(cases()),

@@ -166,8 +166,8 @@ class Parser final : PtxOperands {
       decode_parameter(operands, instruction);
     } else if (opcode.starts_with("ld.") || opcode.starts_with("st.")) {
       decode_access(opcode, operands, instruction);
-    } else if (opcode == "shfl.sync.bfly.b32") {
-      decode_shuffle(operands, instruction);
+    } else if (opcode.starts_with("shfl.sync.")) {
+      decode_shuffle(opcode, operands, instruction);
     } else if (opcode.starts_with("ldmatrix.")) {
       decode_matrix_load(opcode, operands, instruction);
     } else if (opcode.starts_with("mma.")) {
@@ -225,9 +225,13 @@ class Parser final : PtxOperands {
     instruction.operands.push_back(address(operands.at(is_load ? 1 : 0), instruction.offset));
   }
 
-  void decode_shuffle(const std::vector<std::string>& operands, PtxInstruction& instruction) {
+  void decode_shuffle(const std::string& opcode, const std::vector<std::string>& operands,
+                      PtxInstruction& instruction) {
+    const bool is_up = opcode == "shfl.sync.up.b32", is_index = opcode == "shfl.sync.idx.b32";
+    if (!is_up && !is_index && opcode != "shfl.sync.bfly.b32") fail("an unknown instruction: " + opcode);
     if (operands.size() != 5) fail("a shuffle that is not understood: " + instruction.text);
     instruction.kind = PtxKind::Shuffle;
+    instruction.shuffle = is_up ? PtxShuffle::Up : is_index ? PtxShuffle::Index : PtxShuffle::Flip;
     for (const std::string& result : split(operands[0], '|')) instruction.results.push_back(value(result));
     for (size_t i = 1; i < 5; ++i) instruction.operands.push_back(value(operands[i]));
   }

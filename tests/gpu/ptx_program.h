@@ -34,6 +34,8 @@ enum class PtxKind : uint8_t {
   // clang-format on
 };
 enum class PtxSpace : uint8_t { Global, Shared };
+// From which lane: the own one with bits flipped, one so many below, one for all.
+enum class PtxShuffle : uint8_t { Flip, Up, Index };
 
 // m64nNk16 with sums in f32. Results: the sums. Operands: the first factor, its descriptor or four registers,
 // the descriptor of the second one, and whether the sums before count.
@@ -53,6 +55,7 @@ struct PtxInstruction {
   bool negated = false;
   PtxOperation operation;  // Compute
   std::vector<int> results, operands;
+  PtxShuffle shuffle = PtxShuffle::Flip;
   PtxSpace space = PtxSpace::Global;
   int element_bytes = 0;  // of one of `results` or `operands` of a Load or Store
   bool extends_sign = false;

@@ -90,6 +90,24 @@ TEST(PtxModel, passes_values_between_the_lanes_of_a_warp_that_meet) {
   EXPECT_EQ(fault_of(MEET_AND_READ(4) MEET_AND_READ(8)), "no fault");
 }
 
+// The bytes of the output are the number of each lane: of one that many below, which has its own where there
+// is none; of one for all.
+TEST(PtxModel, shuffles_from_lanes_below_and_from_one) {
+  const auto shuffled = [](const char* instruction) {
+    const GpuRun result = run(instruction);
+    std::vector<int> words;
+    for (size_t i = 0; i < 32; ++i) words.push_back(result.buffers[1].bytes[4 * i]);
+    return words;
+  };
+  const std::vector<int> own = shuffled("");
+  const std::vector<int> below = shuffled("shfl.sync.up.b32 %r4, %r4, 3, 0, -1;");
+  const std::vector<int> fifth = shuffled("shfl.sync.idx.b32 %r4, %r4, 5, 31, -1;");
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(below[i], own[i < 3 ? i : i - 3]);
+    EXPECT_EQ(fifth[i], own[5]);
+  }
+}
+
 TEST(PtxModel, takes_a_prefetch_for_no_access) {
   EXPECT_EQ(run("prefetch.global.L2 [%rd4];").buffers[0].sectors, 256 / 32);
 }
@@ -186,6 +204,8 @@ const Planted kPlanted[] = {
     {"barrier_that_one_warp_reaches", "@%p1 bra SKIP;\nbar.sync 0;\nSKIP:\n", "reached by 1 of 2 warps"},
     {"barrier_that_lanes_have_left", "@%p2 ret;\nbar.sync 0;", "reached by 16 of 32 lanes"},
     {"shuffle_of_half_a_warp", "@%p2 shfl.sync.bfly.b32 %r5, %r4, 1, 31, -1;", "not all there"},
+    {"shuffle_up_of_half_warps", "shfl.sync.up.b32 %r5, %r4, 1, 4096, -1;", "other than whole warps"},
+    {"shuffle_down", "shfl.sync.down.b32 %r5, %r4, 1, 31, -1;", "an unknown instruction"},
     {"loop_without_an_end", "AGAIN:\nbra AGAIN;", "does not end"},
     {"shuffle_of_half_warps", "shfl.sync.bfly.b32 %r5, %r4, 1, 4127, -1;", "other than whole warps"},
     {"copy_read_before_the_wait", COPY "cp.async.commit_group;\nbar.sync 0;\n@%p2 ld.shared.u32 %r5, [%r7];",

@@ -40,6 +40,14 @@ void Warp::compute(uint32_t lanes, const PtxInstruction& instruction) {
   });
 }
 
+// The lane that one reads from; itself, where there is none so far below.
+size_t source_lane(PtxShuffle shuffle, int lane, uint64_t operand) {
+  const auto by = static_cast<int>(operand & 31);
+  if (shuffle == PtxShuffle::Index) return static_cast<size_t>(by);
+  if (shuffle == PtxShuffle::Up) return static_cast<size_t>(lane >= by ? lane - by : lane);
+  return static_cast<size_t>(lane ^ by);
+}
+
 void Warp::shuffle(uint32_t lanes, const PtxInstruction& instruction) {
   if (lanes == 0) return;
   const Row from = registers[size_t(instruction.operands[0])];
@@ -50,11 +58,15 @@ void Warp::shuffle(uint32_t lanes, const PtxInstruction& instruction) {
     if (static_cast<uint32_t>(members[size_t(lane)]) != lanes) {
       throw GpuFault("a shuffle of lanes that are not all there");
     }
-    if (width[size_t(lane)] != kLanes - 1) throw GpuFault("a shuffle of other than whole warps");
-    const auto source = static_cast<size_t>(lane) ^ (distance[size_t(lane)] & 31);
+    const uint64_t whole = instruction.shuffle == PtxShuffle::Up ? 0 : kLanes - 1;
+    if (width[size_t(lane)] != whole) throw GpuFault("a shuffle of other than whole warps");
+    const size_t source = source_lane(instruction.shuffle, lane, distance[size_t(lane)]);
     if ((lanes >> source & 1) == 0) throw GpuFault("a shuffle from a lane that is not there");
     registers[size_t(instruction.results[0])][size_t(lane)] = static_cast<uint32_t>(from[source]);
-    if (instruction.results.size() > 1) registers[size_t(instruction.results[1])][size_t(lane)] = 1;
+    const bool is_beyond =
+        instruction.shuffle == PtxShuffle::Up && source == size_t(lane) && (distance[size_t(lane)] & 31) != 0;
+    if (instruction.results.size() > 1)
+      registers[size_t(instruction.results[1])][size_t(lane)] = is_beyond ? 0 : 1;
   });
 }
 

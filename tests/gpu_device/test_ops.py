@@ -35,13 +35,30 @@ def test_ragged_sizes(rows, columns):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x.cumsum(1), lambda x: x.double().sin(), lambda x: x.argmax(1)],
-    ids=["scan", "sine_of_f64", "position"],
+    [lambda x: x.double().sin(), lambda x: (x.sum(0), x.sum(1))],
+    ids=["sine_of_f64", "two_axes"],
 )
 def test_what_has_no_kernel_runs_with_atens_operators(function):
     x = torch.randn(30, 50, device="cuda")
     with torch.no_grad():
         assert_same(torch.compile(function, backend="tilefuse")(x), function(x))
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 70000), (37, 999), (500, 64), (70000, 5)])
+def test_positions_and_running_sums(rows, columns):
+    x = torch.randn(rows, columns, device="cuda")
+    x[0, columns // 2] = float("nan")
+    functions = [
+        lambda x: torch.max(x, 1),
+        lambda x: torch.min(x, 0),
+        lambda x: (x * 2).argmax(),
+        lambda x: torch.softmax(x, 1).cumsum(1),
+        lambda x: x.long().cumsum(0),
+        lambda x: x.flip(1).cumsum(1).flip(1),
+    ]
+    with torch.no_grad():
+        for function in functions:
+            assert_same(kernels_of(function, [x])[0], function(x))
 
 
 @pytest.mark.parametrize(

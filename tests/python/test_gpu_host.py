@@ -73,6 +73,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sum_of_nothing": (lambda x: x.sum(1) + 1, ((4, 0),)),
     "scalars": (lambda x: (x.sum() * 2 + 1).exp(), ((3,),)),
     "numbers": (lambda x, y: (torch.exp(x * y) + 1).clamp(min=2), ((), ())),
+    "running_sum": (lambda x: x.cumsum(1) * 2, ((3, 300),)),
+    "running_sum_down": (lambda x: x.cumsum(0), ((9, 40),)),
+    "running_sum_from_the_end": (lambda x: x.flip(1).cumsum(1).flip(1), (("half", (3, 70)),)),
+    "position": (lambda x: x.argmax(1), ((3, 90),)),
+    "position_of_all": (lambda x: (x * 2).argmin(), (("bfloat16", (7, 50)),)),
+    "extreme_and_position": (lambda x: torch.max(x.exp(), 0), ((30, 9),)),
 }
 
 
@@ -178,9 +184,7 @@ def test_chains_of_products_on_tensor_cores(driver, name):
 
 # What no kernel computes runs with ATen, and the report says why.
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str]] = {
-    "scan": (lambda x: x.cumsum(1) * 2, ((3, 9),), "it is a scan"),
     "sine_of_f64": (lambda x: x.sin() + 1, (("double", (3, 9)),), "there is no sin of f64 for GPUs yet"),
-    "extreme": (lambda x: x.argmax(1), ((3, 9),), "it is the position of an extreme"),
     "two_axes": (lambda x: (x.sum(0), x.sum(1)), ((3, 9),), ""),
 }
 

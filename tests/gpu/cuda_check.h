@@ -1,0 +1,21 @@
+// What every kernel of a region bound by memory must do on the model of a GPU.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/reference.h"
+#include "core/tensor.h"
+#include "fusion/tile_graph.h"
+
+namespace tilefuse {
+
+struct CheckedPlan {
+  std::string pins = {};  // as pins_of has them
+  size_t kernels = 1;     // that it must have
+  SymbolValues sizes = {};
+};
+// Expects, for every tested target: the results of `evaluate`, no spills, no bank conflicts.
+void expect_evaluated_on_gpu(const TileGraph& graph, const CheckedPlan& wanted,
+                             const std::vector<Tensor>& inputs);
+
+}  // namespace tilefuse

@@ -1,0 +1,171 @@
+// Scans: along rows by all their threads, down columns by one, beside reductions and behind each other, with
+// ragged sizes and sizes of run time; and barriers that are missing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/result.h"
+#include "tests/gpu/cuda_check.h"
+#include "tests/gpu/cuda_run.h"
+#include "tests/gpu/planted.h"
+#include "tests/kernel_fixture.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr const char* kRows = R"(tile_graph scanned {
+  axes i: ROWS, j: COLS
+  buffers %x: DTYPE[ROWS, COLS] in, %y: DTYPE[ROWS, COLS] out
+  %x = load %x[i*COLS + j]      : DTYPE[i, j]
+  %s = scan.KIND(%x) over j     : DTYPE[i, j]
+  store %s -> %y[i*COLS + j]
+}
+)";
+
+constexpr const char* kColumns = R"(tile_graph scanned {
+  axes j: ROWS, i: COLS
+  buffers %x: DTYPE[ROWS, COLS] in, %y: DTYPE[ROWS, COLS] out
+  %x = load %x[j*COLS + i]      : DTYPE[j, i]
+  %s = scan.KIND(%x) over j     : DTYPE[j, i]
+  store %s -> %y[j*COLS + i]
+}
+)";
+
+// Probabilities up to each: a softmax in front, and what is left behind it.
+constexpr const char* kProbabilities = R"(tile_graph up_to_each {
+  axes i: ROWS, j: COLS
+  buffers %x: DTYPE[ROWS, COLS] in, %y: DTYPE[ROWS, COLS] out, %m: f32[ROWS] out
+  %x = load %x[i*COLS + j]     : DTYPE[i, j]
+  %t = reduce.max(%x) over j   : f32[i]
+  %d = sub(%x, %t)             : f32[i, j]
+  %e = exp(%d)                 : f32[i, j]
+  %s = reduce.sum(%e) over j   : f32[i]
+  %p = div(%e, %s)             : f32[i, j]
+  %c = scan.sum(%p) over j     : f32[i, j]
+  %r = sub(%c, %p)             : f32[i, j]
+  %m = reduce.max(%r) over j   : f32[i]
+  %y = cast(%r)                : DTYPE[i, j]
+  store %y -> %y[i*COLS + j]
+  store %m -> %m[i]
+}
+)";
+
+// A scan of a scan, a later pass that wants both, and a flip.
+constexpr const char* kTwice = R"(tile_graph twice {
+  axes i: ROWS, j: COLS
+  buffers %x: DTYPE[ROWS, COLS] in, %y: f32[ROWS, COLS] out
+  %x = load %x[i*COLS - j + COLS - 1] : DTYPE[i, j]
+  %h = constant 0.001                 : f32[]
+  %q = mul(%x, %h)                    : f32[i, j]
+  %a = scan.sum(%q) over j            : f32[i, j]
+  %b = scan.max(%a) over j            : f32[i, j]
+  %m = reduce.max(%b) over j          : f32[i]
+  %d = sub(%b, %m)                    : f32[i, j]
+  %y = add(%d, %a)                    : f32[i, j]
+  store %y -> %y[i*COLS + j]
+}
+)";
+
+struct Case {
+  std::string name;
+  const char* graph;
+  std::string rows, columns, dtype, kind;
+  CheckedPlan plan = {};
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
+
+std::string text_of(const Case& test) {
+  std::string text = test.graph;
+  for (const auto& [name, to] : {std::pair<std::string, std::string>{"ROWS", test.rows},
+                                 {"COLS", test.columns},
+                                 {"DTYPE", test.dtype},
+                                 {"KIND", test.kind}}) {
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
+      text.replace(at, name.size(), to);
+  }
+  return text;
+}
+
+std::vector<Case> cases() {
+  return {
+      {"rows", kRows, "3", "1024", "f32", "sum"},
+      {"ragged_rows", kRows, "5", "333", "f32", "sum"},
+      {"rows_of_a_few", kRows, "70", "5", "f32", "sum"},
+      {"rows_of_half_a_warp", kRows, "9", "60", "bf16", "sum", {"threads=16"}},
+      {"rows_of_one_thread", kRows, "40", "12", "f32", "sum", {"threads=1"}},
+      {"rows_of_several_warps", kRows, "4", "900", "f32", "max", {"threads=128,rows=2"}},
+      {"rows_in_a_loop", kRows, "3", "1100", "f32", "sum", {"walk=multi_pass,threads=64"}},
+      {"run_time_rows", kRows, "s0", "s1", "bf16", "max", {"", 1, {{"s0", 5}, {"s1", 201}}}},
+      {"products", kRows, "3", "40", "f32", "prod"},
+      {"least_of_i64", kRows, "3", "77", "i64", "min"},
+      {"sums_of_i64", kRows, "3", "130", "i64", "sum", {"threads=64"}},
+      {"sums_of_f64", kRows, "2", "130", "f64", "sum", {"threads=64"}},
+      {"any", kRows, "4", "70", "bool", "any"},
+      {"all", kRows, "4", "70", "bool", "all", {"threads=64"}},
+      {"columns", kColumns, "40", "64", "f32", "sum"},
+      {"columns_of_one_thread", kColumns, "37", "132", "f32", "sum", {"lanes=i"}},
+      {"columns_of_one_thread_in_a_loop", kColumns, "37", "131", "bf16", "max", {"lanes=i,walk=multi_pass"}},
+      {"run_time_columns", kColumns, "s0", "s1", "f32", "sum", {"lanes=i", 1, {{"s0", 33}, {"s1", 70}}}},
+      {"probabilities", kProbabilities, "5", "300", "f32", ""},
+      {"probabilities_in_passes", kProbabilities, "3", "301", "bf16", "", {"walk=multi_pass"}},
+      {"twice", kTwice, "4", "260", "f32", ""},
+      {"twice_in_passes", kTwice, "4", "77", "f32", "", {"walk=multi_pass"}},
+  };
+}
+
+class CudaScan : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaScan, computes_what_the_tile_graph_says) {
+  if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
+  const TileGraph graph = parse_tile_graph(text_of(GetParam()));
+  expect_evaluated_on_gpu(graph, GetParam().plan, random_buffers(graph, 5, GetParam().plan.sizes));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaScan, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+// One block would have it all.
+TEST(ScanPlan, leaves_long_rows_to_the_library_where_there_are_few) {
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  const auto plan = [&](const char* rows, const char* columns) {
+    return plan_gpu(parse_tile_graph(text_of({"", kRows, rows, columns, "f32", "sum"})), target);
+  };
+  EXPECT_TRUE(plan("512", "4096"));
+  const Result<GpuPlan> refused = plan("1", "10000000");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.unsupported().reason, testing::HasSubstr("in parts, which are not there"));
+}
+
+// In the functions of the kernel, or around them.
+class CudaPlantedInScan : public testing::TestWithParam<Planted> {};
+
+TEST_P(CudaPlantedInScan, is_found) {
+  if (!nvrtc()) GTEST_SKIP();
+  const TileGraph graph = parse_tile_graph(text_of({"", kRows, "4", "900", "f32", "sum"}));
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("threads=128,vector=4,rows=1"));
+  ASSERT_TRUE(plan) << plan.unsupported().reason;
+  CudaKernel kernel = compile_plan(*nvrtc(), *plan, target).front();
+  const size_t at = kernel.source.find(GetParam().right);
+  ASSERT_NE(at, std::string::npos) << kernel.source;
+  kernel.source.replace(at, std::string(GetParam().right).size(), GetParam().wrong);
+  Result<GpuBinary> binary = nvrtc()->compile(kernel.source, target.architecture);
+  ASSERT_TRUE(binary) << binary.unsupported().reason;
+  kernel.binary = *std::move(binary);
+  try {
+    run_plan({kernel}, *plan, graph, random_buffers(graph, 7, {}), {});
+    FAIL() << "not found\n" << kernel.source;
+  } catch (const GpuFault& fault) {
+    EXPECT_THAT(fault.what(), testing::HasSubstr(GetParam().report));
+  }
+}
+
+const Planted kPlanted[] = {
+    {"no_place_of_its_own", "s_parts[4]", "s_parts[2]", "outside the shared memory"},
+    {"threads_that_have_no_element_stay_away", "scan_add(s[step]",
+     "if (step * 512 + thread * 4 < 900) scan_add(s[step]", "not all there"},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInScan, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace tilefuse
