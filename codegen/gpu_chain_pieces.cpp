@@ -5,8 +5,7 @@
 namespace tilefuse {
 
 GpuChainPieces::GpuChainPieces(const GpuChain& chain, const GpuChainSchedule& schedule)
-    : GpuSums(chain.graph, chain.of_scores,
-              {chain.walked, std::max(chain.of_scores.widest, chain.of_results.widest)}, chain.fits_int,
+    : GpuSums(chain.graph, chain.of_scores, {chain.walked, chain.widest_access()}, chain.fits_int,
               schedule.block_threads()),
       chain_(chain),
       s_(schedule) {}
@@ -15,7 +14,15 @@ void GpuChainPieces::effect(Code code, const std::string& note) {
   scopes_.add({Effect{std::move(code)}, note});
 }
 
-Code GpuChainPieces::piece_at(const Code& stage, int64_t behind) const {
+Code GpuChainPieces::rows_piece(size_t scores) const {
+  int64_t in_front = 0;
+  for (size_t i = 0; i < scores; ++i) in_front += int64_t{s_.block_rows} * chain_.scores[i].length;
+  return add(pieces_, integer(in_front));
+}
+
+Code GpuChainPieces::walked_piece(const Code& stage, size_t piece) const {
+  int64_t behind = 0;
+  for (size_t i = 0; i < piece; ++i) behind += int64_t{s_.block_walked} * chain_.pieces[i].length;
   const auto number = constant_of(stage);
   return add(pieces_, number ? integer(*number + behind) : add(stage, integer(behind)));
 }
@@ -51,9 +58,15 @@ void GpuChainPieces::begin_block(const Code& first) {
   const Code is_left = operate(CodeOperator::Less, {first, to_});
   in_condition(is_there ? std::vector<Code>{} : std::vector{is_left}, [&] {
     const Code at = scopes_.let(scopes_.depth(), "stage", index_type_, stage_at(first));
-    begin_piece(piece_at(at), chain_.second, {s_.block_walked, chain_.depth_length}, first, integer(0));
-    begin_piece(piece_at(at, second_elements()), chain_.third, {chain_.width_length, s_.block_walked},
-                integer(0), first);
+    for (size_t i = 0; i < chain_.pieces.size(); ++i) {
+      const ChainPiece& piece = chain_.pieces[i];
+      const Code to = walked_piece(at, i);
+      if (piece.is_of_rows) {
+        begin_piece(to, piece.factor, {s_.block_walked, piece.length}, first, integer(0));
+      } else {
+        begin_piece(to, piece.factor, {piece.length, s_.block_walked}, integer(0), first);
+      }
+    }
   });
   effect(call("commit_copies", {}));
 }
@@ -64,13 +77,17 @@ void GpuChainPieces::begin_copies(const Code& first_row, const Code& from, const
   const CodeType pointer{chain_.dtype, CodeShape::Pointer};
   pieces_ = let("pieces", pointer, shared_elements(chain_.dtype, s_.shared_bytes(chain_)));
   if (s_.is_bulk()) return begin_bulk_copies(first_row);
-  begin_piece(pieces_, chain_.first, {s_.block_rows, chain_.depth_length}, first_row, integer(0));
+  for (size_t i = 0; i < chain_.scores.size(); ++i) {
+    const ChainScores& made = chain_.scores[i];
+    begin_piece(rows_piece(i), made.rows, {s_.block_rows, made.length}, first_row, integer(0));
+  }
   for (int block = 0; block < copied_ahead(); ++block)
     begin_block(add(from_, integer(int64_t{block} * s_.block_walked)));
 }
 
+// Of the two products that tensor maps copy for.
 std::vector<int64_t> GpuChainPieces::stage_sizes() const {
-  return {s_.block_rows, s_.block_walked, chain_.depth_length, chain_.width_length, s_.stages};
+  return {s_.block_rows, s_.block_walked, chain_.depth_sum(), chain_.width_sum(), s_.stages};
 }
 
 void GpuChainPieces::begin_bulk_copies(const Code& first_row) {
@@ -83,12 +100,14 @@ void GpuChainPieces::begin_bulk_copies(const Code& first_row) {
   // Lines of a box: of rows, where elements along them are next to each other, else of steps.
   const auto lines = [](const GpuFactor& of, int rows, int steps) { return of.is_along_k ? rows : steps; };
   const int walked = s_.block_walked;
-  const Code rows = factor(chain_.first, chain_.first_bulk,
-                           lines(chain_.first, s_.block_rows, chain_.depth_length), first_row);
+  const ChainScores& made = chain_.scores[0];
+  const ChainPiece &of_scores = chain_.pieces[made.piece], &of_total = chain_.pieces[chain_.totals[0].piece];
+  const Code rows =
+      factor(made.rows, made.rows_bulk, lines(made.rows, s_.block_rows, made.length), first_row);
   const Code second =
-      factor(chain_.second, chain_.second_bulk, lines(chain_.second, walked, chain_.depth_length), none);
+      factor(of_scores.factor, of_scores.bulk, lines(of_scores.factor, walked, of_scores.length), none);
   const Code third =
-      factor(chain_.third, chain_.third_bulk, lines(chain_.third, chain_.width_length, walked), none);
+      factor(of_total.factor, of_total.bulk, lines(of_total.factor, of_total.length, walked), none);
   effect(call("begin_chain_stages", {pieces_}, {}, stage_sizes()));
   in_condition({call("is_copying", {}, {}, groups)}, [&] {
     effect(call("begin_copying_chain", {}, {}, groups));
@@ -109,9 +128,9 @@ void GpuChainPieces::meet_at_block(const Code& first) {
                           add(first, integer(int64_t{copied_ahead()} * s_.block_walked))));
 }
 
-void GpuChainPieces::about_piece(const std::string& verb, Walked factor, const Code& first) {
+void GpuChainPieces::about_piece(const std::string& verb, size_t piece, const Code& first) {
   if (!s_.is_bulk()) return;
-  const char* name = factor == Walked::Second ? "second" : "third";
+  const char* name = chain_.pieces[piece].is_of_rows ? "second" : "third";
   effect(call(verb + name, {pieces_, step_of(first)}, {}, stage_sizes()));
 }
 

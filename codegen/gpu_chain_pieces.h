@@ -1,6 +1,6 @@
 // The pieces of a chain's factors in shared memory, and who brings them there: the threads that multiply, or
-// one more warpgroup by tensor maps (cuda_bulk_chain.h). The rows of the first factor lie in front, then the
-// pieces of both walked factors, a stage for each block of the walk that is there or on its way.
+// one more warpgroup by tensor maps (cuda_bulk_chain.h). The rows of first factors lie in front, then the
+// pieces of walked factors, a stage for each block of the walk that is there or on its way.
 #pragma once
 #include <array>
 #include <string>
@@ -26,13 +26,11 @@ class GpuChainPieces : protected GpuSums {
   Code stage_of(const Code& first, const std::string& name) {
     return scopes_.let(scopes_.depth(), name, index_type_, stage_at(first));
   }
-  Code rows_piece() const { return pieces_; }
-  Code second_piece(const Code& stage) const { return piece_at(stage); }
-  Code third_piece(const Code& stage) const { return piece_at(stage, second_elements()); }
+  Code rows_piece(size_t scores) const;
+  Code walked_piece(const Code& stage, size_t piece) const;
   // Where others copy: a piece is waited for, and left when the products that read it are done.
-  enum class Walked : uint8_t { Second, Third };
-  void await_piece(Walked factor, const Code& first) { about_piece("wait_for_", factor, first); }
-  void leave_piece(Walked factor, const Code& first) { about_piece("leave_", factor, first); }
+  void await_piece(size_t piece, const Code& first) { about_piece("wait_for_", piece, first); }
+  void leave_piece(size_t piece, const Code& first) { about_piece("leave_", piece, first); }
 
   void effect(Code code, const std::string& note = "");
 
@@ -40,8 +38,6 @@ class GpuChainPieces : protected GpuSums {
   const GpuChainSchedule& s_;
 
  private:
-  Code piece_at(const Code& stage, int64_t behind = 0) const;
-  int64_t second_elements() const { return int64_t{s_.block_walked} * chain_.depth_length; }
   int copied_ahead() const { return s_.stages - (s_.ahead ? 2 : 1); }  // blocks
   Code step_of(const Code& first) const;
   Code stage_at(const Code& first);
@@ -49,7 +45,7 @@ class GpuChainPieces : protected GpuSums {
                    const Code& step);
   void begin_block(const Code& first);
   void begin_bulk_copies(const Code& first_row);
-  void about_piece(const std::string& verb, Walked factor, const Code& first);
+  void about_piece(const std::string& verb, size_t piece, const Code& first);
   std::vector<int64_t> stage_sizes() const;
 
   Code pieces_, from_, to_;  // of the walk

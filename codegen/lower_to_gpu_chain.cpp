@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gpu_chain_pieces.h"
+#include "codegen/gpu_chain_products.h"
 #include "codegen/inline_values.h"
 #include "codegen/kernel_header.h"
 #include "codegen/name_values.h"
@@ -20,14 +20,13 @@ namespace tilefuse {
 namespace {
 
 constexpr CodeType kInt{DType::I32, CodeShape::Scalar};
-constexpr CodeType kFloat{DType::F32, CodeShape::Scalar};
 constexpr int kHalf = 8;        // rows of a thread are so far apart
 constexpr int kRowThreads = 4;  // that hold the sums of a row
 
-class ChainLowering final : GpuChainPieces {
+class ChainLowering final : GpuChainProducts {
  public:
   ChainLowering(const TileGraph& region, const GpuChain& chain, const GpuChainSchedule& schedule)
-      : GpuChainPieces(chain, schedule), region_(region) {}
+      : GpuChainProducts(chain, schedule), region_(region) {}
 
   GpuProgram run() {
     declare_arguments();
@@ -123,18 +122,16 @@ class ChainLowering final : GpuChainPieces {
     }
     // Each warp has all columns of scores and of results.
     column_of_thread_ = let("own_column", kInt, call("column_of_sums", {}, {}, {s_.block_walked, 1}));
-    own_width_ = {chain_.width, column_of_thread_, chain_.width_length, chain_.width_length};
   }
 
   // ---- what is carried
-  SymbolId array(const std::string& name, int count) {
-    const SymbolId symbol = scopes_.symbol(name, kFloat);
-    scopes_.add({Var{.symbol = symbol, .initial = std::nullopt, .count = count}, ""});
-    return symbol;
-  }
   int row_count() const { return s_.warp_rows() / kHalf; }
-  int scores() const { return s_.warp_rows() * s_.block_walked / kWarpThreads; }
-  int results() const { return s_.warp_rows() * chain_.width_length / kWarpThreads; }
+  int results(const ChainTotal& made) const {
+    return s_.warp_rows() * chain_.width_of(made).length / kWarpThreads;
+  }
+  SumAxis own_width(const ChainWidth& width) const {
+    return {width.axis, column_of_thread_, width.length, width.length};
+  }
 
   void fill(SymbolId symbol, int count, const Scalar& value) {
     const SymbolId place = scopes_.symbol("place", kInt);
@@ -151,8 +148,10 @@ class ChainLowering final : GpuChainPieces {
       fill(symbol, row_count(), std::get<TileCarry>(graph_[carried.carry].op).initial);
       row_arrays_[carried.carry] = symbol;
     }
-    results_ = array(name_of(chain_.carry), results());
-    fill(results_, results(), std::get<TileCarry>(graph_[chain_.carry].op).initial);
+    for (const ChainTotal& made : chain_.totals) {
+      results_.push_back(array(name_of(made.carry), results(made)));
+      fill(results_.back(), results(made), std::get<TileCarry>(graph_[made.carry].op).initial);
+    }
   }
 
   // ---- the walk
@@ -188,8 +187,7 @@ class ChainLowering final : GpuChainPieces {
   // The second product of a block is under way beside the first one of the next block, and while its scores
   // become weights. Of the first block there is nothing before, of the last one nothing behind.
   void walk_ahead() {
-    pairs_ = scopes_.symbol(name_of(chain_.weights) + "_pairs", kInt);
-    scopes_.add({Var{.symbol = pairs_, .initial = std::nullopt, .count = scores() / 2}, ""});
+    declare_pairs();
     const auto from = constant_of(from_), to = constant_of(to_);
     const bool is_any = from && to && *from < *to;
     const std::string& name = axis(chain_.walked).name;
@@ -204,79 +202,26 @@ class ChainLowering final : GpuChainPieces {
       const Code steps =
           divided(operate(CodeOperator::Sub, {operate(CodeOperator::Sub, {to_, from_}), integer(1)}),
                   s_.block_walked);
-      begin_second(scopes_.let(scopes_.depth(), "last_" + name, index_type_,
-                               add(from_, times(steps, s_.block_walked))));
-      effect(call("wait_for_products", {}, {}, {0}));
-      effect(call("settle", {reference(results_)}));
+      end_walk_ahead(scopes_.let(scopes_.depth(), "last_" + name, index_type_,
+                                 add(from_, times(steps, s_.block_walked))));
     });
   }
 
   void walk_block() {
     kept_.clear();
+    scores_.clear();
     meet_at_block(first_walked_);
     scopes_.blank();
     stage_ = stage_of(first_walked_, "stage");
     if (s_.ahead) {
       begin_both();
     } else {
-      multiply_first();
+      for (size_t i = 0; i < chain_.scores.size(); ++i) make_scores(i);
     }
     // Without a name: where nothing wants it, the compiler may warn of one.
     own_walked_ = {chain_.walked, add(first_walked_, column_of_thread_), is_certain_ ? 1 : s_.block_walked,
                    s_.block_walked};
     for (const ChainGroup& group : chain_.groups) make_group(group);
-  }
-
-  Code multiplied(const std::string& function) {
-    std::vector<int64_t> numbers = {s_.block_rows, s_.block_walked, chain_.depth_length};
-    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
-    numbers.push_back(int64_t{chain_.first.is_along_k});
-    numbers.push_back(int64_t{chain_.second.is_along_k});
-    return call(function, {reference(scores_), rows_piece(), second_piece(stage_)}, {chain_.dtype}, numbers);
-  }
-
-  void multiply_first() {
-    scores_ = array(name_of(chain_.scores) + "_sums", scores());
-    await_piece(Walked::Second, first_walked_);
-    effect(multiplied(s_.is_in_groups() ? "multiply_pieces_in_groups" : "multiply_pieces"),
-           "%" + graph_[chain_.scores].name);
-    leave_piece(Walked::Second, first_walked_);
-  }
-
-  void begin_both() {
-    scores_ = array(name_of(chain_.scores) + "_sums", scores());
-    await_piece(Walked::Second, first_walked_);
-    effect(multiplied("begin_scores"), "%" + graph_[chain_.scores].name);
-    if (!is_first_) begin_second(block_before());
-    effect(call("wait_for_products", {}, {}, {is_first_ ? 0 : 1}));
-    effect(call("settle", {reference(scores_)}));
-    leave_piece(Walked::Second, first_walked_);
-  }
-
-  Code block_before() { return operate(CodeOperator::Sub, {first_walked_, integer(s_.block_walked)}); }
-  void begin_second(const Code& first) {
-    await_piece(Walked::Third, first);
-    effect(call("begin_product",
-                {reference(results_), reference(pairs_), third_piece(stage_of(first, "stage_behind"))},
-                {chain_.dtype}, {chain_.width_length, s_.block_walked, int64_t{chain_.third.is_along_k}}),
-           "%" + graph_[chain_.total].name);
-  }
-  void end_second() {
-    if (is_first_) return;
-    effect(call("wait_for_products", {}, {}, {0}));
-    effect(call("settle", {reference(results_)}));
-    leave_piece(Walked::Third, block_before());
-  }
-
-  void multiply_second() {
-    std::vector<int64_t> numbers = {chain_.width_length, s_.block_walked};
-    if (!s_.is_in_groups()) numbers.push_back(s_.warp_rows());
-    numbers.push_back(int64_t{chain_.third.is_along_k});
-    await_piece(Walked::Third, first_walked_);
-    effect(call(s_.is_in_groups() ? "add_product_in_groups" : "add_product",
-                {reference(results_), reference(weights_), third_piece(stage_)}, {chain_.dtype}, numbers),
-           "%" + graph_[chain_.total].name);
-    leave_piece(Walked::Third, first_walked_);
   }
 
   struct Accumulator {
@@ -291,13 +236,14 @@ class ChainLowering final : GpuChainPieces {
     std::map<TileValueId, SymbolId> made;
     for (const TileValueId id : group.reductions) made[id] = array(name_of(id), row_count());
     for (const TileValueId id : group.kept) kept_in_making_[id] = array(name_of(id) + "_kept", scores());
-    if (group.has_product) weights_ = array(name_of(chain_.weights) + "_weights", scores());
+    for (const size_t i : group.totals)
+      weights_[i] = array(name_of(chain_.totals[i].weights) + "_weights", scores());
     const auto move_on = [&] {
-      if (group.has_product) correct_results();
+      for (const size_t i : group.totals) correct_results(i);
       if (&group == &chain_.groups.back()) step_rows();
     };
     // What a product that is under way adds to is corrected behind it.
-    const bool waits = s_.ahead && group.has_product;
+    const bool waits = s_.ahead && !group.totals.empty();
     for_each_row(own_row_, Beyond::Repeat, [&] {
       look_along(chain_.walked, chain_.of_scores);
       reduce_rows(group, made);
@@ -309,10 +255,9 @@ class ChainLowering final : GpuChainPieces {
     if (waits) {
       end_second();
       for_each_row(own_row_, Beyond::Repeat, move_on);
-      effect(
-          call("narrow_pairs", {reference(pairs_), reference(weights_)}, {chain_.dtype}, {s_.block_walked}));
-    } else if (group.has_product) {
-      multiply_second();
+      narrow_weights();
+    } else {
+      for (const size_t i : group.totals) add_to_total(i);
     }
   }
 
@@ -329,11 +274,13 @@ class ChainLowering final : GpuChainPieces {
         own_walked_,
         [&] {
           for (const Accumulator& accumulator : accumulators) take_in(accumulator);
-          if (group.has_product) keep(weights_, value(chain_.weights));
+          for (const size_t i : group.totals) keep(weights_.at(i), value(chain_.totals[i].weights));
         },
         [&] {  // what lies behind the walk weighs nothing
           const bool is_ragged = !is_multiple_of(axis(chain_.walked).extent, own_walked_.block);
-          if (group.has_product && is_ragged) keep(weights_, {literal(0.0, DType::F32), 0, false});
+          for (const size_t i : group.totals) {
+            if (is_ragged) keep(weights_.at(i), {literal(0.0, DType::F32), 0, false});
+          }
         });
     for (const Accumulator& accumulator : accumulators) {
       const std::string across = accumulator.spelling.across;
@@ -382,15 +329,22 @@ class ChainLowering final : GpuChainPieces {
     const Code lanes = computed.is_vector ? computed.code : call("splat", {computed.code}, {DType::F32});
     scopes_.add({Effect{call("keep_lanes", {add(reference(array), at), lanes})}, ""});
   }
-  int columns() const { return lanes_.inner == chain_.walked ? s_.block_walked : chain_.width_length; }
+  int columns() const {
+    for (const ChainWidth& width : chain_.widths) {
+      if (lanes_.inner == width.axis) return width.length;
+    }
+    return s_.block_walked;
+  }
 
   // What the blocks before have left, moved to where the anchors are now.
-  void correct_results() {
-    if (chain_.moved == chain_.carry) return;
-    look_along(chain_.width, chain_.of_results);
-    SumAxis all = own_width_;
+  void correct_results(size_t i) {
+    const ChainTotal& made = chain_.totals[i];
+    if (made.moved == made.carry) return;
+    const ChainWidth& width = chain_.width_of(made);
+    look_along(width.axis, width.accesses);
+    SumAxis all = own_width(width);
     all.block = 1;  // what lies behind the width is 0
-    for_each_column(all, [&] { keep(results_, value(chain_.moved)); });
+    for_each_column(all, [&] { keep(results_[i], value(made.moved)); });
   }
 
   void step_rows() {
@@ -406,31 +360,42 @@ class ChainLowering final : GpuChainPieces {
   // ---- results
   void store_results() {
     is_done_ = true;
-    look_along(chain_.width, chain_.of_results);
-    const auto is_along_width = [&](const TileStore& store) {
-      return uses_index(store.offset, static_cast<int>(chain_.width.index));
-    };
     for_each_row(own_row_, Beyond::LeaveOut, [&] {
-      for_each_column(own_width_, [&] {
-        for (const TileStore& store : graph_.stores) {
-          if (is_along_width(store)) emit_store(store);
-        }
-      });
-      if (std::all_of(graph_.stores.begin(), graph_.stores.end(), is_along_width)) return;
-      in_condition({call("is_first_of_row", {})}, [&] {
-        for (const TileStore& store : graph_.stores) {
-          if (!is_along_width(store)) emit_store(store);
-        }
-      });
+      for (const ChainWidth& width : chain_.widths) {
+        if (stores_along(&width).empty()) continue;
+        look_along(width.axis, width.accesses);
+        for_each_column(own_width(width), [&] { emit_stores(stores_along(&width)); });
+      }
+      if (stores_along(nullptr).empty()) return;
+      in_condition({call("is_first_of_row", {})}, [&] { emit_stores(stores_along(nullptr)); });
     });
+  }
+
+  // Without a width: of rows.
+  std::vector<const TileStore*> stores_along(const ChainWidth* along) const {
+    std::vector<const TileStore*> found;
+    for (const TileStore& store : graph_.stores) {
+      const auto width = std::find_if(chain_.widths.begin(), chain_.widths.end(), [&](const ChainWidth& one) {
+        return uses_index(store.offset, static_cast<int>(one.axis.index));
+      });
+      if ((width == chain_.widths.end() ? nullptr : &*width) == along) found.push_back(&store);
+    }
+    return found;
+  }
+  void emit_stores(const std::vector<const TileStore*>& stores) {
+    for (const TileStore* store : stores) emit_store(*store);
   }
 
   std::optional<Computed> held(TileValueId id) override {
     if (is_certain_ && std::holds_alternative<TilePredicate>(graph_[id].op) &&
         varies_along(graph_, id, chain_.walked))
       return Computed{literal(true, DType::Bool), scopes_.depth(), false};
-    if (id == chain_.scores) return sum_at(scores_, s_.block_walked, id);
-    if (id == chain_.carry) return sum_at(results_, chain_.width_length, id);
+    if (const auto scores = scores_.find(id); scores != scores_.end())
+      return sum_at(scores->second, s_.block_walked, id);
+    for (size_t i = 0; i < chain_.totals.size(); ++i) {
+      if (id == chain_.totals[i].carry)
+        return sum_at(results_[i], chain_.width_of(chain_.totals[i]).length, id);
+    }
     if (const auto kept = kept_.find(id); kept != kept_.end())
       return sum_at(kept->second, s_.block_walked, id);
     if (const auto row = row_arrays_.find(id); row != row_arrays_.end()) {
@@ -455,13 +420,8 @@ class ChainLowering final : GpuChainPieces {
   Code certain_from_, certain_to_;  // where no condition is looked at
   bool has_start_ = false;          // in front of that
   bool has_certain_part_ = false, is_certain_ = false;
-  bool is_first_ = false;  // of the blocks of the walk
   Code column_of_thread_;  // of scores
-  Code stage_;             // of the block of the walk at hand
-  Code first_walked_;      // of the block of the walk at hand
-  SumAxis own_row_, own_walked_, own_width_;
-  SymbolId scores_, results_, weights_;
-  SymbolId pairs_;                                         // of weights, narrowed, that are being multiplied
+  SumAxis own_row_, own_walked_;
   std::map<TileValueId, SymbolId> row_arrays_;             // carried, and reductions of the block
   std::map<TileValueId, SymbolId> kept_, kept_in_making_;  // of scores
   bool is_done_ = false;                                   // the walk

@@ -124,7 +124,7 @@ class ScaleFolder {
     for (const TileValueId operand : value.operands)
       operands.push_back(is_element(operand) ? whole(operand) : operand);
     if (operands == value.operands) return id;
-    return values_.add(value.op, std::move(operands), value.dtype, value.axes);
+    return values_.add(value.op, std::move(operands), value.dtype, value.axes, value.name);
   }
 
   TileValueId whole(TileValueId id) {
@@ -132,7 +132,8 @@ class ScaleFolder {
     if (found != whole_.end()) return found->second;
     const Scaled scaled = split(id);
     TileValueId result = scaled.value;
-    if (scaled.scale != 1) result = is_product(id, scaled) ? id : times(scaled.value, scaled.scale);
+    if (scaled.scale != 1)
+      result = is_product(id, scaled) ? id : times(scaled.value, scaled.scale, written()[id].name);
     whole_[id] = result;
     return result;
   }
@@ -142,8 +143,8 @@ class ScaleFolder {
     return map != nullptr && map->fn == MapFn::Mul &&
            std::find(value.operands.begin(), value.operands.end(), scaled.value) != value.operands.end();
   }
-  TileValueId times(TileValueId value, double scale) {
-    return values_.map(MapFn::Mul, {value, number(scale)});
+  TileValueId times(TileValueId value, double scale, const std::string& name = {}) {
+    return values_.map(MapFn::Mul, {value, number(scale)}, name);
   }
 
   // ---- values of the walk

@@ -7,6 +7,7 @@
 #include "fusion/chain.h"
 #include "fusion/contraction.h"
 #include "fusion/fold_scales.h"
+#include "fusion/gpu_chain_factors.h"
 #include "fusion/gpu_matrix_block.h"
 #include "fusion/gpu_region.h"
 #include "fusion/neutral_where.h"
@@ -53,16 +54,14 @@ class ChainAnalysis {
   explicit ChainAnalysis(const TileGraph& region) : region_(region) {}
 
   Result<GpuChain> run() {
-    const bool found = derive() && find_steps() && find_first_product() && find_second_product() &&
-                       find_lengths() && find_batch() && check_steps() && check_results() && find_groups();
+    const bool found = derive() && find_steps() && find_scores() && find_totals() && find_batch() &&
+                       check_steps() && check_results() && find_groups();
     if (!found) {
       const std::string what = region_.name.empty() ? "products" : region_.name;  // of what is only priced
       return Unsupported{"cannot compute " + what + " as a chain on tensor cores: " + reason_};
     }
     find_accesses();
-    describe_bulk(chain_.first, chain_.first_bulk);
-    describe_bulk(chain_.second, chain_.second_bulk);
-    describe_bulk(chain_.third, chain_.third_bulk);
+    describe_bulk_copies(chain_);
     return std::move(chain_);
   }
 
@@ -77,9 +76,9 @@ class ChainAnalysis {
   bool varies(TileValueId id, AxisId axis) const { return varies_along(graph(), id, axis); }
 
   bool derive() {
-    if (count_contractions(region_) != 2) {
-      return refuse("it has " + std::to_string(count_contractions(region_)) + " sums of products, not two");
-    }
+    const int products = count_contractions(region_);
+    may_share_ = products > 2;
+    if (products < 2) return refuse("it has " + std::to_string(products) + " sums of products, not two");
     const Result<ChainAxes> axes = find_chain_axes(region_);
     if (!axes) return refuse(axes.unsupported().reason);
     if (!axes->walked) return refuse(axes->why_not_online);
@@ -127,25 +126,25 @@ class ChainAnalysis {
     return std::nullopt;
   }
 
-  bool find_first_product() {
-    std::vector<TileValueId> others;
+  bool find_scores() {
     for (const TileValueId id : steps_) {
-      if (std::holds_alternative<TileReduce>(graph()[id].op) && !is_of_block(id)) others.push_back(id);
+      if (!std::holds_alternative<TileReduce>(graph()[id].op) || is_of_block(id)) continue;
+      if (!find_product_of_scores(id)) return false;
     }
-    if (others.size() != 1) {
-      return refuse("beside those over " + name(chain_.walked) + " it has " + std::to_string(others.size()) +
-                    " reductions, not one");
-    }
-    chain_.scores = others.front();
-    const auto contraction = contraction_of(graph(), chain_.scores);
-    const std::vector<AxisId>& summed = std::get<TileReduce>(graph()[chain_.scores].op).axes;
-    if (!contraction || summed.size() != 1)
-      return refuse(name(chain_.scores) + " is no sum of products over one axis");
-    chain_.depth = summed.front();
+    return !chain_.scores.empty() || refuse("no product is computed in front of " + name(chain_.walked));
+  }
+
+  bool find_product_of_scores(TileValueId id) {
+    const auto contraction = contraction_of(graph(), id);
+    const std::vector<AxisId>& summed = std::get<TileReduce>(graph()[id].op).axes;
+    if (!contraction || summed.size() != 1) return refuse(name(id) + " is no sum of products over one axis");
+    ChainScores made;
+    made.scores = id;
+    made.depth = summed.front();
     const auto roles = roles_of(contraction->product, chain_.rows, chain_.walked);
     if (!roles) {
-      return refuse("the factors of " + name(chain_.scores) + " are no rows along " + name(chain_.rows) +
-                    " and " + name(chain_.walked));
+      return refuse("the factors of " + name(id) + " are no rows along " + name(chain_.rows) + " and " +
+                    name(chain_.walked));
     }
     const Result<LoadedFactor> first = find_loaded_factor(graph(), roles->own),
                                second = find_loaded_factor(graph(), roles->other);
@@ -153,10 +152,19 @@ class ChainAnalysis {
     if (!second) return refuse(second.unsupported().reason);
     const Result<DType> dtype = multiplied_dtype(*first, *second);
     if (!dtype) return refuse(dtype.unsupported().reason);
+    if (!chain_.scores.empty() && chain_.dtype != *dtype)
+      return refuse("its products are of " + std::string(info(chain_.dtype).name) + " and of " +
+                    info(*dtype).name);
     chain_.dtype = *dtype;
     on_the_way_.insert(contraction->product);
-    return describe(chain_.first, *first, {chain_.rows, chain_.depth}, *dtype) &&
-           describe(chain_.second, *second, {chain_.walked, chain_.depth}, *dtype);
+    const bool is_described = describe(made.rows, *first, {chain_.rows, made.depth}, *dtype) &&
+                              describe(made.walked, *second, {chain_.walked, made.depth}, *dtype) &&
+                              find_length(made.depth, made.length);
+    if (!is_described) return false;
+    made.piece = add_piece(
+        chain_, {.factor = made.walked, .length = made.length, .is_of_rows = true, .bulk = {}}, may_share_);
+    chain_.scores.push_back(std::move(made));
+    return true;
   }
 
   bool describe(GpuFactor& factor, const LoadedFactor& loaded, FactorAxes axes, DType dtype) {
@@ -167,111 +175,129 @@ class ChainAnalysis {
     return true;
   }
 
-  void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
-    Result<GpuBulkFactor> described = describe_bulk_factor(graph(), factor, chain_.batch);
-    if (described) {
-      bulk = *std::move(described);
-    } else if (chain_.why_not_bulk.empty()) {
-      chain_.why_not_bulk = described.unsupported().reason;
+  bool find_length(AxisId axis, int& length) {
+    const auto extent = region_[axis].extent.constant();
+    if (!extent || *extent > kMostLength) {
+      return refuse("a block has all of " + name(axis) + ", which is not known to be at most " +
+                    std::to_string(kMostLength));
     }
+    length = static_cast<int>((*extent + kMatrixRows - 1) / kMatrixRows * kMatrixRows);
+    return true;
   }
 
-  bool find_second_product() {
-    std::vector<TileValueId> products;
+  bool find_totals() {
     for (const TileValueId id : block_reductions_) {
-      if (contraction_of(graph(), id)) products.push_back(id);
+      if (contraction_of(graph(), id) && !find_total(id)) return false;
     }
-    if (products.size() != 1) {
-      return refuse("along " + name(chain_.walked) + " it has " + std::to_string(products.size()) +
-                    " sums of products, not one");
-    }
-    chain_.product = products.front();
-    const TileValueId product = contraction_of(graph(), chain_.product)->product;
-    for (const AxisId axis : graph()[chain_.product].axes) {
+    return !chain_.totals.empty() || refuse("along " + name(chain_.walked) + " it has no sum of products");
+  }
+
+  bool find_total(TileValueId id) {
+    ChainTotal made;
+    made.product = id;
+    const TileValueId product = contraction_of(graph(), id)->product;
+    for (const AxisId axis : graph()[id].axes) {
       const auto roles = roles_of(product, chain_.rows, axis);
       if (!roles) continue;
-      chain_.width = axis;
-      chain_.weights = roles->own;
-      return find_third_factor(roles->other, product);
+      made.weights = roles->own;
+      if (!find_carry(made) || !find_width(axis, made) || !find_last_factor(roles->other, product, made))
+        return false;
+      chain_.totals.push_back(std::move(made));
+      return true;
     }
-    return refuse("the factors of " + name(chain_.product) + " are no rows along " + name(chain_.rows) +
+    return refuse("the factors of " + name(id) + " are no rows along " + name(chain_.rows) +
                   " and another axis");
   }
 
-  // Weights are rounded where the region says that they have so many bits.
-  bool find_third_factor(TileValueId factor, TileValueId product) {
-    const Result<LoadedFactor> third = find_loaded_factor(graph(), factor);
-    if (!third) return refuse(third.unsupported().reason);
-    const std::optional<TileValueId> weights = weights_in_region();
-    TILEFUSE_CHECK(weights.has_value(), "a second product that the region does not have");
-    const std::optional<DType> declared = declared_half(region_, *weights);
-    if (!declared) return refuse("its weights " + name(*weights) + " are f32, which 16 bits would round");
-    if (*declared != chain_.dtype || !is_exact_in(*third, *declared)) {
-      return refuse("it multiplies " + std::string(info(chain_.dtype).name) + ", and weights of " +
-                    info(*declared).name + " with " + info(third->values).name);
-    }
-    on_the_way_.insert(product);
-    return describe(chain_.third, *third, {chain_.width, chain_.walked}, *declared) && find_carry();
+  bool find_width(AxisId axis, ChainTotal& made) {
+    const auto known = std::find_if(chain_.widths.begin(), chain_.widths.end(),
+                                    [&](const ChainWidth& width) { return width.axis == axis; });
+    made.width = size_t(known - chain_.widths.begin());
+    if (known != chain_.widths.end()) return true;
+    chain_.widths.push_back({.axis = axis, .accesses = {}});
+    return find_length(axis, chain_.widths.back().length);
   }
 
-  // As the region had them, before what is carried was derived.
-  std::optional<TileValueId> weights_in_region() {
+  // Weights are rounded where the region says that they have so many bits.
+  bool find_last_factor(TileValueId factor, TileValueId product, ChainTotal& made) {
+    const Result<LoadedFactor> last = find_loaded_factor(graph(), factor);
+    if (!last) return refuse(last.unsupported().reason);
+    const std::optional<TileValueId> weights = weights_in_region(made);
+    if (!weights) return refuse(name(made.product) + " is not what one sum goes on with");
+    const std::optional<DType> declared = declared_half(region_, *weights);
+    if (!declared) return refuse("its weights " + name(*weights) + " are f32, which 16 bits would round");
+    if (*declared != chain_.dtype || !is_exact_in(*last, *declared)) {
+      return refuse("it multiplies " + std::string(info(chain_.dtype).name) + ", and weights of " +
+                    info(*declared).name + " with " + info(last->values).name);
+    }
+    on_the_way_.insert(product);
+    const ChainWidth& width = chain_.width_of(made);
+    if (!describe(made.factor, *last, {width.axis, chain_.walked}, *declared)) return false;
+    made.piece = add_piece(chain_, {.factor = made.factor, .length = width.length, .bulk = {}}, may_share_);
+    return true;
+  }
+
+  // As the region had them, before what is carried was derived: of the one result that the product is for.
+  std::optional<TileValueId> weights_in_region(ChainTotal& made) {
+    std::optional<TileValueId> weights;
     for (const auto& [reduction, result] : chain_.results) {
       const auto contraction = contraction_of(region_, reduction);
-      if (!contraction) continue;
-      chain_.total = reduction;
+      if (!contraction || !needed_for(graph(), {result}).contains(made.carry)) continue;
+      if (weights) return std::nullopt;
+      made.total = reduction;
       for (const TileValueId factor : region_[contraction->product].operands) {
-        if (varies_along(region_, factor, chain_.rows)) return factor;
+        if (varies_along(region_, factor, chain_.rows)) weights = factor;
       }
     }
-    return std::nullopt;
+    return weights;
   }
 
   // Sums go on from what the earlier blocks have left.
-  bool find_carry() {
+  bool find_carry(ChainTotal& made) {
     for (const CarriedValue& carried : expanded_.carried) {
       const TileValue& next = graph()[carried.next];
       const auto* map = std::get_if<TileMap>(&next.op);
       const auto& operands = next.operands;
       const bool adds = map != nullptr && map->fn == MapFn::Add &&
-                        std::find(operands.begin(), operands.end(), chain_.product) != operands.end();
-      if (!adds) {
-        chain_.carried.push_back(carried);
-        continue;
-      }
-      chain_.carry = carried.carry;
-      chain_.moved = operands[operands[0] == chain_.product ? 1 : 0];
+                        std::find(operands.begin(), operands.end(), made.product) != operands.end();
+      if (!adds) continue;
+      made.carry = carried.carry;
+      made.moved = operands[operands[0] == made.product ? 1 : 0];
+      return true;
     }
-    if (chain_.carried.size() + 1 == expanded_.carried.size()) return true;
-    return refuse(name(chain_.product) + " is not what one sum goes on with");
+    return refuse(name(made.product) + " is not what one sum goes on with");
   }
 
-  bool find_lengths() {
-    const auto length = [&](AxisId axis) -> std::optional<int> {
-      const auto extent = region_[axis].extent.constant();
-      if (!extent || *extent > kMostLength) return std::nullopt;
-      return static_cast<int>((*extent + kMatrixRows - 1) / kMatrixRows * kMatrixRows);
-    };
-    for (const auto& [axis, to] :
-         {std::pair{chain_.depth, &chain_.depth_length}, std::pair{chain_.width, &chain_.width_length}}) {
-      const auto whole = length(axis);
-      if (!whole) {
-        return refuse("a block has all of " + name(axis) + ", which is not known to be at most " +
-                      std::to_string(kMostLength));
-      }
-      *to = *whole;
+  bool is_depth(AxisId axis) const {
+    return std::any_of(chain_.scores.begin(), chain_.scores.end(),
+                       [&](const ChainScores& made) { return made.depth == axis; });
+  }
+  bool is_width(AxisId axis) const {
+    return std::any_of(chain_.widths.begin(), chain_.widths.end(),
+                       [&](const ChainWidth& width) { return width.axis == axis; });
+  }
+  bool is_product(TileValueId id) const {
+    return std::any_of(chain_.totals.begin(), chain_.totals.end(),
+                       [&](const ChainTotal& made) { return made.product == id; });
+  }
+  std::vector<AxisId> widths_of(TileValueId id) const {
+    std::vector<AxisId> found;
+    for (const ChainWidth& width : chain_.widths) {
+      if (varies(id, width.axis)) found.push_back(width.axis);
     }
-    return true;
+    return found;
   }
 
   bool find_batch() {
     for (uint32_t a = 0; a < region_.axes.size(); ++a) {
       const AxisId axis{a};
-      if (axis == chain_.rows || axis == chain_.walked || axis == chain_.depth || axis == chain_.width)
-        continue;
-      if (!varies(chain_.product, axis) || !varies(chain_.scores, axis)) {
-        return refuse("its products would be computed again for each element of " + name(axis));
-      }
+      if (axis == chain_.rows || axis == chain_.walked || is_depth(axis) || is_width(axis)) continue;
+      const bool is_of_all =
+          std::all_of(chain_.scores.begin(), chain_.scores.end(),
+                      [&](const ChainScores& made) { return varies(made.scores, axis); }) &&
+          std::all_of(chain_.totals.begin(), chain_.totals.end(),
+                      [&](const ChainTotal& made) { return varies(made.product, axis); });
+      if (!is_of_all) return refuse("its products would be computed again for each element of " + name(axis));
       chain_.batch.push_back(axis);
     }
     return true;
@@ -281,20 +307,30 @@ class ChainAnalysis {
   bool check_steps() {
     for (const TileValueId id : steps_) {
       if (on_the_way_.contains(id)) continue;
-      const bool walks_depth = chain_.depth != chain_.width && varies(id, chain_.depth);
-      if (walks_depth || (varies(id, chain_.walked) && varies(id, chain_.width))) {
-        return refuse(name(id) + " walks " + name(walks_depth ? chain_.depth : chain_.width) +
-                      " beside the products");
+      for (const AxisId axis : graph()[id].axes) {
+        const bool is_apart = (is_depth(axis) && !is_width(axis)) ||
+                              (is_width(axis) && (varies(id, chain_.walked) || widths_of(id).size() > 1));
+        if (is_apart) return refuse(name(id) + " walks " + name(axis) + " beside the products");
       }
     }
     for (const TileValueId id : block_reductions_) {
-      if (id == chain_.product) continue;
+      if (is_product(id)) continue;
       if (!varies(id, chain_.rows)) return refuse(name(id) + " is the same for all of " + name(chain_.rows));
-      if (varies(id, chain_.width)) return refuse(name(id) + " walks " + name(chain_.width));
+      if (!widths_of(id).empty()) return refuse(name(id) + " walks " + name(widths_of(id).front()));
     }
-    for (const CarriedValue& carried : chain_.carried) {
-      if (varies(carried.carry, chain_.width) || !varies(carried.carry, chain_.rows))
+    return find_carried();
+  }
+
+  // All but what the products leave.
+  bool find_carried() {
+    for (const CarriedValue& carried : expanded_.carried) {
+      const bool is_of_product =
+          std::any_of(chain_.totals.begin(), chain_.totals.end(),
+                      [&](const ChainTotal& made) { return made.carry == carried.carry; });
+      if (is_of_product) continue;
+      if (!widths_of(carried.carry).empty() || !varies(carried.carry, chain_.rows))
         return refuse(name(carried.carry) + " is carried for more than rows");
+      chain_.carried.push_back(carried);
     }
     return true;
   }
@@ -306,19 +342,29 @@ class ChainAnalysis {
     open.reserve(region_.stores.size());
     for (const TileStore& store : region_.stores) open.push_back(store.value);
     for (const TileValueId id : needed_for(graph(), open, reduced)) {
-      for (const AxisId axis : {chain_.walked, chain_.depth}) {
-        if (axis != chain_.width && varies(id, axis))
-          return refuse(name(id) + " is computed of results, and walks " + name(axis));
+      for (const AxisId axis : graph()[id].axes) {
+        const bool is_gone = axis == chain_.walked || (is_depth(axis) && !is_width(axis));
+        if (is_gone) return refuse(name(id) + " is computed of results, and walks " + name(axis));
       }
     }
-    for (const TileStore& store : region_.stores) {
-      if (uses_index(store.offset, static_cast<int>(chain_.width.index))) continue;
-      if (uses_index(store.offset, static_cast<int>(chain_.depth.index)))
-        return refuse(name(store.value) + " is stored along " + name(chain_.depth));
-      if (varies(store.value, chain_.width))
-        return refuse(name(store.value) + " is stored for all of " + name(chain_.width) + " at once");
+    return std::all_of(region_.stores.begin(), region_.stores.end(),
+                       [&](const TileStore& store) { return check_store(store); });
+  }
+
+  // Along one axis of results, or of rows.
+  bool check_store(const TileStore& store) {
+    const auto is_along = [&](AxisId axis) { return uses_index(store.offset, static_cast<int>(axis.index)); };
+    for (uint32_t a = 0; a < region_.axes.size(); ++a) {
+      if (is_depth({a}) && !is_width({a}) && is_along({a}))
+        return refuse(name(store.value) + " is stored along " + name(AxisId{a}));
     }
-    return true;
+    int widths = 0;
+    for (const ChainWidth& width : chain_.widths) {
+      widths += is_along(width.axis) ? 1 : 0;
+      if (!is_along(width.axis) && varies(store.value, width.axis))
+        return refuse(name(store.value) + " is stored for all of " + name(width.axis) + " at once");
+    }
+    return widths < 2 || refuse(name(store.value) + " is stored along several axes of results");
   }
 
   bool find_groups() {
@@ -328,9 +374,11 @@ class ChainAnalysis {
       ChainGroup group;
       std::vector<TileValueId> open;
       for (const TileValueId id : reductions) {
-        if (id == chain_.product) {
-          group.has_product = true;
-          open.push_back(chain_.weights);
+        const auto made = std::find_if(chain_.totals.begin(), chain_.totals.end(),
+                                       [&](const ChainTotal& total) { return total.product == id; });
+        if (made != chain_.totals.end()) {
+          group.totals.push_back(size_t(made - chain_.totals.begin()));
+          open.push_back(made->weights);
         } else {
           group.reductions.push_back(id);
           open.push_back(graph()[id].operands[0]);
@@ -362,12 +410,11 @@ class ChainAnalysis {
   }
 
   void find_accesses() {
-    std::vector<bool> of_scores(graph().values.size()), of_results(graph().values.size());
+    std::vector<bool> of_scores(graph().values.size());
     for (uint32_t v = 0; v < of_scores.size(); ++v) {
       const TileValueId id{v};
       const bool is_made = steps_.contains(id) && !on_the_way_.contains(id);
       of_scores[v] = is_made && varies(id, chain_.walked);
-      of_results[v] = !on_the_way_.contains(id) && varies(id, chain_.width) && !varies(id, chain_.walked);
       const auto* map = std::get_if<TileMap>(&graph()[id].op);
       if (map == nullptr || !of_scores[v]) continue;
       ++chain_.score_maps;
@@ -377,15 +424,23 @@ class ChainAnalysis {
                                   map->fn != MapFn::Exp2Nonpositive;
     }
     chain_.of_scores = find_wide_accesses(graph(), chain_.walked, kNeighbours, of_scores);
-    chain_.of_results = find_wide_accesses(graph(), chain_.width, kNeighbours, of_results);
+    for (ChainWidth& width : chain_.widths) {
+      std::vector<bool> of_results(graph().values.size());
+      for (uint32_t v = 0; v < of_results.size(); ++v) {
+        const TileValueId id{v};
+        of_results[v] = !on_the_way_.contains(id) && varies(id, width.axis) && !varies(id, chain_.walked);
+      }
+      width.accesses = find_wide_accesses(graph(), width.axis, kNeighbours, of_results);
+    }
     chain_.fits_int = conditions_fit_int(graph());
   }
 
   const TileGraph& region_;
   GpuChain chain_;
   ExpandedPass expanded_;
-  Values steps_;       // what a block computes
-  Values on_the_way_;  // loads, casts and products of the factors
+  bool may_share_ = false;  // of two products each keeps a piece of its own, as tensor maps copy them
+  Values steps_;            // what a block computes
+  Values on_the_way_;       // loads, casts and products of the factors
   std::vector<TileValueId> block_reductions_;
   std::string reason_;
 };

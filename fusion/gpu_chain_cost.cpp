@@ -37,20 +37,22 @@ struct WalkCycles {
 };
 WalkCycles walk_cycles(const GpuChain& chain, const GpuChainSchedule& schedule, const GpuTarget& target) {
   const double rows = schedule.block_rows, walked = schedule.block_walked;
-  const double lengths = chain.depth_length + chain.width_length;
+  const double lengths = chain.depth_sum() + chain.width_sum();
   WalkCycles cycles;
   const bool is_in_groups = schedule.is_in_groups();
   cycles.multiply = 2.0 * rows * walked * lengths /
                     (is_in_groups ? target.warpgroup_flops_per_cycle : target.matrix_flops_per_cycle);
-  const double read = rows * chain.depth_length + schedule.warps * walked * lengths;
+  const double read = rows * chain.depth_sum() + schedule.warps * walked * lengths;
   // What warpgroups read is part of their instructions' rate.
-  if (!is_in_groups) cycles.shared = (walked * lengths + read) * kFactorBytes / target.shared_bytes_per_cycle;
+  if (!is_in_groups)
+    cycles.shared = (walked * chain.piece_sum() + read) * kFactorBytes / target.shared_bytes_per_cycle;
   const double of_score = kScoreInstructions + kMapInstructions * chain.score_maps +
                           (chain.has_long_function ? kLongInstructions : 0);
-  const double corrections = rows * chain.width_length;
+  double corrections = 0;  // of what moves
+  for (const ChainTotal& made : chain.totals)
+    corrections += made.moved == made.carry ? 0 : rows * chain.width_of(made).length;
   double single = 0;
-  if (!chain.second.is_wide) single += walked * chain.depth_length;
-  if (!chain.third.is_wide) single += walked * chain.width_length;
+  for (const ChainPiece& piece : chain.pieces) single += piece.factor.is_wide ? 0 : walked * piece.length;
   cycles.issue =
       (rows * walked * of_score + corrections + single * kLoneInstructions) / kWarpThreads / kWarpSchedulers;
   return cycles;

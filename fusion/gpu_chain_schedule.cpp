@@ -1,5 +1,6 @@
 #include "fusion/gpu_chain_schedule.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -10,10 +11,17 @@
 namespace tilefuse {
 namespace {
 
-// The two products by the names that the region has for them.
-std::string products_of(const GpuChain& chain) {
-  std::string text = "%" + chain.graph[chain.scores].name;
-  return text + ", %" + chain.graph[chain.total].name;
+// By the names that the region has for them.
+std::vector<TileValueId> products_of(const GpuChain& chain) {
+  std::vector<TileValueId> products;
+  for (const ChainScores& made : chain.scores) products.push_back(made.scores);
+  for (const ChainTotal& made : chain.totals) products.push_back(made.total);
+  return products;
+}
+std::string names_of_products(const GpuChain& chain) {
+  std::string text;
+  for (const TileValueId id : products_of(chain)) text += (text.empty() ? "%" : ", %") + chain.graph[id].name;
+  return text;
 }
 
 class ChainScheduleParser : BlockScheduleReader {
@@ -22,13 +30,14 @@ class ChainScheduleParser : BlockScheduleReader {
       : BlockScheduleReader(text, chain.graph), chain_(chain) {}
 
   GpuChainSchedule parse() {
-    const std::string products = "the products of " + graph_.name + " are " + products_of(chain_);
+    const std::string products = "the products of " + graph_.name + " are " + names_of_products(chain_);
     head(schedule_);
     cursor_.expect("chain");
-    expect_value(chain_.scores, products);
-    cursor_.expect(",");
-    expect_value(chain_.total, products);
-    cursor_.expect(":");
+    const std::vector<TileValueId> ids = products_of(chain_);
+    for (const TileValueId id : ids) {
+      expect_value(id, products);
+      cursor_.expect(id == ids.back() ? ":" : ",");
+    }
     schedule_.block_rows = along(chain_.rows);
     cursor_.expect("x");
     schedule_.block_walked = along(chain_.walked);
@@ -56,28 +65,44 @@ int64_t GpuChainSchedule::shared_bytes(const GpuChain& chain) const {
   return 2 * (rows_elements(chain) + stages * stage_elements(chain)) + barriers;
 }
 
+std::string lengths_of_lines(const GpuChain& chain) {
+  std::string text;
+  for (const ChainScores& made : chain.scores)
+    text += (text.empty() ? "" : ", ") + std::to_string(made.length);
+  for (const ChainWidth& width : chain.widths)
+    text += (&width == &chain.widths.back() ? " and " : ", ") + std::to_string(width.length);
+  return text;
+}
+
 bool fits_groups(const GpuChain& chain) {
   const auto is_line = [](int elements) {
     return elements % kGroupStep == 0 || (kGroupStep % elements == 0 && elements >= kMatrixRows);
   };
-  const bool has_lines_of_depth = chain.first.is_along_k || chain.second.is_along_k;
-  return (!has_lines_of_depth || is_line(chain.depth_length)) &&
-         std::has_single_bit(static_cast<unsigned>(chain.width_length));
+  const auto fits_scores = [&](const ChainScores& made) {
+    return !(made.rows.is_along_k || made.walked.is_along_k) || is_line(made.length);
+  };
+  const auto fits_width = [](const ChainWidth& width) {
+    return std::has_single_bit(static_cast<unsigned>(width.length));
+  };
+  return std::all_of(chain.scores.begin(), chain.scores.end(), fits_scores) &&
+         std::all_of(chain.widths.begin(), chain.widths.end(), fits_width);
 }
 
 bool fits_groups(const GpuChain& chain, int block_walked) {
   constexpr int kEightLines = 8 * kGroupStep;
-  return block_walked * chain.depth_length % kEightLines == 0 &&
-         block_walked * chain.width_length % kEightLines == 0;
+  return std::all_of(chain.pieces.begin(), chain.pieces.end(),
+                     [&](const ChainPiece& piece) { return block_walked * piece.length % kEightLines == 0; });
 }
 
 bool fits_boxes(const GpuChain& chain) {
-  return chain.depth_length % kBulkLine == 0 && chain.width_length % kBulkLine == 0;
+  return std::all_of(chain.pieces.begin(), chain.pieces.end(),
+                     [](const ChainPiece& piece) { return piece.length % kBulkLine == 0; });
 }
 
 bool fits_boxes(const GpuChain& chain, int block_walked) {
-  const bool are_lines = !chain.second.is_along_k || chain.third.is_along_k;  // of the walk
-  return !are_lines || block_walked % kBulkLine == 0;
+  return block_walked % kBulkLine == 0 ||
+         std::none_of(chain.pieces.begin(), chain.pieces.end(),
+                      [](const ChainPiece& piece) { return piece.is_along_walk(); });
 }
 
 // Fitted to what the compiler takes, of 60 random regions and schedules for sm_80 and those of the tests for
@@ -89,17 +114,18 @@ ChainRegisters chain_registers(const GpuChain& chain, ProductInstruction instruc
   constexpr double kOfWidth = 0.07;   // addresses of fragments
   constexpr double kFragment = 0.25;  // of a row
   constexpr double kRowsOfThread = 1.0 / 8;
-  constexpr double kGroupScore = 1.5, kGroupResult = 1.05;
+  constexpr double kScore = 2.5, kGroupScore = 1.5, kGroupResult = 1.05;
+  const auto held = double(std::max(chain.scores.size(), chain.totals.size()));  // scores, then weights
   if (instruction == ProductInstruction::Warpgroup) {
     return {.fixed = kFixed + kMap * chain.score_maps + (chain.has_long_function ? kLong : 0),
-            .of_score = kGroupScore,
+            .of_score = kGroupScore * held,
             .of_result = kGroupResult,
             .of_row = kRowsOfThread * double(chain.carried.size()),
             .of_chunk = 1,
             .of_weight = 0.25};
   }
-  return {.fixed = kFixed + kOfWidth * chain.width_length + kMap * chain.score_maps,
-          .of_score = 2.5,
+  return {.fixed = kFixed + kOfWidth * chain.width_sum() + kMap * chain.score_maps,
+          .of_score = kScore * held,
           .of_result = 1.1,
           .of_row = kFragment + kRowsOfThread * double(chain.carried.size()),
           .of_chunk = 5};
@@ -113,7 +139,7 @@ int estimated_registers(const GpuChain& chain, const GpuChainSchedule& schedule)
                                                  schedule.multiplying_threads();
   const double of_score = of.of_score + (schedule.ahead ? of.of_weight : 0);
   return static_cast<int>(std::ceil(of.fixed + of_score * rows * walked / kWarpThreads +
-                                    of.of_result * rows * chain.width_length / kWarpThreads +
+                                    of.of_result * rows * chain.width_sum() / kWarpThreads +
                                     of.of_row * rows + of.of_chunk * chunks));
 }
 
@@ -130,7 +156,7 @@ std::string to_text(const GpuChainSchedule& schedule, const GpuChain& chain) {
   const auto line = [&](std::string_view key, const std::string& value) {
     text.append("  ").append(key).append(9 - key.size(), ' ').append(value).append("\n");
   };
-  line("chain", products_of(chain) + ": " + std::to_string(schedule.block_rows) + " " +
+  line("chain", names_of_products(chain) + ": " + std::to_string(schedule.block_rows) + " " +
                     graph[chain.rows].name + " x " + std::to_string(schedule.block_walked) + " " +
                     graph[chain.walked].name);
   line("multiply", std::string(name_of(schedule.instruction)));
@@ -153,9 +179,8 @@ namespace {
 void check_groups(const GpuChain& chain, const GpuChainSchedule& schedule, const GpuTarget& target,
                   BlockChecker& checker) {
   checker.demand(target.warpgroup_flops_per_cycle > 0, target.name + " has no instructions of warpgroups");
-  checker.demand(fits_groups(chain), "warpgroups have no instructions for lines of " +
-                                         std::to_string(chain.depth_length) + " and " +
-                                         std::to_string(chain.width_length) + " elements");
+  checker.demand(fits_groups(chain),
+                 "warpgroups have no instructions for lines of " + lengths_of_lines(chain) + " elements");
   checker.demand(fits_groups(chain, schedule.block_walked),
                  std::to_string(schedule.block_walked) + " of the walk fill no eight lines of 128 bytes");
   checker.demand(schedule.warps % kGroupWarps == 0 && schedule.warp_rows() == kMatrixRows,
@@ -180,7 +205,8 @@ void check_bulk(const GpuChain& chain, const GpuChainSchedule& schedule, const G
                      std::to_string(kBulkChainRegisters));
 }
 
-void check_ahead(const GpuChainSchedule& schedule, BlockChecker& checker) {
+void check_ahead(const GpuChain& chain, const GpuChainSchedule& schedule, BlockChecker& checker) {
+  checker.demand(chain.is_pair(), "scores ahead are of one product, beside one along the walk");
   checker.demand(schedule.is_in_groups(), "only warpgroups multiply while they compute");
   checker.demand(schedule.is_bulk() || schedule.stages >= kFewestGroupStages,
                  "two blocks are multiplied at a time, and " + std::to_string(schedule.stages) +
@@ -201,7 +227,7 @@ std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const G
                  "a warp has " + std::to_string(schedule.warp_rows()) + " rows, less than 16");
   if (schedule.is_in_groups()) check_groups(chain, schedule, target, checker);
   if (schedule.is_bulk()) check_bulk(chain, schedule, target, checker);
-  if (schedule.ahead) check_ahead(schedule, checker);
+  if (schedule.ahead) check_ahead(chain, schedule, checker);
   checker.demand_resources(block_resources(chain, schedule), target);
   return checker.findings();
 }

@@ -10,12 +10,12 @@
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
 //   }
 //
-// The warps share the rows evenly, and each of them walks all of k, 64 at a time. The rows of the first
-// factor lie in shared memory all along; of the others `stages` blocks, of which all but one are on their
-// way. Where warpgroups multiply, four warps together, `multiply wgmma`, each warp has 16 rows. `copies
-// bulk`: one more warpgroup copies boxes by tensor maps; else the threads that multiply copy. `ahead 1`: the
-// scores of the next block are multiplied together with what the weights of this one weigh, which goes on
-// while they become weights.
+// With more products, all scores stand before all results. The warps share the rows evenly, and each of them
+// walks all of k, 64 at a time. The rows of the first factors lie in shared memory all along; of the others
+// `stages` blocks, of which all but one are on their way. Where warpgroups multiply, four warps together,
+// `multiply wgmma`, each warp has 16 rows. Of two products only: `copies bulk`, one more warpgroup copies
+// boxes by tensor maps, else the threads that multiply copy; and `ahead 1`, the scores of the next block are
+// multiplied together with what the weights of this one weigh, which goes on while they become weights.
 #pragma once
 #include <string>
 #include <string_view>
@@ -46,10 +46,8 @@ struct GpuChainSchedule {
   int warp_rows() const { return block_rows / warps; }
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   // Elements of 16 bits in shared memory.
-  int64_t rows_elements(const GpuChain& chain) const { return int64_t{block_rows} * chain.depth_length; }
-  int64_t stage_elements(const GpuChain& chain) const {
-    return int64_t{block_walked} * (chain.depth_length + chain.width_length);
-  }
+  int64_t rows_elements(const GpuChain& chain) const { return int64_t{block_rows} * chain.depth_sum(); }
+  int64_t stage_elements(const GpuChain& chain) const { return int64_t{block_walked} * chain.piece_sum(); }
   int64_t shared_bytes(const GpuChain& chain) const;
 };
 
@@ -64,6 +62,7 @@ std::vector<std::string> check_gpu_chain_schedule(const GpuChain& chain, const G
 // Whether warpgroups can multiply its factors: what lies in a line of theirs fills lines of 32, 64 or 128
 // bytes, and the columns of results are as many as an instruction has.
 bool fits_groups(const GpuChain& chain);
+std::string lengths_of_lines(const GpuChain& chain);  // "64 and 128"
 // Whether pieces of so much of the walk begin at multiples of eight lines of 128 bytes, one behind another.
 bool fits_groups(const GpuChain& chain, int block_walked);
 // Whether boxes with lines of 128 bytes fill such pieces.

@@ -56,14 +56,13 @@ class ChainSystem : LimitSums {
     at_most({{kMatrixRows, {over(kBlockRows), times(kWarps)}}}, 1, "parts of a block",
             "a warp has 16 rows or a multiple, as a matrix instruction has");
     const auto limit = double(target_.shared_bytes_per_block);
-    const double of_stage = kFactorBytes * (chain_.depth_length + chain_.width_length);
-    at_most({{kFactorBytes * chain_.depth_length, {times(kBlockRows)}},
+    const double of_stage = kFactorBytes * chain_.piece_sum();
+    at_most({{kFactorBytes * chain_.depth_sum(), {times(kBlockRows)}},
              {of_stage, {times(kBlockWalked), times(kStages)}},
              {kChainStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}},
              {kChainRowsBarrierBytes, {is(kCopies, ProductCopies::Bulk)}}},
             limit, "bytes",
-            "the factors of both products take at most the " +
-                std::to_string(target_.shared_bytes_per_block) +
+            "the factors of all products take at most the " + std::to_string(target_.shared_bytes_per_block) +
                 " bytes of shared memory that a block may have");
   }
 
@@ -74,7 +73,7 @@ class ChainSystem : LimitSums {
       if (!holds) any_of({{kCopies, others}}, std::move(origin));
     };
     demand(target_.bulk_copy_gbs > 0, target_.name + " has no copies by tensor maps");
-    demand(chain_.why_not_bulk.empty(), "tensor maps copy all three factors, and " + chain_.why_not_bulk);
+    demand(chain_.why_not_bulk.empty(), "tensor maps copy all factors, and " + chain_.why_not_bulk);
     demand(fits_boxes(chain_), "a box has lines of 128 bytes, and pieces have none");
     any_of({{kCopies, others}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
            "only warpgroups multiply what others copy");
@@ -90,6 +89,8 @@ class ChainSystem : LimitSums {
 
   void add_ahead_limits() {
     const ValueSet none = values_where(kAhead, [](int64_t n) { return n == 0; });
+    if (!chain_.is_pair())
+      any_of({{kAhead, none}}, "scores ahead are of one product, beside one along the walk");
     any_of({{kAhead, none}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
            "only warpgroups multiply while they compute");
     any_of({{kAhead, none},
@@ -105,9 +106,8 @@ class ChainSystem : LimitSums {
       any_of({{kMultiply, of_warps}},
              "wgmma is of sm_90a, and " + target_.name + " has no instructions of warpgroups");
     if (!fits_groups(chain_))
-      any_of({{kMultiply, of_warps}}, "wgmma has no instructions for lines of " +
-                                          std::to_string(chain_.depth_length) + " and " +
-                                          std::to_string(chain_.width_length) + " elements");
+      any_of({{kMultiply, of_warps}},
+             "wgmma has no instructions for lines of " + lengths_of_lines(chain_) + " elements");
     any_of(
         {{kMultiply, of_warps},
          {kBlockWalked, values_where(kBlockWalked, [&](int64_t n) { return fits_groups(chain_, int(n)); })}},
@@ -160,10 +160,9 @@ class ChainSystem : LimitSums {
     scores.push_back(times(kBlockWalked));
     std::vector<Factor> ahead = scores;
     ahead.push_back(times(kAhead));
-    const double chunk =
-        of.of_chunk * (chain_.depth_length + chain_.width_length) / kChunkElements / kWarpThreads;
+    const double chunk = of.of_chunk * chain_.piece_sum() / kChunkElements / kWarpThreads;
     return {product(of.fixed, {}), product(of.of_score / kWarpThreads, scores),
-            product(of.of_result * chain_.width_length / kWarpThreads + of.of_row, rows),
+            product(of.of_result * chain_.width_sum() / kWarpThreads + of.of_row, rows),
             product(of.of_weight / kWarpThreads, ahead),
             product(chunk, {times(kBlockWalked), over(kWarps), is(kCopies, ProductCopies::Async)})};
   }

@@ -56,8 +56,8 @@ int64_t expected_instructions(const ChainRegion& region, const GpuChain& chain, 
                                        size_of(chain.graph, chain.walked, symbols), s);
   // Of 16 rows, 16 steps and 8 columns, or of all columns by each warp of a group.
   const int64_t columns = s.is_in_groups() ? 1 : s.block_walked / 8;
-  const int64_t width = s.is_in_groups() ? 1 : chain.width_length / 8;
-  const int64_t each = columns * chain.depth_length / 16 + width * s.block_walked / 16;
+  const int64_t width = s.is_in_groups() ? int64_t(chain.totals.size()) : chain.width_sum() / 8;
+  const int64_t each = columns * chain.depth_sum() / 16 + width * s.block_walked / 16;
   return blocks * (s.block_rows / 16) * each * region.heads;
 }
 
