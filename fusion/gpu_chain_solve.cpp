@@ -73,7 +73,7 @@ class ChainSystem : LimitSums {
       if (!holds) any_of({{kCopies, others}}, std::move(origin));
     };
     demand(target_.bulk_copy_gbs > 0, target_.name + " has no copies by tensor maps");
-    demand(chain_.why_not_bulk.empty(), "tensor maps copy all factors, and " + chain_.why_not_bulk);
+    demand(chain_.why_not_bulk.empty(), "tensor maps copy all three factors, and " + chain_.why_not_bulk);
     demand(fits_boxes(chain_), "a box has lines of 128 bytes, and pieces have none");
     any_of({{kCopies, others}, {kMultiply, values_beside(kMultiply, ProductInstruction::Warp)}},
            "only warpgroups multiply what others copy");

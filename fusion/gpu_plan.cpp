@@ -7,6 +7,7 @@
 #include "fusion/contraction.h"
 #include "fusion/cost_text.h"
 #include "fusion/decision_variables.h"
+#include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_split.h"
 
@@ -82,8 +83,9 @@ Result<GpuPlan> solve_nests(const std::vector<TileGraph>& graphs, const GpuTarge
   GpuPlan plan;
   for (const TileGraph& graph : graphs) {
     const bool adds_parts = kind == Kind::Product && !plan.nests.empty();  // which is no product
-    Result<GpuNest> nest =
-        adds_parts ? row_nest(graph, target, {}, hints) : solve_nest(graph, target, kind, pins, hints);
+    const bool is_before = graphs.size() > 1 && kind == Kind::Chain && count_contractions(graph) < 2;
+    Result<GpuNest> nest = adds_parts || is_before ? row_nest(graph, target, {}, hints)
+                                                   : solve_nest(graph, target, kind, pins, hints);
     if (!nest) return nest.unsupported();
     plan.cost_us += cost_us(nest->schedule);
     plan.nests.push_back(*std::move(nest));
@@ -107,7 +109,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   std::optional<Result<GpuPlan>> best;
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
-    std::optional<std::vector<TileGraph>> graphs = {{whole}};
+    std::optional<std::vector<TileGraph>> graphs = reductions_apart(whole);
     if (parts > 1) graphs = split_reduction(whole, parts);
     if (!graphs) continue;
     Result<GpuPlan> plan = solve_nests(*graphs, target, kind, others, hints);

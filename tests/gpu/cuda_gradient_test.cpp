@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, CudaGradientCase, testing::ValuesIn(cases()),
 
 TEST_F(CudaGradients, have_kernels_for_every_profile) {
   for (const bool is_of_keys : {true, false}) {
-    const GradientRegion region{.name = "all", .is_of_keys = is_of_keys, .q = "200", .k = "200"};
+    const GradientRegion region{.name = "all", .is_of_keys = is_of_keys, .heads = 1, .q = "200", .k = "200"};
     const TileGraph graph = parse_tile_graph(text_of(region));
     for (const std::string& name : gpu_target_names()) {
       const GpuTarget target = load_gpu_target(name);
@@ -178,6 +178,34 @@ TEST_F(CudaGradients, have_kernels_for_every_profile) {
       const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
       expect_lean(kernel);
       expect_right(region, plan->nests.at(0), kernel, 7, {});
+    }
+  }
+}
+
+// Sums of rows that the chain only reads are a kernel in front of it, whose results it reads along rows or
+// along the walk.
+TEST_F(CudaGradients, read_reductions_of_a_kernel_in_front) {
+  for (const bool is_of_keys : {true, false}) {
+    const GradientRegion region{.name = "in_front",
+                                .is_of_keys = is_of_keys,
+                                .q = "70",
+                                .k = "50",
+                                .d = 32,
+                                .v = 48,
+                                .is_causal = true,
+                                .makes_mean = true};
+    const TileGraph graph = parse_tile_graph(text_of(region));
+    const GpuTarget target = load_gpu_target("cuda-sm80");
+    for (const char* pins : {"", "block_rows=32,block_walked=16,warps=2,stages=2"}) {
+      const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(pins));
+      ASSERT_TRUE(plan) << plan.unsupported().reason << to_text(graph);
+      ASSERT_EQ(plan->nests.size(), 2U);
+      EXPECT_EQ(plan->nests[0].graph.axes.size(), 3U) << to_text(plan->nests[0].graph);  // h, q, v
+      const std::vector<Tensor> inputs = random_buffers(graph, 5, {});
+      const std::vector<Tensor> expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}});
+      const CudaPlanRun run = run_plan(compile_plan(*nvrtc(), *plan, target), *plan, graph, inputs, {});
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_LT(difference_of(run.outputs.at(i), expected[i]), tolerance(region)) << to_text(graph);
     }
   }
 }
@@ -193,6 +221,27 @@ TEST(GpuGradients, share_what_they_walk) {
     EXPECT_EQ(chain->totals.size(), is_of_keys ? 2U : 1U);
     EXPECT_EQ(chain->pieces.size(), 2U);
     EXPECT_THAT(chain->carried, testing::IsEmpty());
+  }
+}
+
+// Copies by tensor maps and scores ahead are of one product in front of the walk and one along it.
+TEST(GpuGradients, are_copied_and_multiplied_by_the_threads_that_need_them) {
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  for (const auto& [pins, reason] :
+       {std::pair{"copies=bulk", "tensor maps copy all three factors, and it has 4 products, not two"},
+        std::pair{"ahead=1", "scores ahead are of one product, beside one along the walk"}}) {
+    const TileGraph graph = parse_tile_graph(text_of({.name = "gradients"}));
+    const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(std::string("kernel=chain,") + pins));
+    ASSERT_FALSE(plan) << pins;
+    EXPECT_THAT(plan.unsupported().reason, HasSubstr(reason));
+    const Result<GpuChain> chain = analyze_gpu_chain(graph);
+    ASSERT_TRUE(chain) << chain.unsupported().reason;
+    GpuChainSchedule schedule;
+    schedule.instruction = ProductInstruction::Warpgroup;
+    EXPECT_THAT(check_gpu_chain_schedule(*chain, schedule, target), testing::IsEmpty());
+    schedule.ahead = pins == std::string("ahead=1");
+    schedule.copies = schedule.ahead ? ProductCopies::Async : ProductCopies::Bulk;
+    EXPECT_THAT(check_gpu_chain_schedule(*chain, schedule, target), testing::Not(testing::IsEmpty()));
   }
 }
 
