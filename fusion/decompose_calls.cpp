@@ -10,6 +10,7 @@
 #include "fusion/connected_parts.h"
 #include "fusion/contraction.h"
 #include "fusion/dots.h"
+#include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_chain.h"
 #include "fusion/gpu_product.h"
@@ -191,10 +192,18 @@ bool CallDecomposer::consider(NodeId id) {
   return true;
 }
 
+bool is_of_tensor_cores(const TileGraph& tiles) {
+  return analyze_gpu_product(merge_reduced_axes(tiles)) || analyze_gpu_chain(reductions_apart(tiles).back());
+}
+
 // Nothing is known of the library's rates there: what tensor cores compute is taken in where that is wanted.
 bool CallDecomposer::consider_on_gpu(NodeId id, const Graph& alone) {
-  const auto tiles = prices_.tiles(alone, whole_graph_region(alone), {options_.eager_numerics});
-  if (!tiles || !(analyze_gpu_product(merge_reduced_axes(*tiles)) || analyze_gpu_chain(*tiles))) return false;
+  for (const auto& part : connected_parts(alone, whole_graph_region(alone).nodes)) {
+    const RegionNodes region = region_of_part(alone, part);
+    if (region.outputs.empty()) continue;
+    const auto tiles = prices_.tiles(alone, region, {options_.eager_numerics});
+    if (!tiles || !is_of_tensor_cores(*tiles)) return false;
+  }
   chosen_.insert(id);
   whole_.insert(id);
   return true;

@@ -132,6 +132,13 @@ Outputs flash_attention_backward(CapturedOp& op) {
   return {as_result(op, of_query), as_result(op, of_key, 1), as_result(op, of_value, 2)};
 }
 
+// Of a call without dropout, which has drawn no random numbers; all sequences are of one length.
+Outputs flash_attention_backward_of_gpu(CapturedOp& op) {
+  for (const char* of_others : {"cum_seq_q", "cum_seq_k", "max_q", "max_k", "philox_seed", "philox_offset"})
+    op.ignore(of_others);
+  return flash_attention_backward(op);
+}
+
 }  // namespace
 
 OperatorFamily attention_operators() {
@@ -139,6 +146,7 @@ OperatorFamily attention_operators() {
       {"aten._scaled_dot_product_cudnn_attention.default", attention_of_gpu},
       {"aten._scaled_dot_product_efficient_attention.default", attention_of_gpu},
       {"aten._scaled_dot_product_flash_attention.default", attention_of_gpu},
+      {"aten._scaled_dot_product_flash_attention_backward.default", flash_attention_backward_of_gpu},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
       {"aten.scaled_dot_product_attention.default", flash_attention},
       {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", flash_attention_backward},

@@ -95,6 +95,22 @@ def test_attention_whose_gradient_is_wanted_stays_a_call():
     assert "call aten::_scaled_dot_product_flash_attention" in _planned(graph, products="own")["executable"]
 
 
+def _changed(change: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, result: torch.Tensor) -> Any:
+    spread = torch.zeros(q.shape[:3], device="cuda")
+    seed = torch.zeros((), dtype=torch.long, device="cuda")
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_backward
+    return backward(change, q, k, v, result, spread, None, None, q.shape[2], k.shape[2], 0.0, True, seed, seed)
+
+
+def test_gradients_of_attention_are_two_chains():
+    graph = _captured(_changed, *[(2, 8, 1024, 64)] * 5, dtype=torch.bfloat16)
+    report = _planned(graph, products="own")
+    assert len(report["regions"]) == 2 and "call" not in report["executable"]
+    chains = [next(line for line in region["schedule"].split("\n") if "  chain " in line) for region in report["regions"]]
+    assert [line.count("%") for line in chains] == [3, 4]
+    assert "call aten::_scaled_dot_product_flash_attention_backward" in _planned(graph)["executable"]
+
+
 def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
     shape = (2, 8, 1024, 64)
     graph = _captured(_weighed, shape, shape, shape, dtype=torch.bfloat16)
