@@ -202,7 +202,7 @@ bool CallDecomposer::consider_on_gpu(NodeId id, const Graph& alone) {
     const RegionNodes region = region_of_part(alone, part);
     if (region.outputs.empty()) continue;
     const auto tiles = prices_.tiles(alone, region, {options_.eager_numerics});
-    if (!tiles || !is_of_tensor_cores(*tiles)) return false;
+    if (!tiles || !is_of_tensor_cores(*tiles) || !prices_.solved(*tiles)) return false;
   }
   chosen_.insert(id);
   whole_.insert(id);

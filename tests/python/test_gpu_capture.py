@@ -111,6 +111,13 @@ def test_gradients_of_attention_are_two_chains():
     assert "call aten::_scaled_dot_product_flash_attention_backward" in _planned(graph)["executable"]
 
 
+def test_gradients_that_registers_have_no_place_for_stay_a_call():
+    graph = _captured(_changed, *[(2, 8, 1024, 128)] * 5, dtype=torch.bfloat16)
+    assert len(_planned(graph, products="own")["regions"]) == 2
+    executable = _planned(graph, products="own", target="cuda-sm80")["executable"]
+    assert "call aten::_scaled_dot_product_flash_attention_backward" in executable
+
+
 def test_a_chain_that_is_to_be_rounded_as_in_eager_stays_in_parts():
     shape = (2, 8, 1024, 64)
     graph = _captured(_weighed, shape, shape, shape, dtype=torch.bfloat16)
