@@ -95,8 +95,7 @@ Planned plan_regions(const Graph& captured, const KernelTarget& target, const Co
   PartitionOptions partitioning = partition_options(options);
   RegionPrices prices = prices_for(planned.target, options);
   std::optional<Partition> known;
-  if (!planned.place.is_gpu() ||
-      options.products == ProductChoice::Own) {  // else the library makes all there
+  if (!planned.place.is_gpu() || options.products != ProductChoice::Library) {
     known = take_in_products(planned, options, partitioning, prices, library_products);
   }
   const Graph& graph = planned.graph;

@@ -13,6 +13,7 @@
 #include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_chain.h"
+#include "fusion/gpu_library.h"
 #include "fusion/gpu_product.h"
 #include "fusion/group_prices.h"
 #include "fusion/library_product.h"
@@ -25,6 +26,9 @@ namespace {
 
 // Alone so much slower than the library that no fusion around it makes up for it.
 constexpr double kHopeless = 2.0;
+// On a GPU, how many times as quick as the library's kernels, as papers report them, what nobody has timed is
+// to be by its cost.
+constexpr double kUntimed = 1.15;
 
 class CallDecomposer {
  public:
@@ -33,9 +37,7 @@ class CallDecomposer {
       : graph_(graph), choice_(choice), options_(options), prices_(prices), kept_(kept) {}
 
   Decomposed run() {
-    const bool takes_any =
-        prices_.is_for_gpu() ? choice_ == ProductChoice::Own : choice_ != ProductChoice::Library;
-    const uint32_t count = takes_any ? uint32_t(graph_.nodes.size()) : 0;
+    const uint32_t count = choice_ != ProductChoice::Library ? uint32_t(graph_.nodes.size()) : 0;
     for (uint32_t i = 0; i < count; ++i) {
       if (!kept_.contains({i})) (void)prices_.unless_broken([&] { return consider({i}); });
     }
@@ -56,7 +58,7 @@ class CallDecomposer {
 
  private:
   bool consider(NodeId id);
-  bool consider_on_gpu(NodeId id, const Graph& alone);
+  bool consider_on_gpu(NodeId id, const std::string& op, const Graph& alone);
   struct Alone {
     std::optional<double> own_us;  // absent: some part has no schedule
     int products = 0;              // of one part, at most
@@ -125,6 +127,10 @@ bool has_one_product_across(const TileGraph& sums) {
   return false;
 }
 
+bool is_of_tensor_cores(const TileGraph& tiles) {
+  return analyze_gpu_product(merge_reduced_axes(tiles)) || analyze_gpu_chain(reductions_apart(tiles).back());
+}
+
 // As regions of their own, one for every part of the decomposition that shares no value with the others.
 CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
   Alone alone{0.0, 0};
@@ -132,7 +138,7 @@ CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
     const RegionNodes region = region_of_part(decomposed, part);
     if (region.outputs.empty()) continue;
     const auto tiles = prices_.tiles(decomposed, region, {options_.eager_numerics});
-    if (!tiles) return {};
+    if (!tiles || (prices_.is_for_gpu() && !is_of_tensor_cores(*tiles))) return {};
     const Result<double>& solved = prices_.solved(*tiles);
     if (!solved) return {};
     *alone.own_us += *solved;
@@ -173,7 +179,7 @@ bool CallDecomposer::consider(NodeId id) {
   if (call == nullptr || !is_decomposable(*call)) return false;
   const auto alone = decomposed_alone(graph_, id);
   if (!alone) return false;
-  if (prices_.is_for_gpu()) return consider_on_gpu(id, *alone);
+  if (prices_.is_for_gpu()) return consider_on_gpu(id, call->op, *alone);
   const Graph once = canonicalize(*alone);  // the library computes nothing twice
   const auto sums =
       prices_.tiles(once, whole_graph_region(once), {options_.eager_numerics, /*writes_out_windows=*/false});
@@ -192,18 +198,22 @@ bool CallDecomposer::consider(NodeId id) {
   return true;
 }
 
-bool is_of_tensor_cores(const TileGraph& tiles) {
-  return analyze_gpu_product(merge_reduced_axes(tiles)) || analyze_gpu_chain(reductions_apart(tiles).back());
-}
-
-// Nothing is known of the library's rates there: what tensor cores compute is taken in where that is wanted.
-bool CallDecomposer::consider_on_gpu(NodeId id, const Graph& alone) {
-  for (const auto& part : connected_parts(alone, whole_graph_region(alone).nodes)) {
-    const RegionNodes region = region_of_part(alone, part);
-    if (region.outputs.empty()) continue;
-    const auto tiles = prices_.tiles(alone, region, {options_.eager_numerics});
-    if (!tiles || !is_of_tensor_cores(*tiles) || !prices_.solved(*tiles)) return false;
+// What tensor cores compute is taken in where that is wanted. Products, and two of them as one call, are as
+// quick or quicker with the library; of a call whose results have no value in common, as gradients, both are
+// priced.
+bool CallDecomposer::consider_on_gpu(NodeId id, const std::string& op, const Graph& alone) {
+  std::optional<double> library;
+  if (choice_ == ProductChoice::Auto) {
+    if (connected_parts(alone, whole_graph_region(alone).nodes).size() < 2) return false;
+    const Graph once = canonicalize(alone);
+    const auto sums = prices_.tiles(once, whole_graph_region(once), {options_.eager_numerics});
+    if (sums) library = gpu_library_us(*sums, prices_.gpu_target(), prices_.hints());
+    if (!library) return false;
   }
+  const Alone own = price_alone(alone);
+  if (!own.own_us) return false;
+  if (library) verdicts_.emplace(id, LibraryIsFaster{op, *library, *own.own_us});
+  if (library && kUntimed * *own.own_us > *library) return false;
   chosen_.insert(id);
   whole_.insert(id);
   return true;

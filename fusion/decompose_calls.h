@@ -3,10 +3,10 @@
 //
 // Runs after canonicalize, before partition. On a processor a Call is decomposed where the solver prices the
 // region that partition then puts it into below the library's call and the regions around it. On a GPU
-// nothing is known of the library's rates: all stay with it, or, where regions are to make products, those
-// that tensor cores compute become part of them. Ensures: the graph computes the same; every Call left that
-// has a decomposition and a price is in `library`, with the numbers. Products left leave what they add to the
-// regions that read the sum (addends.h).
+// products stay with the library, or, where regions are to make them, those that tensor cores compute become
+// part of regions; between the two are calls of more than two products, which are priced. Ensures: the graph
+// computes the same; every Call left that has a decomposition and a price is in `library`, with the numbers.
+// Products left leave what they add to the regions that read the sum (addends.h).
 #pragma once
 #include <map>
 #include <optional>

@@ -58,13 +58,6 @@ WalkCycles walk_cycles(const GpuChain& chain, const GpuChainSchedule& schedule, 
   return cycles;
 }
 
-double bytes_of(const TileGraph& region, const SizeHints& hints) {
-  double bytes = 0;
-  for (const Buffer& buffer : region.buffers)
-    bytes += hinted_elements(buffer.shape, hints) * size_in_bytes(buffer.dtype);
-  return bytes;
-}
-
 }  // namespace
 
 GpuChainSize collect_chain_size(const TileGraph& region, const GpuChain& chain, const SizeHints& hints,
@@ -74,7 +67,7 @@ GpuChainSize collect_chain_size(const TileGraph& region, const GpuChain& chain, 
   size.rows = length(chain.rows);
   size.walked = length(chain.walked);
   for (const AxisId axis : chain.batch) size.batch *= length(axis);
-  size.bytes = bytes_of(region, hints);
+  size.bytes = bytes_of_buffers(region, hints);
   for (const int block : blocks) size.share[block] = live_share(region, hints, block);
   return size;
 }

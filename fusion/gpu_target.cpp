@@ -44,6 +44,8 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
     if (target.architecture != "sm_90a")
       profile.fail(name, "is of sm_90a, and the architecture is " + target.architecture);
   }
+  if (profile.json.contains("library_chain_share"))
+    target.library_chain_share = profile.quantity("library_chain_share");
   target.shared_bytes_per_cycle = profile.quantity("shared_bytes_per_cycle");
   target.shuffle_cycles = profile.quantity("shuffle_cycles");
   target.barrier_cycles = profile.quantity("barrier_cycles");

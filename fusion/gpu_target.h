@@ -40,6 +40,9 @@ struct GpuTarget {
   // From the cache by copies that the machine makes by tensor maps, for the instructions of warpgroups; 0:
   // there are none.
   double bulk_copy_gbs = 0;
+  // Of the quicker of these rates, what the framework's kernels of several products in one call (gradients of
+  // attention) reach; 0: not known.
+  double library_chain_share = 0;
   double shared_bytes_per_cycle = 128;  // by one multiprocessor
   double shuffle_cycles = 25, barrier_cycles = 40;
   double launch_us = 3;

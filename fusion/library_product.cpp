@@ -68,14 +68,6 @@ std::optional<DType> rated_dtype(const TileGraph& graph) {
 // Every channel with weights of its own.
 bool is_single(const ProductSizes& sizes) { return sizes.m == 1 && sizes.batch > 1; }
 
-double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints) {
-  double bytes = 0;
-  for (const Buffer& buffer : graph.buffers) {
-    bytes += hinted_elements(buffer.shape, hints) * size_in_bytes(buffer.dtype);
-  }
-  return bytes;
-}
-
 // Whether the result has its channels innermost: the layout that the library computes in.
 bool has_channels_last(const TileGraph& graph) {
   for (const Buffer& buffer : graph.buffers) {

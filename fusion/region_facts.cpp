@@ -179,6 +179,14 @@ double hinted_elements(const std::vector<Expr>& shape, const SizeHints& hints) {
   return elements;
 }
 
+double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints) {
+  double bytes = 0;
+  for (const Buffer& buffer : graph.buffers) {
+    bytes += hinted_elements(buffer.shape, hints) * size_in_bytes(buffer.dtype);
+  }
+  return bytes;
+}
+
 int held_bytes(DType dtype) { return std::max(size_in_bytes(dtype), size_in_bytes(info(dtype).compute)); }
 
 Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints& hints) {

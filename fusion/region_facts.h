@@ -67,6 +67,7 @@ WalkedBytes walked_bytes(const RegionFacts& facts);
 
 int64_t hinted_size(const Expr& size, const SizeHints& hints);
 double hinted_elements(const std::vector<Expr>& shape, const SizeHints& hints);
+double bytes_of_buffers(const TileGraph& graph, const SizeHints& hints);
 
 // Values that vary along reduced axes, are computed in one pass and wanted in a later one: what `keep` may
 // hold. Literals and coordinates are never worth it.

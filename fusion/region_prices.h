@@ -77,7 +77,8 @@ class RegionPrices {
   const std::set<std::string>& faults() const { return faults_; }
 
   bool is_for_gpu() const { return gpu_ != nullptr; }
-  const Target& target() const { return *target_; }  // where it is for a processor
+  const Target& target() const { return *target_; }      // where it is for a processor
+  const GpuTarget& gpu_target() const { return *gpu_; }  // where it is for a GPU
   double launch_us() const { return is_for_gpu() ? gpu_->launch_us : target_->rate("launch.host"); }
   int threads() const { return threads_; }
   const SizeHints& hints() const { return hints_; }

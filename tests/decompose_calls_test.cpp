@@ -495,6 +495,45 @@ TEST(DecomposeCalls, on_a_gpu_regions_take_what_tensor_cores_compute_where_they_
   EXPECT_EQ(calls(ProductChoice::Own, DType::F32), 0);  // would be rounded
 }
 
+// 16 causal heads of 1024 rows.
+constexpr const char* kGradients = R"(graph g on "cuda:0"(
+    %g: bf16[2, 8, 1024, 64],
+    %q: bf16[2, 8, 1024, 64],
+    %k: bf16[2, 8, 1024, 64],
+    %v: bf16[2, 8, 1024, 64],
+    %o: bf16[2, 8, 1024, 64],
+    %l: f32[2, 8, 1024],
+    %n: i64[]) {
+  %x, %y, %z = call(%g, %q, %k, %v, %o, %l, %n) {op = "aten._scaled_dot_product_flash_attention_backward.default", grad_out = %g, query = %q, key = %k, value = %v, out = %o, logsumexp = %l, cum_seq_q = none, cum_seq_k = none, max_q = 1024, max_k = 1024, dropout_p = 0.0, is_causal = true, philox_seed = %n, philox_offset = %n} : bf16[2, 8, 1024, 64], bf16[2, 8, 1024, 64], bf16[2, 8, 1024, 64]
+  return %x, %y, %z
+}
+)";
+
+TEST(DecomposeCalls, on_a_gpu_gradients_of_attention_stay_with_the_library_unless_it_is_much_slower) {
+  GpuTarget target = load_gpu_target("cuda-sm90a");
+  const Graph graph = parse_graph(kGradients);
+  const auto decided = [&](ProductChoice choice) {
+    RegionPrices prices(target, {});
+    return decompose_calls(graph, choice, {}, prices);
+  };
+  const Decomposed left = decided(ProductChoice::Auto);
+  EXPECT_EQ(left.calls, 0);
+  ASSERT_EQ(left.library.size(), 1U);
+  const auto [op, library_us, own_us] = left.library.begin()->second;
+  EXPECT_LT(library_us, own_us);
+  EXPECT_EQ(decided(ProductChoice::Own).calls, 1);
+
+  // Its price is a launch and arithmetic, which goes with the share.
+  const double share = target.library_chain_share * (library_us - target.launch_us);
+  for (const double times : {1.1, 1.2}) {
+    target.library_chain_share = share / (times * own_us - target.launch_us);
+    EXPECT_EQ(decided(ProductChoice::Auto).calls, times > 1.15 ? 1 : 0) << times;
+    EXPECT_EQ(decided(ProductChoice::Library).calls, 0);
+  }
+  target.library_chain_share = 0;  // nothing is known of it
+  EXPECT_EQ(decided(ProductChoice::Auto).calls, 0);
+}
+
 TEST(DecomposeCalls, the_reason_of_an_edge_to_the_library_holds_both_prices) {
   Decomposed decomposed = decided(1e5);
   PartitionOptions options;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/result.h"
+#include "fusion/gpu_library.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/gradient_regions.h"
 #include "tests/gpu/planted.h"
@@ -243,6 +244,28 @@ TEST(GpuGradients, are_copied_and_multiplied_by_the_threads_that_need_them) {
     schedule.copies = schedule.ahead ? ProductCopies::Async : ProductCopies::Bulk;
     EXPECT_THAT(check_gpu_chain_schedule(*chain, schedule, target), testing::Not(testing::IsEmpty()));
   }
+}
+
+// By its share of the rate of tensor cores, of what a mask leaves.
+TEST(GpuGradients, have_a_price_with_the_library) {
+  GpuTarget target = load_gpu_target("cuda-sm80");
+  target.multiprocessors = 100;
+  target.clock_ghz = 1;
+  target.matrix_flops_per_cycle = 1000;
+  target.library_chain_share = 0.5;  // 50 operations a ps
+  const auto price = [&](bool is_causal) {
+    return gpu_library_us(
+        parse_tile_graph(
+            text_of({.name = "priced", .heads = 16, .q = "4096", .k = "4096", .is_causal = is_causal})),
+        target);
+  };
+  const double arithmetic = 4 * 2.0 * 16 * 4096 * 4096 * 64 / 50e6;
+  EXPECT_DOUBLE_EQ(price(false).value_or(0), target.launch_us + arithmetic);
+  EXPECT_NEAR(price(true).value_or(0), target.launch_us + arithmetic * 33 / 64, 1e-3 * arithmetic);
+  const std::string queries = text_of({.name = "few", .is_of_keys = false, .q = "16", .k = "16"});
+  EXPECT_LT(gpu_library_us(parse_tile_graph(queries), target).value_or(INFINITY), target.launch_us + 0.1);
+  target.library_chain_share = 0;
+  EXPECT_FALSE(price(false));
 }
 
 // What the solver chooses for many rows is compiled: scores, results and copies fit the registers.
