@@ -15,7 +15,7 @@ struct Place {
 };
 
 // By hand, from the figures of the PTX ISA: "Matrix Fragments for mma.m16n8k16 with floating point type" and
-// "Matrix Fragments for mma.m16n8k8".
+// "Matrix Fragments for mma.m16n8k8", "Matrix Fragments for mma.m16n8k32".
 TEST(PtxMatrix, places_are_those_of_the_manual) {
   using enum MatrixElement;
   const auto expect = [](const std::vector<Place>& places, const auto& place_of) {
@@ -34,6 +34,16 @@ TEST(PtxMatrix, places_are_those_of_the_manual) {
          [](int lane, int number) { return place_in_a(Tf32, lane, number); });
   expect({{0, 0, 0, 0}, {0, 1, 4, 0}, {5, 0, 1, 1}, {31, 1, 7, 7}},
          [](int lane, int number) { return place_in_b(Tf32, lane, number); });
+  expect({{0, 0, 0, 0},
+          {0, 3, 0, 3},
+          {1, 0, 0, 4},
+          {4, 4, 9, 0},
+          {0, 8, 0, 16},
+          {31, 15, 15, 31},
+          {5, 13, 9, 21}},
+         [](int lane, int number) { return place_in_a(S8, lane, number); });
+  expect({{0, 0, 0, 0}, {0, 3, 3, 0}, {1, 1, 5, 0}, {4, 0, 0, 1}, {0, 4, 16, 0}, {31, 7, 31, 7}},
+         [](int lane, int number) { return place_in_b(E4M3, lane, number); });
   expect({{0, 0, 0, 0}, {0, 1, 0, 1}, {0, 2, 8, 0}, {5, 3, 9, 3}, {31, 3, 15, 7}},
          [](int lane, int number) { return place_in_c(lane, number); });
   expect({{0, 0, 0, 0}, {0, 1, 0, 1}, {5, 0, 1, 2}, {31, 1, 7, 7}},
@@ -135,6 +145,34 @@ TEST(PtxMatrix, products_are_those_of_matrices) {
   }
 }
 
+TEST(PtxMatrix, numbers_of_eight_bits_are_those_of_the_formats) {
+  using enum MatrixElement;
+  const auto expect = [](MatrixElement element, uint64_t bits, double number) {
+    EXPECT_EQ(matrix_number(element, bits), number) << bits;
+  };
+  expect(S8, 0x80, -128), expect(S8, 0x7f, 127), expect(U8, 0x80, 128);
+  expect(E4M3, 0x01, 0x1p-9), expect(E4M3, 0x38, 1), expect(E4M3, 0xfe, -448), expect(E4M3, 0x08, 0x1p-6);
+  expect(E5M2, 0x01, 0x1p-16), expect(E5M2, 0x3c, 1), expect(E5M2, 0x7b, 57344), expect(E5M2, 0xc5, -5);
+  EXPECT_NE(matrix_number(E4M3, 0x7f), matrix_number(E4M3, 0x7f));
+  EXPECT_GT(matrix_number(E5M2, 0x7c), 1e30);
+}
+
+// Sums of integers wrap.
+TEST(PtxMatrix, whole_numbers_of_eight_bits_are_multiplied) {
+  using enum MatrixElement;
+  MatrixFragments fragments{};
+  for (LaneValues& values : fragments.a) values.fill(0x80808080);
+  for (LaneValues& values : fragments.b) values.fill(0x80808080);
+  for (LaneValues& values : fragments.c) values.fill(0x7fffffff);
+  const auto at = [&](MatrixElement a, MatrixElement b) {
+    return static_cast<int32_t>(static_cast<uint32_t>(multiply_matrices(a, b, fragments)[3][17]));
+  };
+  constexpr int kSum = 32 * 128 * 128;
+  EXPECT_EQ(at(S8, S8), static_cast<int32_t>(0x7fffffffU + kSum));
+  EXPECT_EQ(at(U8, S8), 0x7fffffff - kSum);
+  EXPECT_EQ(at(U8, U8), static_cast<int32_t>(0x7fffffffU + kSum));
+}
+
 TEST(PtxMatrix, numbers_of_tf32_are_multiplied) {
   MatrixFragments fragments{};
   for (int lane = 0; lane < kMatrixLanes; ++lane) {
@@ -150,7 +188,7 @@ TEST(PtxMatrix, numbers_of_tf32_are_multiplied) {
       put(fragments.b[size_t(i)], number(100 + at.row * 8 + at.column));
     }
   }
-  const auto result = multiply_matrices(MatrixElement::Tf32, fragments);
+  const auto result = multiply_matrices(MatrixElement::Tf32, MatrixElement::Tf32, fragments);
   for (int lane = 0; lane < kMatrixLanes; ++lane) {
     for (int i = 0; i < 4; ++i) {
       const MatrixPlace at = place_in_c(lane, i);

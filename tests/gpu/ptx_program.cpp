@@ -256,9 +256,12 @@ class Parser final : PtxOperands {
         {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", MatrixElement::F16},
         {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", MatrixElement::Tf32}};
     const auto found = kProducts.find(opcode);
-    if (found == kProducts.end()) fail("an unknown instruction: " + opcode);
     instruction.kind = PtxKind::MultiplyMatrices;
-    instruction.element = found->second;
+    if (found != kProducts.end()) {
+      instruction.element = instruction.second_element = found->second;
+    } else {
+      decode_bytes(opcode, instruction);
+    }
     instruction.results = values(operands.at(0));
     for (size_t i = 1; i < operands.size(); ++i) {
       const std::vector<int> part = values(operands[i]);
@@ -266,6 +269,23 @@ class Parser final : PtxOperands {
     }
     if (instruction.results.size() != 4 || instruction.operands.size() != 4 + 2 + 4)
       fail("operands of " + instruction.text);
+  }
+
+  // mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32: integers with each other, floats with each other.
+  void decode_bytes(const std::string& opcode, PtxInstruction& instruction) const {
+    static const std::map<std::string, MatrixElement> kElements = {{"s8", MatrixElement::S8},
+                                                                   {"u8", MatrixElement::U8},
+                                                                   {"e4m3", MatrixElement::E4M3},
+                                                                   {"e5m2", MatrixElement::E5M2}};
+    static const std::regex kForm(
+        R"(mma\.sync\.aligned\.m16n8k32\.row\.col\.(?:s32\.([su]8)\.([su]8)\.s32|f32\.(e4m3|e5m2)\.(e4m3|e5m2)\.f32))");
+    std::smatch found;
+    if (!std::regex_match(opcode, found, kForm)) fail("an unknown instruction: " + opcode);
+    const bool is_float = found[3].matched;
+    if (is_float && std::stoi(program_.target.substr(3)) < 89)
+      fail(opcode + " is of sm_89 and newer, not of " + program_.target);
+    instruction.element = kElements.at(found[is_float ? 3 : 1]);
+    instruction.second_element = kElements.at(found[is_float ? 4 : 2]);
   }
 
   // cp.async.cg.shared.global [%r1], [%rd1], 16, %r2: of the last one's bytes, the rest is filled with zeros.

@@ -63,7 +63,8 @@ struct PtxInstruction {
   int64_t offset = 0;          // added to the address, which is the last operand; or within the parameters
   size_t target = 0;           // Branch
   bool is_transposed = false;  // LoadMatrix
-  MatrixElement element = MatrixElement::Bf16;  // MultiplyMatrices: results d; operands a, b, c
+  // MultiplyMatrices: of a, and of b; results d; operands a, b, c
+  MatrixElement element = MatrixElement::Bf16, second_element = MatrixElement::Bf16;
   size_t groups_left = 0;         // WaitForCopies, WaitForProducts: groups that may be under way yet
   PtxGroupProduct group_product;  // BeginProduct
   // CopyBox: operands are where to, the address of the tensor map, the barrier, then coordinates. Arrive: the

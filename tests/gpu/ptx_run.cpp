@@ -304,7 +304,7 @@ class Runner {
     take(fragments.a, 0);
     take(fragments.b, 4);
     take(fragments.c, 6);
-    const auto result = multiply_matrices(instruction.element, fragments);
+    const auto result = multiply_matrices(instruction.element, instruction.second_element, fragments);
     for (size_t i = 0; i < result.size(); ++i) warp.registers[size_t(instruction.results[i])] = result[i];
     ++run_.matrix_products;
   }
