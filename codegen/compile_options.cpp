@@ -95,6 +95,7 @@ const std::array kRows = {
     Row{"nvrtc", [](auto& o, const auto& n, const auto& v) { o.nvrtc = texts(n, v); }},
     Row{"gpu_on_host", [](auto& o, const auto& n, const auto& v) { o.gpu_on_host = text(n, v); }},
     Row{"products", [](auto& o, const auto& n, const auto& v) { o.products = product_choice(n, v); }},
+    Row{"tf32", [](auto& o, const auto& n, const auto& v) { o.tf32 = truth(n, v); }},
     Row{"pins", [](auto& o, const auto& n, const auto& v) { o.pins = pins_of(n, v); }},
     Row{"dump", [](auto& o, const auto& n, const auto& v) { o.dump = parse_dump_stages(text(n, v), "option 'dump'"); }},
     Row{"dump_dir", [](auto& o, const auto& n, const auto& v) { o.dump_dir = text(n, v); }},
@@ -129,11 +130,11 @@ CompileOptions parse_compile_options(std::string_view json, const EnvironmentOpt
 }
 
 std::string cache_key_text(const CompileOptions& options) {
-  Json key = {{"threads", options.threads},        {"target", options.target},
-              {"eager", options.eager_numerics},   {"tune", options.tune},
-              {"fuse_limit", options.fuse_limit},  {"cxx", options.cxx},
-              {"products", int(options.products)}, {"freeze", options.freeze},
-              {"gpu_on_host", options.gpu_on_host}};
+  Json key = {{"threads", options.threads},         {"target", options.target},
+              {"eager", options.eager_numerics},    {"tune", options.tune},
+              {"fuse_limit", options.fuse_limit},   {"cxx", options.cxx},
+              {"products", int(options.products)},  {"freeze", options.freeze},
+              {"gpu_on_host", options.gpu_on_host}, {"tf32", options.tf32}};
   for (const auto& [region, pins] : options.pins) key["pins"][region] = pins.decisions;
   return key.dump();
 }

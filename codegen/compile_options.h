@@ -29,8 +29,9 @@ struct CompileOptions {
   std::vector<std::string> nvrtc;  // folders where NVIDIA's compiler may be
   std::string gpu_on_host;  // a driver whose device memory is the host's: runs graphs on the CPU; for tests
   ProductChoice products = ProductChoice::Auto;  // "auto", "library", "own"
-  std::map<std::string, Pins> pins;              // by region name
-  SizeHints hints;                               // not an option of the caller's: the sizes of the capture
+  bool tf32 = false;  // not an option of the caller's: torch allows products of f32 on GPUs to be rounded
+  std::map<std::string, Pins> pins;  // by region name
+  SizeHints hints;                   // not an option of the caller's: the sizes of the capture
   std::set<DumpStage> dump;
   std::string dump_dir;
 };

@@ -72,7 +72,7 @@ Result<GpuProgram> lower_to_gpu_kernel(const GpuNest& nest) {
         return lower_to_gpu_kernel(nest.graph, *region, rows);
       },
       [&](const GpuProductSchedule& schedule) -> Result<GpuProgram> {
-        const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
+        const Result<GpuProduct> product = analyze_gpu_product(nest.graph, schedule.numbers);
         if (!product) return product.unsupported();
         return lower_to_gpu_product(nest.graph, *product, schedule);
       },

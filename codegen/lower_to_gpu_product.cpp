@@ -181,7 +181,7 @@ class ProductLowering final : GpuSums {
   }
 
   void declare_sums() {
-    sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {DType::F32, CodeShape::Scalar});
+    sums_ = scopes_.symbol(name_of(product_.sum) + "_sums", {product_.sums, CodeShape::Scalar});
     scopes_.add({Var{.symbol = sums_, .initial = std::nullopt, .count = schedule_.sums()}, ""});
   }
 
@@ -189,9 +189,10 @@ class ProductLowering final : GpuSums {
     declare_sums();
     const GpuProductSchedule& s = schedule_;
     const std::string multiply = s.is_in_groups() ? "multiply_tiles_in_groups" : "multiply_tiles";
-    const std::vector<int64_t> sizes =
+    std::vector<int64_t> sizes =
         s.is_in_groups() ? sizes_of_stages() : std::vector<int64_t>{s.block_m,  s.block_n,  s.step,
                                                                     s.warp_m(), s.warp_n(), s.stages};
+    if (const int products = info(s.numbers).products; products > 1) sizes.push_back(products);
     scopes_.add({Effect{call(multiply,
                              {reference(sums_), shared_elements(product_.dtype, s.shared_bytes()),
                               matrix_of(product_.first, first_m_), matrix_of(product_.second, first_n_),

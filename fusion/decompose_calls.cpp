@@ -14,7 +14,7 @@
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_chain.h"
 #include "fusion/gpu_library.h"
-#include "fusion/gpu_product.h"
+#include "fusion/gpu_product_solve.h"
 #include "fusion/group_prices.h"
 #include "fusion/library_product.h"
 #include "fusion/region_graph.h"
@@ -127,8 +127,9 @@ bool has_one_product_across(const TileGraph& sums) {
   return false;
 }
 
-bool is_of_tensor_cores(const TileGraph& tiles) {
-  return analyze_gpu_product(merge_reduced_axes(tiles)) || analyze_gpu_chain(reductions_apart(tiles).back());
+bool is_of_tensor_cores(const TileGraph& tiles, const GpuTarget& target) {
+  return is_product_of_tensor_cores(merge_reduced_axes(tiles), target) ||
+         analyze_gpu_chain(reductions_apart(tiles).back());
 }
 
 // As regions of their own, one for every part of the decomposition that shares no value with the others.
@@ -138,7 +139,7 @@ CallDecomposer::Alone CallDecomposer::price_alone(const Graph& decomposed) {
     const RegionNodes region = region_of_part(decomposed, part);
     if (region.outputs.empty()) continue;
     const auto tiles = prices_.tiles(decomposed, region, {options_.eager_numerics});
-    if (!tiles || (prices_.is_for_gpu() && !is_of_tensor_cores(*tiles))) return {};
+    if (!tiles || (prices_.is_for_gpu() && !is_of_tensor_cores(*tiles, prices_.gpu_target()))) return {};
     const Result<double>& solved = prices_.solved(*tiles);
     if (!solved) return {};
     *alone.own_us += *solved;

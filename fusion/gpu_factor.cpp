@@ -8,17 +8,17 @@
 namespace tilefuse {
 namespace {
 
-constexpr int kMatrixBytes = 2;  // of an element that is multiplied
-
 bool is_half(DType dtype) { return dtype == DType::BF16 || dtype == DType::F16; }
+
+bool is_small_integer(DType d) { return d == DType::I8 || d == DType::U8; }
+bool is_eight_bit_float(DType d) { return d == DType::F8E4M3FN || d == DType::F8E5M2; }
 
 // Whether every number of the one type is one of the other.
 bool holds_all_of(DType narrow, DType wide) {
-  const auto is_small_integer = [](DType d) { return d == DType::I8 || d == DType::U8; };
-  const auto is_eight_bit_float = [](DType d) { return d == DType::F8E4M3FN || d == DType::F8E5M2; };
   if (narrow == wide) return true;
   if (is_eight_bit_float(narrow) || is_small_integer(narrow))
-    return wide == DType::BF16 || wide == DType::F16 || wide == DType::F32;
+    return wide == DType::BF16 || wide == DType::F16 || wide == DType::F32 ||
+           (wide == DType::I32 && is_small_integer(narrow));
   return wide == DType::F32 && is_narrow_float(narrow);
 }
 
@@ -46,7 +46,7 @@ Result<LoadedFactor> find_loaded_factor(const TileGraph& graph, TileValueId fact
                        " is read under a condition, or where other data says"};
   }
   result.load = factor;
-  result.values = graph[load->buffer].dtype;
+  result.values = result.stored = graph[load->buffer].dtype;
   for (size_t i = casts.size(); i-- > 0;) {
     if (holds_all_of(result.values, casts[i])) continue;
     if (result.is_rounded || result.values != DType::F32) {
@@ -74,6 +74,47 @@ Result<DType> multiplied_dtype(const LoadedFactor& first, const LoadedFactor& se
                      info(second.values).name + ", which 16 bits would round"};
 }
 
+Result<MultipliedTypes> multiplied_types(const LoadedFactor& first, const LoadedFactor& second,
+                                         DType declared, MatrixNumbers numbers) {
+  const auto both = [&](const auto& is) { return is(first.stored) && is(second.stored); };
+  const bool is_rounded = first.is_rounded || second.is_rounded;
+  const std::string types = std::string(info(first.values).name) + " and " + info(second.values).name;
+  const std::string name(info(numbers).name);
+  if (is_float(declared) == (numbers == MatrixNumbers::Int8))
+    return Unsupported{"its products are " + std::string(info(declared).name) + ", not those of " + name};
+  switch (numbers) {
+    case MatrixNumbers::Half: {
+      const Result<DType> dtype = multiplied_dtype(first, second);
+      if (!dtype) return dtype.unsupported();
+      return MultipliedTypes{*dtype, DType::F32, false};
+    }
+    case MatrixNumbers::Tf32:
+    case MatrixNumbers::Tf32x3: {
+      const bool has_float = first.values == DType::F32 || second.values == DType::F32;
+      const auto is_held = [&](DType dtype) { return holds_all_of(dtype, DType::F32); };
+      if (!both(is_held) || is_rounded || declared != DType::F32 || multiplied_dtype(first, second))
+        return Unsupported{"its factors are " + types + ", which are not multiplied as " + name};
+      const bool loses = has_float && (first.stored == DType::F32 || second.stored == DType::F32);
+      if (!loses && numbers == MatrixNumbers::Tf32x3)
+        return Unsupported{"its factors are " + types + ", which one product of tf32 is made of"};
+      return MultipliedTypes{DType::F32, DType::F32, loses};
+    }
+    case MatrixNumbers::Int8:
+      if (!both(is_small_integer) || declared != DType::I32)
+        return Unsupported{"its factors are " + types + ", and whole numbers of eight bits are multiplied"};
+      return MultipliedTypes{DType::I8, DType::I32, false};
+    case MatrixNumbers::Float8:
+      if (!both(is_eight_bit_float) || is_rounded || declared != DType::F32)
+        return Unsupported{"its factors are " + types + ", which are no floats of eight bits"};
+      return MultipliedTypes{first.stored, DType::F32, false};
+  }
+  return Unsupported{"no numbers"};
+}
+
+DType stored_dtype(MatrixNumbers numbers, DType shared, const LoadedFactor& factor) {
+  return info(numbers).bytes == 1 ? factor.stored : shared;
+}
+
 Result<GpuFactor> describe_factor(const TileGraph& graph, const LoadedFactor& loaded, FactorAxes axes,
                                   DType dtype) {
   const auto& load = std::get<TileLoad>(graph[loaded.load].op);
@@ -92,9 +133,11 @@ Result<GpuFactor> describe_factor(const TileGraph& graph, const LoadedFactor& lo
   Expr rest = load.offset;
   for (const AxisId axis : {axes.row, axes.step})
     rest = substitute_index(rest, static_cast<int>(axis.index), Expr(0));
-  constexpr int kElements = kAccessBytes / kMatrixBytes;
-  factor.is_wide = graph[load.buffer].dtype == dtype && is_multiple_of(factor.pitch, kElements) &&
-                   is_multiple_of(rest, kElements);
+  // What lies along the rows is turned by ldmatrix in 16 bits, loaded from shared memory one by one in 32.
+  const int elements = kAccessBytes / size_in_bytes(dtype);
+  const bool is_copied = factor.is_along_k || size_in_bytes(dtype) > 1;
+  factor.is_wide = graph[load.buffer].dtype == dtype && is_multiple_of(factor.pitch, elements) &&
+                   is_multiple_of(rest, elements) && is_copied;
   return factor;
 }
 

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "core/result.h"
+#include "fusion/matrix_numbers.h"
 #include "fusion/tile_graph.h"
 
 namespace tilefuse {
 
-// What a factor is before it is multiplied: a load, and the type of its values after its casts.
+// What a factor is before it is multiplied: a load, and the type of its values but for casts that widen.
 struct LoadedFactor {
   TileValueId load;
-  DType values = DType::BF16;
+  DType stored = DType::BF16, values = DType::BF16;  // in memory, and in the product
   bool is_rounded = false;
   std::vector<TileValueId> chain;  // the load, and the casts of it
 };
@@ -26,6 +27,17 @@ Result<LoadedFactor> find_loaded_factor(const TileGraph& graph, TileValueId fact
 Result<DType> multiplied_dtype(const LoadedFactor& first, const LoadedFactor& second);
 // Whether the factor can be multiplied in that type.
 bool is_exact_in(const LoadedFactor& factor, DType dtype);
+
+// What a product in those numbers has in shared memory and in registers; `declared`: of its products.
+// Unsupported: the factors are none of such numbers.
+struct MultipliedTypes {
+  DType shared = DType::BF16, sums = DType::F32;
+  bool rounds_to_tf32 = false;
+};
+Result<MultipliedTypes> multiplied_types(const LoadedFactor& first, const LoadedFactor& second,
+                                         DType declared, MatrixNumbers numbers);
+// Of a factor's elements in memory, if they are to be copied as they are: of eight bits, its own.
+DType stored_dtype(MatrixNumbers numbers, DType shared, const LoadedFactor& factor);
 
 struct GpuFactor {
   TileValueId load;        // what is multiplied, but for casts

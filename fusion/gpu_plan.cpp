@@ -36,13 +36,23 @@ Kind pinned_kind(Pins& pins) {
   return has_product ? Kind::Product : pins.decisions.empty() ? Kind::Any : Kind::Rows;
 }
 
+double judged_us(const GpuNest& nest) {
+  const auto* product = std::get_if<GpuProductSchedule>(&nest.schedule);
+  const double us = cost_us(nest.schedule);
+  return product == nullptr ? us : judged_us(us, product->numbers);
+}
+
+double judged_us(const GpuPlan& plan) {
+  double us = 0;
+  for (const GpuNest& nest : plan.nests) us += judged_us(nest);
+  return us;
+}
+
 Result<GpuNest> product_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
                              const SizeHints& hints) {
-  const Result<GpuProduct> product = analyze_gpu_product(graph);
-  if (!product) return product.unsupported();
-  Result<GpuProductSchedule> schedule = solve_gpu_product(graph, *product, target, pins, hints);
-  if (!schedule) return schedule.unsupported();
-  return GpuNest{graph, *std::move(schedule), ""};
+  Result<SolvedGpuProduct> solved = solve_gpu_product_numbers(graph, target, pins, hints);
+  if (!solved) return solved.unsupported();
+  return GpuNest{graph, std::move(solved->schedule), ""};
 }
 
 Result<GpuNest> chain_nest(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
@@ -70,7 +80,7 @@ Result<GpuNest> solve_nest(const TileGraph& graph, const GpuTarget& target, Kind
   Result<GpuNest> rows = row_nest(graph, target, pins, hints);
   if (kind == Kind::Rows || !has_contraction(graph)) return rows;
   Result<GpuNest> product = product_nest(graph, target, pins, hints);
-  if (product && (!rows || cost_us(product->schedule) < cost_us(rows->schedule))) return product;
+  if (product && (!rows || judged_us(*product) < judged_us(*rows))) return product;
   if (rows) {
     rows->why_no_product = product ? "tensor cores would take " + cost_text(cost_us(product->schedule), {})
                                    : product.unsupported().reason;
@@ -113,7 +123,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
     if (parts > 1) graphs = split_reduction(whole, parts);
     if (!graphs) continue;
     Result<GpuPlan> plan = solve_nests(*graphs, target, kind, others, hints);
-    if (!best || (plan && (!*best || plan->cost_us < (*best)->cost_us))) best = std::move(plan);
+    if (!best || (plan && (!*best || judged_us(*plan) < judged_us(**best)))) best = std::move(plan);
   }
   if (!best)
     return Unsupported{"cannot reduce " + graph.name + " in parts as pinned: parts = " + pinned.mapped()};
@@ -132,7 +142,7 @@ std::string to_text(const GpuNest& nest) {
   const std::string text = match(
       nest.schedule, [&](const GpuSchedule& rows) { return to_text(rows, nest.graph); },
       [&](const GpuProductSchedule& product) {
-        return to_text(product, nest.graph, *analyze_gpu_product(nest.graph));
+        return to_text(product, nest.graph, *analyze_gpu_product(nest.graph, product.numbers));
       },
       [&](const GpuChainSchedule& chain) { return to_text(chain, *analyze_gpu_chain(nest.graph)); });
   return nest.why_no_product.empty() ? text : text + "# no tensor cores: " + nest.why_no_product + "\n";
@@ -145,7 +155,7 @@ GpuNest parse_gpu_nest(std::string_view text, const TileGraph& graph) {
     return {graph, parse_gpu_chain_schedule(text, *chain), ""};
   }
   if (!is_product_schedule(text)) return {graph, parse_gpu_schedule(text, graph), ""};
-  const Result<GpuProduct> product = analyze_gpu_product(graph);
+  const Result<GpuProduct> product = analyze_gpu_product(graph, numbers_of_schedule(text));
   if (!product) throw UserError(product.unsupported().reason);
   return {graph, parse_gpu_product_schedule(text, graph, *product), ""};
 }
@@ -159,7 +169,7 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest, const GpuTarget& ta
         return check_gpu_schedule(nest.graph, *region, rows);
       },
       [&](const GpuProductSchedule& schedule) -> std::vector<std::string> {
-        const Result<GpuProduct> product = analyze_gpu_product(nest.graph);
+        const Result<GpuProduct> product = analyze_gpu_product(nest.graph, schedule.numbers);
         if (!product) return {product.unsupported().reason};
         return check_gpu_product_schedule(*product, schedule, target);
       },

@@ -18,7 +18,9 @@ double instructions_of(CostClass cost) {
 
 class ProductAnalysis {
  public:
-  explicit ProductAnalysis(const TileGraph& graph) : graph_(graph) {}
+  ProductAnalysis(const TileGraph& graph, MatrixNumbers numbers) : graph_(graph) {
+    product_.numbers = numbers;
+  }
 
   Result<GpuProduct> run() {
     const bool found = find_sum() && find_factors() && find_axes() && find_dtype() && check_other_values() &&
@@ -77,10 +79,6 @@ class ProductAnalysis {
     const auto contraction = contraction_of(graph_, product_.sum);
     if (!contraction) return refuse(name(product_.sum) + " is no sum of products of two factors");
     product_id_ = contraction->product;
-    if (!is_float(graph_[product_id_].dtype)) {
-      return refuse("its products are " + std::string(info(graph_[product_id_].dtype).name) +
-                    ", and there are none of integers yet");
-    }
     const std::vector<AxisId>& summed = std::get<TileReduce>(graph_[product_.sum].op).axes;
     if (summed.size() != 1) {
       return refuse("it sums over " + std::to_string(summed.size()) + " axes, which are not one");
@@ -165,9 +163,12 @@ class ProductAnalysis {
   }
 
   bool find_dtype() {
-    const Result<DType> dtype = multiplied_dtype(first_, second_);
-    if (!dtype) return refuse(dtype.unsupported().reason);
-    product_.dtype = *dtype;
+    const DType declared = graph_[product_id_].dtype;
+    const Result<MultipliedTypes> types = multiplied_types(first_, second_, declared, product_.numbers);
+    if (!types) return refuse(types.unsupported().reason);
+    product_.dtype = types->shared;
+    product_.sums = types->sums;
+    product_.rounds_to_tf32 = types->rounds_to_tf32;
     return true;
   }
 
@@ -199,13 +200,18 @@ class ProductAnalysis {
   }
 
   bool describe(GpuFactor& factor, const LoadedFactor& loaded, AxisId row) {
-    Result<GpuFactor> described = describe_factor(graph_, loaded, {row, product_.k}, product_.dtype);
+    Result<GpuFactor> described = describe_factor(graph_, loaded, {row, product_.k},
+                                                  stored_dtype(product_.numbers, product_.dtype, loaded));
     if (!described) return refuse(described.unsupported().reason);
     factor = *std::move(described);
     return true;
   }
 
   void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
+    if (product_.numbers != MatrixNumbers::Half) {
+      product_.why_not_bulk = "boxes are of elements of 16 bits";
+      return;
+    }
     Result<GpuBulkFactor> described = describe_bulk_factor(graph_, factor, product_.batch);
     if (described) {
       bulk = *std::move(described);
@@ -224,6 +230,8 @@ class ProductAnalysis {
 
 }  // namespace
 
-Result<GpuProduct> analyze_gpu_product(const TileGraph& graph) { return ProductAnalysis(graph).run(); }
+Result<GpuProduct> analyze_gpu_product(const TileGraph& graph, MatrixNumbers numbers) {
+  return ProductAnalysis(graph, numbers).run();
+}
 
 }  // namespace tilefuse

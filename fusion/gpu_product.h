@@ -13,6 +13,7 @@
 #include "fusion/gpu_access.h"
 #include "fusion/gpu_bulk_factor.h"
 #include "fusion/gpu_factor.h"
+#include "fusion/matrix_numbers.h"
 
 namespace tilefuse {
 
@@ -20,7 +21,10 @@ struct GpuProduct {
   TileValueId sum;
   AxisId m, n, k;             // n: along which results are stored next to each other, where some are
   std::vector<AxisId> batch;  // the other axes, outermost first: a product for each of their elements
-  DType dtype = DType::BF16;  // of what is multiplied
+  MatrixNumbers numbers = MatrixNumbers::Half;
+  DType dtype = DType::BF16;    // of elements that are multiplied, in shared memory: F32 of tf32
+  DType sums = DType::F32;      // of a thread, in registers
+  bool rounds_to_tf32 = false;  // a factor has more bits than tf32
   GpuFactor first, second;
   // The same for copies by tensor maps, where `why_not_bulk` is empty.
   GpuBulkFactor first_bulk, second_bulk;
@@ -38,6 +42,6 @@ struct GpuProduct {
   std::vector<TileValueId> element_loads;  // of them, those that depend on no condition and on no other data
 };
 
-Result<GpuProduct> analyze_gpu_product(const TileGraph& graph);
+Result<GpuProduct> analyze_gpu_product(const TileGraph& graph, MatrixNumbers numbers = MatrixNumbers::Half);
 
 }  // namespace tilefuse

@@ -22,24 +22,35 @@ struct StepCycles {
   double multiply = 0, shared = 0, issue = 0;
   double longest() const { return std::max({multiply, shared, issue}); }
 };
+// Instructions of a warp beside the products, for one step along k of all of its lanes: fragments are made
+// ready by it, and sums of several products are added by it.
+double warp_instructions(const GpuProduct& product, const GpuProductSchedule& schedule) {
+  const MatrixNumbersInfo& numbers = info(product.numbers);
+  const double sums = double(schedule.warp_m()) * schedule.warp_n() / instruction_depth(product.numbers);
+  const double elements = schedule.warp_m() + schedule.warp_n();
+  return (elements * numbers.ready + (numbers.products > 1 ? sums : 0)) / kWarpThreads;
+}
+
 StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& schedule,
                        const GpuTarget& target) {
   const double step = schedule.step;
   StepCycles cycles;
   const bool is_in_groups = schedule.is_in_groups();
   cycles.multiply = 2.0 * schedule.block_m * schedule.block_n * step /
-                    (is_in_groups ? target.warpgroup_flops_per_cycle : target.matrix_flops_per_cycle);
+                    matrix_rate(target, product.numbers, schedule.instruction);
   const double written = (schedule.block_m + schedule.block_n) * step;
   // Of those who read the second factor each on its own: warps, or instructions of 64 rows.
   const double readers_m =
       is_in_groups ? double(schedule.block_m) / (kGroupWarps * kMatrixRows) : schedule.warps_m;
   const double read =
       (double(schedule.block_m) * schedule.warps_n + double(schedule.block_n) * readers_m) * step;
-  cycles.shared = (written + read) * kFactorBytes / target.shared_bytes_per_cycle;
+  cycles.shared = (written + read) * info(product.numbers).bytes / target.shared_bytes_per_cycle;
   const auto one_by_one = [&](const GpuFactor& factor, int rows) { return factor.is_wide ? 0 : rows * step; };
   cycles.issue =
       (one_by_one(product.first, schedule.block_m) + one_by_one(product.second, schedule.block_n)) *
       kLoneInstructions / kWarpThreads / kWarpSchedulers;
+  cycles.issue +=
+      step * schedule.warps_m * schedule.warps_n * warp_instructions(product, schedule) / kWarpSchedulers;
   return cycles;
 }
 
@@ -82,23 +93,25 @@ std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProd
   const double blocks =
       std::ceil(size.m / schedule.block_m) * std::ceil(size.n / schedule.block_n) * size.batch;
   const double steps = std::ceil(size.k / schedule.step);
-  return matrix_cost(
-      {.blocks = blocks,
-       .steps = steps,
-       .step_cycles = step_cycles(product, schedule, target).longest(),
-       .result_cycles = result_cycles(product, schedule, target),
-       .takes_turns = schedule.takes_turns(),
-       .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
-       .memory_bytes = size.bytes,
-       .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step * kFactorBytes,
-       .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
-       .meets_in_steps = !schedule.is_bulk()},
-      block_resources(product, schedule), target);
+  return matrix_cost({.blocks = blocks,
+                      .steps = steps,
+                      .step_cycles = step_cycles(product, schedule, target).longest(),
+                      .result_cycles = result_cycles(product, schedule, target),
+                      .takes_turns = schedule.takes_turns(),
+                      .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
+                      .memory_bytes = size.bytes,
+                      .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step *
+                                     info(product.numbers).bytes,
+                      .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
+                      .meets_in_steps = !schedule.is_bulk()},
+                     block_resources(product, schedule), target);
 }
 
-double least_gpu_product_cost(const GpuProductSize& size, const GpuTarget& target) {
+double least_gpu_product_cost(const GpuProductSize& size, const GpuProduct& product,
+                              const GpuTarget& target) {
   const double flops = 2 * size.m * size.n * size.k * size.batch;
-  const double rate = std::max(target.matrix_flops_per_cycle, target.warpgroup_flops_per_cycle);
+  const double rate = std::max(matrix_rate(target, product.numbers, ProductInstruction::Warp),
+                               matrix_rate(target, product.numbers, ProductInstruction::Warpgroup));
   const double multiply = flops / rate / target.multiprocessors / target.clock_ghz / 1e3;
   return std::max(multiply, size.bytes / target.memory_gbs / 1e3) + target.launch_us;
 }

@@ -16,6 +16,6 @@ GpuProductSize collect_product_size(const GpuProduct& product, const RegionFacts
 std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProduct& product,
                                        const GpuProductSchedule& schedule, const GpuTarget& target);
 // No schedule is quicker.
-double least_gpu_product_cost(const GpuProductSize& size, const GpuTarget& target);
+double least_gpu_product_cost(const GpuProductSize& size, const GpuProduct& product, const GpuTarget& target);
 
 }  // namespace tilefuse

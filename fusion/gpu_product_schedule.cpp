@@ -24,6 +24,8 @@ class ProductScheduleParser : BlockScheduleReader {
     schedule_.block_n = along(product_.n);
     cursor_.expect("multiply");
     schedule_.instruction = instruction();
+    if (cursor_.accept("numbers")) cursor_.expect(info(product_.numbers).name);
+    schedule_.numbers = product_.numbers;
     cursor_.expect("step");
     schedule_.step = along(product_.k);
     cursor_.expect("warps");
@@ -67,7 +69,7 @@ std::string_view name_of(ProductGroups groups) {
 
 int64_t GpuProductSchedule::shared_bytes() const {
   const int64_t gathered = is_gathered() ? multiplying_threads() / kWarpThreads * kGatheredBytes : 0;
-  const int64_t pieces = int64_t{stages} * (block_m + block_n) * step * 2;
+  const int64_t pieces = int64_t{stages} * (block_m + block_n) * step * info(numbers).bytes;
   return pieces + gathered + (is_bulk() ? int64_t{stages} * kStageBarrierBytes + kTurnBarrierBytes : 0);
 }
 
@@ -82,9 +84,19 @@ ProductRegisters product_registers(const GpuProduct& product) {
   constexpr double kFragment = 4;       // of a matrix of 16 x 16
   constexpr double kColumns = 4;        // of 16 columns: two neighbours of eight
   constexpr double kChunk = 5;          // where it is from, where to, and how much of it is there
-  return {.fixed = kFixed,
-          .of_rows = kFragment,
-          .of_columns = kFragment + kColumns * product.column_loads,
+  // Whole and rest of each float; and where floats are that are loaded one by one.
+  const double of_fragment = product.numbers == MatrixNumbers::Tf32x3 ? 2 * kFragment : kFragment;
+  const auto of_words = [&](const GpuFactor& factor) {
+    return info(product.numbers).bytes == 4 && !factor.is_along_k ? 2 * kFragment : 0;
+  };
+  constexpr double kFloat8 = 88;         // converted, and added, where no instruction does both
+  constexpr double kThreeProducts = 12;  // which are added to sums
+  const double of_numbers = product.numbers == MatrixNumbers::Float8   ? kFloat8
+                            : product.numbers == MatrixNumbers::Tf32x3 ? kThreeProducts
+                                                                       : 0;
+  return {.fixed = kFixed + of_numbers,
+          .of_rows = of_fragment + of_words(product.first),
+          .of_columns = of_fragment + of_words(product.second) + kColumns * product.column_loads,
           .of_chunk = kChunk,
           .in_bulk = product.has_long_function ? kLongFunction / 2 : 0,
           .of_long_function = product.has_long_function ? kLongFunction : 0};
@@ -92,9 +104,10 @@ ProductRegisters product_registers(const GpuProduct& product) {
 
 int estimated_registers(const GpuProduct& product, const GpuProductSchedule& schedule) {
   const ProductRegisters registers = product_registers(product);
-  const double chunks = schedule.is_bulk() ? 0
-                                           : double(schedule.block_m + schedule.block_n) * schedule.step /
-                                                 kChunkElements / schedule.multiplying_threads();
+  const double chunks = schedule.is_bulk()
+                            ? 0
+                            : double(schedule.block_m + schedule.block_n) * schedule.step *
+                                  info(product.numbers).bytes / kAccessBytes / schedule.multiplying_threads();
   const double of_warp = registers.of_rows * schedule.warp_m() + registers.of_columns * schedule.warp_n();
   return static_cast<int>(
       std::ceil(registers.fixed + schedule.sums() + (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
@@ -120,6 +133,7 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   line("product", "%" + graph[product.sum].name + ": " + along(schedule.block_m, product.m) + " x " +
                       along(schedule.block_n, product.n));
   line("multiply", std::string(name_of(schedule.instruction)));
+  if (schedule.numbers != MatrixNumbers::Half) line("numbers", std::string(info(schedule.numbers).name));
   line("step", along(schedule.step, product.k));
   line("warps", std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n));
   line("stages", std::to_string(schedule.stages));
@@ -136,6 +150,14 @@ bool is_product_schedule(std::string_view text) {
   return text.find("\n  product ") != std::string_view::npos;
 }
 
+MatrixNumbers numbers_of_schedule(std::string_view text) {
+  for (const MatrixNumbersInfo& known : kMatrixNumbers) {
+    if (text.find("\n  numbers  " + std::string(known.name) + "\n") != std::string_view::npos)
+      return known.numbers;
+  }
+  return MatrixNumbers::Half;
+}
+
 GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileGraph& graph,
                                               const GpuProduct& product) {
   return ProductScheduleParser(text, graph, product).parse();
@@ -148,8 +170,11 @@ void check_groups(const GpuProductSchedule& schedule, const GpuTarget& target, B
   checker.demand(schedule.warps_m % kGroupWarps == 0 && schedule.warps_n == 1,
                  std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n) +
                      " warps are no warpgroups along the rows, of four warps each");
-  checker.demand(schedule.step == kGroupStep, "warpgroups multiply steps of " + std::to_string(kGroupStep) +
-                                                  ", not of " + std::to_string(schedule.step));
+  const int step = kGroupStep * 2 / info(schedule.numbers).bytes;
+  checker.demand(schedule.step == step, "warpgroups multiply steps of " + std::to_string(step) + ", not of " +
+                                            std::to_string(schedule.step));
+  checker.demand(matrix_rate(target, schedule.numbers, schedule.instruction) > 0,
+                 std::string("warpgroups do not multiply ") + std::string(info(schedule.numbers).name));
   checker.demand(schedule.stages >= kFewestGroupStages, "warpgroups multiply two pieces at a time, and " +
                                                             std::to_string(schedule.stages) +
                                                             " stages leave none to copy to");
@@ -182,7 +207,11 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
       {schedule.block_m, schedule.block_n, schedule.step, schedule.warps_m, schedule.warps_n});
   checker.demand_stages(schedule.stages, "pieces");
   if (!checker.findings().empty()) return checker.findings();
-  checker.demand(schedule.step >= kMatrixRows, "a step is shorter than the 16 of a matrix instruction");
+  const int depth = instruction_depth(schedule.numbers);
+  checker.demand(schedule.step >= depth,
+                 "a step is shorter than the " + std::to_string(depth) + " of a matrix instruction");
+  checker.demand(matrix_rate(target, schedule.numbers, ProductInstruction::Warp) > 0,
+                 target.name + " does not multiply " + std::string(info(schedule.numbers).name));
   checker.demand(schedule.warp_m() >= kMatrixRows && schedule.warp_n() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");

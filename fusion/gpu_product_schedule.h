@@ -4,6 +4,7 @@
 //   schedule linear_0 for cuda-sm80 {
 //     product  %s: 128 i x 64 j
 //     multiply mma.sync
+//     numbers  tf32x3
 //     step     32 k
 //     warps    2 x 2
 //     stages   3
@@ -15,6 +16,7 @@
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
 //   }
 //
+// `numbers`: what is multiplied, where that is not in 16 bits (matrix_numbers.h).
 // The warps of a block share its tile evenly. In each step, pieces of both factors, `step` long, lie in
 // shared memory; `stages` of them at a time, of which all but one are on their way, or all but two where
 // warpgroups multiply: four warps together, `multiply wgmma`, which stand along m. `copies bulk`: one more
@@ -48,6 +50,7 @@ struct GpuProductSchedule {
   std::string tile_graph, target;
   int block_m = 64, block_n = 64;  // of results, by a block
   ProductInstruction instruction = ProductInstruction::Warp;
+  MatrixNumbers numbers = MatrixNumbers::Half;
   int step = 32;  // along k
   int warps_m = 2, warps_n = 2;
   int stages = 2;
@@ -75,7 +78,8 @@ struct GpuProductSchedule {
 };
 
 std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, const GpuProduct& product);
-bool is_product_schedule(std::string_view text);  // else it is one of rows
+bool is_product_schedule(std::string_view text);           // else it is one of rows
+MatrixNumbers numbers_of_schedule(std::string_view text);  // which its product is to be analysed for
 GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileGraph& graph,
                                               const GpuProduct& product);  // UserError with line
 

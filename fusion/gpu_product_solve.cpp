@@ -19,6 +19,8 @@ constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, k
 constexpr std::array kNames = {"block_m", "block_n",  "step",   "warps_m", "warps_n",
                                "stages",  "multiply", "copies", "results", "groups"};
 
+constexpr int kMostStepBytes = 128;  // along k
+
 class ProductSystem : LimitSums {
  public:
   ProductSystem(const TileGraph& graph, const GpuProduct& product, const GpuTarget& target,
@@ -42,7 +44,12 @@ class ProductSystem : LimitSums {
     };
     add({128, 64, 32, 16, 256});
     add({128, 64, 32, 16, 256});
-    add({32, 64, 16});
+    std::vector<int> steps;
+    for (const int bytes : {64, 128, 32}) steps.push_back(bytes / bytes_);
+    for (const int step : {8, 16, 64, 128}) {  // which pins of other numbers may say
+      if (std::find(steps.begin(), steps.end(), step) == steps.end()) steps.push_back(step);
+    }
+    add(steps);
     add({2, 1, 4, 8});
     add({2, 1, 4});
     add({3, 2, 4, 5, 6});
@@ -115,15 +122,25 @@ class ProductSystem : LimitSums {
         kWarpsN, [](int64_t n) { return n == 1; },
         "a warpgroup has all results of a block along " + graph_[product_.n].name);
     demand_of_groups(
-        kStep, [](int64_t n) { return n == kGroupStep; },
-        "wgmma multiplies lines of 128 bytes, " + std::to_string(kGroupStep) + " steps of " +
+        kStep, [&](int64_t n) { return n * bytes_ == kGroupStep * 2; },
+        "wgmma multiplies lines of 128 bytes, " + std::to_string(kGroupStep * 2 / bytes_) + " steps of " +
             graph_[product_.k].name);
+    const bool has_numbers = matrix_rate(target_, product_.numbers, ProductInstruction::Warpgroup) > 0;
+    demand_of_groups(
+        kMultiply, [&](int64_t) { return !has_groups || has_numbers; },
+        "warpgroups do not multiply " + std::string(info(product_.numbers).name));
     demand_of_groups(
         kStages, [](int64_t n) { return n >= kFewestGroupStages; },
         "wgmma multiplies two pieces at a time while one is copied to");
   }
 
   void add_warp_limits() {
+    any_of({{kStep, values_where(kStep,
+                                 [&](int64_t n) {
+                                   return n * bytes_ >= kInstructionBytes && n * bytes_ <= kMostStepBytes;
+                                 })}},
+           "a step is one to four times as deep as a matrix instruction, of " +
+               std::to_string(instruction_depth(product_.numbers)) + " " + graph_[product_.k].name);
     at_most({{double(kWarpThreads), {times(kWarpsM), times(kWarpsN)}}}, target_.threads_per_block, "threads",
             "a block has at most " + std::to_string(target_.threads_per_block) + " threads");
     for (const auto& [tile, warps, axis] :
@@ -138,7 +155,7 @@ class ProductSystem : LimitSums {
   void add_memory_limits() {
     std::vector<Product> bytes;
     for (const VariableId tile : {kBlockM, kBlockN})
-      bytes.push_back({kFactorBytes, {times(tile), times(kStep), times(kStages)}});
+      bytes.push_back({double(bytes_), {times(tile), times(kStep), times(kStages)}});
     bytes.push_back({kStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}});
     bytes.push_back({kTurnBarrierBytes, {is(kCopies, ProductCopies::Bulk)}});
     const Factor groups =
@@ -177,7 +194,7 @@ class ProductSystem : LimitSums {
     sums.insert(sums.end(), columns.begin(), columns.end());
     for (std::vector<Factor>* of_warp : {&of_rows, &of_columns})
       of_warp->push_back(is(kMultiply, ProductInstruction::Warp));
-    const double chunk = of.of_chunk / kChunkElements / kWarpThreads;
+    const double chunk = of.of_chunk * bytes_ / kAccessBytes / kWarpThreads;
     const Factor copies = is(kCopies, ProductCopies::Async);
     return {product(of.fixed, {}),
             product(of.in_bulk, {is(kCopies, ProductCopies::Bulk), is(kResults, ProductResults::Held)}),
@@ -194,7 +211,8 @@ class ProductSystem : LimitSums {
     for (const auto& [tile, axis, length] :
          {std::tuple{kBlockM, product_.m, size_.m}, std::tuple{kBlockN, product_.n, size_.n},
           std::tuple{kStep, product_.k, size_.k}}) {
-      const Factor half = factor(tile, [](double n) { return n == kMatrixRows ? 0 : n / 2; });
+      const int least = tile == kStep ? instruction_depth(product_.numbers) : kMatrixRows;
+      const Factor half = factor(tile, [least](double n) { return n == least ? 0 : n / 2; });
       at_most({{1, {half}}}, length - 1, "", "more than half of a tile exists along " + graph_[axis].name,
               ConstraintKind::Preference);
     }
@@ -204,6 +222,7 @@ class ProductSystem : LimitSums {
   const GpuProduct& product_;
   const GpuTarget& target_;
   const GpuProductSize& size_;
+  const int bytes_ = info(product_.numbers).bytes;  // of an element
 };
 
 GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& assignment) {
@@ -239,10 +258,53 @@ void order_tiles(const GpuProductSize& size, const GpuProduct& product, const Gp
     schedule.tiles_together *= 2;
 }
 
+constexpr const char* kNumbers = "numbers";
+
+// In numbers that the device multiplies, and that round no more than the user allows.
+Result<GpuProduct> analyze_allowed(const TileGraph& graph, MatrixNumbers numbers, const GpuTarget& target) {
+  Result<GpuProduct> product = analyze_gpu_product(graph, numbers);
+  if (!product) return product;
+  const std::string what = "cannot compute " + graph.name + " on tensor cores: ";
+  if (matrix_rate(target, numbers, ProductInstruction::Warp) <= 0)
+    return Unsupported{what + target.name + " does not multiply " + std::string(info(numbers).name)};
+  if (numbers == MatrixNumbers::Tf32 && product->rounds_to_tf32 && !target.rounds_to_tf32)
+    return Unsupported{what + "f32 is rounded to tf32 only where products may be less precise"};
+  return product;
+}
+
 }  // namespace
 
 bool is_product_decision(const std::string& name) {
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  return name == kNumbers || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool is_product_of_tensor_cores(const TileGraph& graph, const GpuTarget& target) {
+  constexpr double kLaneFlops = 2 * kWarpThreads * kWarpSchedulers;  // of f32, on devices that have most
+  return std::any_of(kMatrixNumbers.begin(), kMatrixNumbers.end(), [&](const MatrixNumbersInfo& known) {
+    if (!analyze_allowed(graph, known.numbers, target)) return false;
+    const double rate = matrix_rate(target, known.numbers, ProductInstruction::Warp);
+    return known.numbers != MatrixNumbers::Tf32x3 || rate > kMarginOfUntimed * kLaneFlops;
+  });
+}
+
+Result<SolvedGpuProduct> solve_gpu_product_numbers(const TileGraph& graph, const GpuTarget& target, Pins pins,
+                                                   const SizeHints& hints) {
+  const auto pinned = pins.decisions.extract(kNumbers);
+  std::optional<SolvedGpuProduct> best;
+  std::string why_not;
+  for (const MatrixNumbersInfo& known : kMatrixNumbers) {
+    if (!pinned.empty() && pinned.mapped() != known.name) continue;
+    Result<GpuProduct> product = analyze_allowed(graph, known.numbers, target);
+    const Result<GpuProductSchedule> schedule =
+        product ? solve_gpu_product(graph, *product, target, pins, hints) : product.unsupported();
+    if (!schedule && (why_not.empty() || product)) why_not = schedule.unsupported().reason;
+    const auto judged = [](const GpuProductSchedule& one) { return judged_us(one.cost_us, one.numbers); };
+    if (schedule && (!best || judged(*schedule) < judged(best->schedule)))
+      best = {*std::move(product), *schedule};
+  }
+  if (best) return *std::move(best);
+  if (why_not.empty()) throw UserError("pin numbers = " + pinned.mapped() + ": there are none of that name");
+  return Unsupported{why_not};
 }
 
 Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuProduct& product,
@@ -255,9 +317,10 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
   add_pins(pins, system);
 
   return cheapest_schedule(
-      system, least_gpu_product_cost(size, target),
+      system, least_gpu_product_cost(size, product, target),
       [&](const Domains& assignment) {
         GpuProductSchedule schedule = schedule_of(system, assignment);
+        schedule.numbers = product.numbers;
         order_tiles(size, product, target, schedule);
         return schedule;
       },

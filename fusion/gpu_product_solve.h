@@ -16,6 +16,17 @@ Result<GpuProductSchedule> solve_gpu_product(const TileGraph& graph, const GpuPr
                                              const GpuTarget& target, const Pins& pins = {},
                                              const SizeHints& hints = {});
 
+// In the numbers that are pinned (`numbers = tf32x3`), or else in those that are predicted to be quickest of
+// the device's; f32 is rounded to tf32 where the target says that the user allows it.
+struct SolvedGpuProduct {
+  GpuProduct product;
+  GpuProductSchedule schedule;
+};
+Result<SolvedGpuProduct> solve_gpu_product_numbers(const TileGraph& graph, const GpuTarget& target, Pins pins,
+                                                   const SizeHints& hints);
+// Whether tensor cores compute it in such numbers, and those of f32 more of them a cycle than lanes, clearly.
+bool is_product_of_tensor_cores(const TileGraph& graph, const GpuTarget& target);
+
 // Whether a pin of that name is of a product's decisions.
 bool is_product_decision(const std::string& name);
 

@@ -37,6 +37,11 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
   target.l2_gbs = profile.quantity("l2_gbs");
   target.memory_latency_ns = profile.quantity("memory_latency_ns");
   target.matrix_flops_per_cycle = profile.quantity("matrix_flops_per_cycle");
+  for (const auto& [name, rate] : {std::pair{"tf32_flops_per_cycle", &target.tf32_flops_per_cycle},
+                                   std::pair{"int8_flops_per_cycle", &target.int8_flops_per_cycle},
+                                   std::pair{"float8_flops_per_cycle", &target.float8_flops_per_cycle}}) {
+    if (profile.json.contains(name)) *rate = profile.quantity(name);
+  }
   for (const auto& [name, rate] : {std::pair{"warpgroup_flops_per_cycle", &target.warpgroup_flops_per_cycle},
                                    std::pair{"bulk_copy_gbs", &target.bulk_copy_gbs}}) {
     if (!profile.json.contains(name)) continue;

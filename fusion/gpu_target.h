@@ -34,6 +34,9 @@ struct GpuTarget {
   double memory_peak_gbs = 1;         // of the memory itself, as the driver's numbers say
   double memory_latency_ns = 500;
   double matrix_flops_per_cycle = 1024;  // of 16-bit floats on tensor cores, by one multiprocessor
+  // The same of other numbers (matrix_numbers.h); 0: there are none.
+  double tf32_flops_per_cycle = 0, int8_flops_per_cycle = 0, float8_flops_per_cycle = 0;
+  bool rounds_to_tf32 = false;  // what the user allows, not the device: factors of f32
   // The same by instructions of warpgroups; 0: there are none. Only the architecture sm_90a has them, which
   // no other device runs, newer ones included.
   double warpgroup_flops_per_cycle = 0;

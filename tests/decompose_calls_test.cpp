@@ -478,8 +478,9 @@ TEST(DecomposeCalls, the_choice_may_be_made_for_it) {
 }
 
 TEST(DecomposeCalls, on_a_gpu_regions_take_what_tensor_cores_compute_where_they_are_told_to) {
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  const auto calls = [&](ProductChoice choice, DType dtype, ProductShape shape = {}) {
+  const auto calls = [&](ProductChoice choice, DType dtype, ProductShape shape = {},
+                         const std::string& target_name = "cuda-sm80") {
+    const GpuTarget target = load_gpu_target(target_name);
     RegionPrices prices(target, {});
     const Decomposed decomposed = decompose_calls(exp_of_product(dtype, shape), choice, {}, prices);
     PartitionOptions options;
@@ -492,7 +493,9 @@ TEST(DecomposeCalls, on_a_gpu_regions_take_what_tensor_cores_compute_where_they_
   EXPECT_EQ(calls(ProductChoice::Own, DType::F16, {1024, 512}), 1);
   EXPECT_EQ(calls(ProductChoice::Auto, DType::BF16), 0);
   EXPECT_EQ(calls(ProductChoice::Library, DType::BF16), 0);
-  EXPECT_EQ(calls(ProductChoice::Own, DType::F32), 0);  // would be rounded
+  EXPECT_EQ(calls(ProductChoice::Auto, DType::F32), 0);
+  EXPECT_EQ(calls(ProductChoice::Own, DType::F32), 1);                   // as three products of tf32
+  EXPECT_EQ(calls(ProductChoice::Own, DType::F32, {}, "cuda-sm89"), 0);  // where lanes multiply more
 }
 
 // 16 causal heads of 1024 rows.

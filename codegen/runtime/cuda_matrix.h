@@ -72,6 +72,12 @@ TILE_INLINE unsigned rounded_to_tf32(float x) {
   return result;
 }
 
+TILE_INLINE unsigned load_word(unsigned from) {
+  unsigned result;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(result) : "r"(from) : "memory");
+  return result;
+}
+
 // 16 bytes of registers to shared memory at once: left to itself, the compiler cuts some such stores in four.
 TILE_INLINE void store_chunk(unsigned to, uint4 chunk) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z),

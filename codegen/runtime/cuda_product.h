@@ -5,11 +5,14 @@
 // elements apart, within which elements are next to each other: along k, a line a row, or along the rows, a
 // line a step of k. What is outside the matrix counts as zero.
 //
+// Elements are multiplied as cuda_matrix_numbers.h says. In shared memory, those of 8 bits lie along k
+// always: others are turned on the way there, one by one.
+//
 // In shared memory a line is a whole number of chunks of 16 bytes, and chunks of lines that lie at the same
 // place change places: eight rows of a matrix, and eight chunks that are written together, are in different
 // banks. Lines of more than eight chunks are cut: all lines' first eight, then all lines' second eight.
 #pragma once
-#include "cuda_matrix.h"
+#include "cuda_matrix_numbers.h"
 
 namespace tile {
 
@@ -48,7 +51,7 @@ TILE_INLINE Tile<T> compact_tile(T number, T down, T across) {
   return {first + rest % rows, rest / rows};
 }
 
-// A piece of an operand in shared memory: kRows x kDepth elements.
+// A piece of an operand in shared memory: kRows x kDepth elements of 16 bits, or what takes as many bytes.
 template <int kRows, int kDepth, bool kIsAlongK>
 struct Piece {
   enum : int {
@@ -69,6 +72,42 @@ struct Piece {
   }
 };
 
+// Floats along the rows, which are loaded one by one: four lines, of which a warp wants eight elements each,
+// are in different banks.
+template <int kRows, int kDepth>
+struct PieceOfWords : Piece<kRows * 2, kDepth, false> {
+  using Plain = Piece<kRows * 2, kDepth, false>;
+  static TILE_INLINE int place(int line, int chunk) {
+    const int turn = line / (8 / Plain::kPlaces) * 2 % Plain::kPlaces;
+    return ((chunk / Plain::kTogether * Plain::kLines + line) * Plain::kTogether +
+            (chunk % Plain::kTogether ^ turn)) *
+           16;
+  }
+};
+
+// Of elements of type E: lines along k, or along the rows where those can be multiplied from.
+template <class E, int kRows, int kDepth, bool kIsAlongK>
+struct PieceOf {
+  using Type = Piece<kRows, kDepth, kIsAlongK>;
+};
+template <int kRows, int kDepth>
+struct PieceOf<float, kRows, kDepth, true> {
+  using Type = Piece<kRows, kDepth * 2, true>;
+};
+template <int kRows, int kDepth>
+struct PieceOf<float, kRows, kDepth, false> {
+  using Type = PieceOfWords<kRows, kDepth>;
+};
+#define TILE_PIECE_OF_BYTES(E)                     \
+  template <int kRows, int kDepth, bool kIsAlongK> \
+  struct PieceOf<E, kRows, kDepth, kIsAlongK> {    \
+    using Type = Piece<kRows, kDepth / 2, true>;   \
+  };
+TILE_PIECE_OF_BYTES(signed char)
+TILE_PIECE_OF_BYTES(unsigned char)
+TILE_PIECE_OF_BYTES(f8e4m3fn)
+TILE_PIECE_OF_BYTES(f8e5m2)
+
 // Memory that the threads of a block share, once in a kernel: declared, or given at the launch, without which
 // no kernel has more than 48 KiB.
 template <class E, int kCount>
@@ -83,39 +122,50 @@ TILE_INLINE E* given_elements() {
 }
 
 template <class T, class E>
-TILE_INLINE unsigned short narrowed(T x) {
-  if constexpr (Same<T, E>::kValue) return x.bits;
-  E result;
-  narrow((float)widened(x), result);
-  return result.bits;
+TILE_INLINE E narrowed(T x) {
+  if constexpr (sizeof(E) == 1 || Same<T, E>::kValue) {
+    return *(const E*)&x;  // of eight bits: as it lies
+  } else {
+    E result;
+    narrow((float)widened(x), result);
+    return result;
+  }
 }
 
 template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                                    int64_t depth) {
   // Elements that are loaded one by one wait in registers: of two chunks at a time.
-  enum : int { kAtATime = kIsWide ? (P::kLines * P::kChunks + kThreads - 1) / kThreads : 2 };
+  enum : int {
+    kAtATime = kIsWide ? (P::kLines * P::kChunks + kThreads - 1) / kThreads : 2,
+    kInChunk = Multiplied<E>::kInChunk,
+    kIsTurned = sizeof(E) == 1 && !kIsAlongK,  // its lines in shared memory lie along k all the same
+  };
 #pragma unroll kAtATime
   for (int first = 0; first < P::kLines * P::kChunks; first += kThreads) {
     const int i = first + thread_number();
     if ((P::kLines * P::kChunks) % kThreads != 0 && i >= P::kLines * P::kChunks) break;
-    const int line = i / P::kChunks, chunk = i % P::kChunks, along = chunk * kChunkElements;
-    const int64_t row = kIsAlongK ? line : along, k = first_k + (kIsAlongK ? along : line);
-    const bool has_line = kIsAlongK ? row < from.rows : k < depth;
-    const int64_t left = has_line ? (kIsAlongK ? depth - k : from.rows - row) : 0;
-    const int count = left < 0 ? 0 : left < kChunkElements ? (int)left : kChunkElements;
+    // Neighbours read what is next to each other: of what is turned, rows.
+    const int line = kIsTurned ? i % P::kLines : i / P::kChunks;
+    const int chunk = kIsTurned ? i / P::kLines : i % P::kChunks, along = chunk * kInChunk;
+    constexpr bool kLinesAreRows = kIsAlongK || kIsTurned;
+    const int64_t row = kLinesAreRows ? line : along, k = first_k + (kLinesAreRows ? along : line);
+    const bool has_line = kLinesAreRows ? row < from.rows : k < depth;
+    const int64_t left = has_line ? (kLinesAreRows ? depth - k : from.rows - row) : 0;
+    const int count = left < 0 ? 0 : left < kInChunk ? (int)left : (int)kInChunk;
     char* to = piece + P::place(line, chunk);
     if constexpr (kIsWide) {
-      begin_copy(shared_address(to), count > 0 ? from.at(row, k) : from.from, 2 * count);
+      begin_copy(shared_address(to), count > 0 ? from.at(row, k) : from.from, (int)sizeof(E) * count);
     } else {
       union {
         uint4 chunk;
-        unsigned short elements[kChunkElements];
+        E elements[kInChunk];
       } raw;
       raw.chunk = make_uint4(0, 0, 0, 0);
+      const T* first = from.at(row, k);
 #pragma unroll
-      for (int e = 0; e < kChunkElements; ++e) {
-        if (e < count) raw.elements[e] = narrowed<T, E>(from.at(row, k)[e]);
+      for (int e = 0; e < kInChunk; ++e) {
+        if (e < count) raw.elements[e] = narrowed<T, E>(first[kIsTurned ? e * from.pitch : e]);
       }
       store_chunk(shared_address(to), raw.chunk);
     }
@@ -123,10 +173,10 @@ TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsW
 }
 
 // All of it inside the matrix: the chunks of a thread are the same distance apart.
-template <class P, int kThreads, class T, bool kIsAlongK>
+template <class E, class P, int kThreads, class T, bool kIsAlongK>
 TILE_INLINE void load_whole_piece(unsigned piece, const Operand<T, kIsAlongK, true>& from, int64_t first_k) {
   const int line = thread_number() / P::kChunks, chunk = thread_number() % P::kChunks;
-  const int along = chunk * kChunkElements;
+  const int along = chunk * Multiplied<E>::kInChunk;
   const T* first = kIsAlongK ? from.at(line, first_k + along) : from.at(along, first_k + line);
   const unsigned to = piece + P::place(line, chunk);
 #pragma unroll
@@ -138,7 +188,7 @@ template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                             int64_t depth) {
   enum : int {
-    kAlong = P::kChunks * kChunkElements,
+    kAlong = P::kChunks * Multiplied<E>::kInChunk,
     kRows = kIsAlongK ? P::kLines : kAlong,
     kDepth = kIsAlongK ? kAlong : P::kLines,
     // Lines, of which eight have the same pattern as the next eight.
@@ -146,7 +196,7 @@ TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& f
   };
   if constexpr (kIsWide && kApart % 8 == 0 && P::kLines % kApart == 0) {
     if (from.rows >= kRows && depth - first_k >= kDepth)
-      return load_whole_piece<P, kThreads>(shared_address(piece), from, first_k);
+      return load_whole_piece<E, P, kThreads>(shared_address(piece), from, first_k);
   }
   load_ragged_piece<E, P, kThreads>(piece, from, first_k, depth);
 }
@@ -165,13 +215,30 @@ TILE_INLINE void load_fragment(unsigned (&to)[4], unsigned piece, int row, int k
   }
 }
 
+// The same of elements of any type, from element k on.
+template <class E, class P, bool kIsAlongK, bool kRowsFirst>
+TILE_INLINE void load_fragment_of(Fragment& to, unsigned piece, int row, int k) {
+  if constexpr (sizeof(E) == 4 && !kIsAlongK) {
+    const int lane = thread_number() % kWarp;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int own_row = row + lane / 4 + (kRowsFirst ? i % 2 : i / 2) * 8;
+      const int own_k = k + lane % 4 + (kRowsFirst ? i / 2 : i % 2) * 4;
+      to.whole[i] = load_word(piece + P::place(own_k, own_row / 4) + own_row % 4 * 4);
+    }
+  } else {
+    load_fragment<P, sizeof(E) == 1 || kIsAlongK, kRowsFirst>(to.whole, piece, row, k * (int)sizeof(E) / 2);
+  }
+}
+
 // The sums of lane `lane` of warp `warp` are those of kWarpM / 16 x kWarpN / 8 matrices, which are numbered
 // along n first: of matrix (i, j), row i * 16 + half * 8 + lane / 4 of the warp's, columns
 // j * 8 + lane % 4 * 2 and the next one, at ((i * kWarpN / 8 + j) * 2 + half) * 2. `memory`, which the
-// threads share, has place for the pieces of all stages.
-template <class E, int kBlockM, int kBlockN, int kStep, int kWarpM, int kWarpN, int kStages, class A, bool kA,
-          bool kWideA, class B, bool kB, bool kWideB>
-TILE_INLINE void multiply_tiles(float* sums, E* memory, const Operand<A, kA, kWideA>& a,
+// threads share, has place for the pieces of all stages. kTerms: products that are made of each product of
+// floats, one of tf32, or three that lose next to nothing.
+template <class E, int kBlockM, int kBlockN, int kStep, int kWarpM, int kWarpN, int kStages, int kTerms = 1,
+          class Sum, class A, bool kA, bool kWideA, class B, bool kB, bool kWideB>
+TILE_INLINE void multiply_tiles(Sum* sums, E* memory, const Operand<A, kA, kWideA>& a,
                                 const Operand<B, kB, kWideB>& b, int64_t depth) {
   enum : int {
     kWarpsM = kBlockM / kWarpM,
@@ -179,10 +246,13 @@ TILE_INLINE void multiply_tiles(float* sums, E* memory, const Operand<A, kA, kWi
     kThreads = kWarpsM * kWarpsN * kWarp,
     kTilesM = kWarpM / 16,
     kTilesN = kWarpN / 8,
+    // What is left of floats in three products, and floats of eight bits that are converted, have no
+    // registers for more than one instruction's depth.
+    kAtOnce = kTerms == 3 || (sizeof(E) == 1 && Same<Sum, float>::kValue) ? 1 : kStep / Multiplied<E>::kDepth,
   };
-  static_assert(kStages >= 2 && kStep % 16 == 0 && kWarpM % 16 == 0 && kWarpN % 16 == 0);
-  using PieceA = Piece<kBlockM, kStep, kA>;
-  using PieceB = Piece<kBlockN, kStep, kB>;
+  static_assert(kStages >= 2 && kStep % Multiplied<E>::kDepth == 0 && kWarpM % 16 == 0 && kWarpN % 16 == 0);
+  using PieceA = typename PieceOf<E, kBlockM, kStep, kA>::Type;
+  using PieceB = typename PieceOf<E, kBlockN, kStep, kB>::Type;
   const auto piece_a = [&](int stage) { return (char*)memory + stage * (PieceA::kBytes + PieceB::kBytes); };
   const auto load_stage = [&](int stage, int64_t k) {
     load_piece<E, PieceA, kThreads>(piece_a(stage), a, k, depth);
@@ -207,21 +277,25 @@ TILE_INLINE void multiply_tiles(float* sums, E* memory, const Operand<A, kA, kWi
     if (ahead < depth) load_stage(behind, ahead);
     commit_copies();
     const unsigned from_a = shared_address(piece_a(stage)), from_b = from_a + PieceA::kBytes;
-#pragma unroll
-    for (int kk = 0; kk < kStep; kk += 16) {
-      unsigned fragments_a[kTilesM][4], fragments_b[kTilesN / 2][4];
+#pragma unroll kAtOnce
+    for (int kk = 0; kk < kStep; kk += Multiplied<E>::kDepth) {
+      Fragment fragments_a[kTilesM], fragments_b[kTilesN / 2];
 #pragma unroll
       for (int i = 0; i < kTilesM; ++i)
-        load_fragment<PieceA, kA, true>(fragments_a[i], from_a, first_row + i * 16, kk);
+        load_fragment_of<E, PieceA, kA, true>(fragments_a[i], from_a, first_row + i * 16, kk);
 #pragma unroll
       for (int j = 0; j < kTilesN / 2; ++j)
-        load_fragment<PieceB, kB, false>(fragments_b[j], from_b, first_column + j * 16, kk);
+        load_fragment_of<E, PieceB, kB, false>(fragments_b[j], from_b, first_column + j * 16, kk);
+#pragma unroll
+      for (int i = 0; i < kTilesM; ++i) make_ready<E, kTerms>(fragments_a[i]);
+#pragma unroll
+      for (int j = 0; j < kTilesN / 2; ++j) make_ready<E, kTerms>(fragments_b[j]);
 #pragma unroll
       for (int i = 0; i < kTilesM; ++i) {
 #pragma unroll
         for (int j = 0; j < kTilesN; ++j) {
-          const unsigned* pair = fragments_b[j / 2] + j % 2 * 2;
-          multiply_matrices<E>(sums + (i * kTilesN + j) * 4, fragments_a[i], pair[0], pair[1]);
+          multiply_fragments<E, A, B, kTerms>(sums + (i * kTilesN + j) * 4, fragments_a[i],
+                                              fragments_b[j / 2], j % 2);
         }
       }
     }
@@ -230,8 +304,9 @@ TILE_INLINE void multiply_tiles(float* sums, E* memory, const Operand<A, kA, kWi
 }
 
 // Neighbours along n.
-TILE_INLINE Vec<float> lanes_of(const float* sums) {
-  Vec<float> result;
+template <class Sum>
+TILE_INLINE Vec<Sum> lanes_of(const Sum* sums) {
+  Vec<Sum> result;
 #pragma unroll
   for (int i = 0; i < kLanes; ++i) result.r[i] = sums[i];
   return result;

@@ -17,52 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-int64_t size_of(const TileGraph& graph, AxisId axis, const SymbolValues& symbols) {
-  return evaluate(graph[axis].extent, {}, [&](const std::string& name) { return symbols.at(name); });
-}
-
-// What the blocks of a schedule have to execute, no less and no more, of its instruction.
-int64_t expected_instructions(const TileGraph& graph, const GpuProduct& product,
-                              const GpuProductSchedule& schedule, const SymbolValues& symbols) {
-  const auto pieces = [&](AxisId axis, int of) { return (size_of(graph, axis, symbols) + of - 1) / of; };
-  int64_t blocks = pieces(product.m, schedule.block_m) * pieces(product.n, schedule.block_n);
-  for (const AxisId axis : product.batch) blocks *= size_of(graph, axis, symbols);
-  const int64_t steps = pieces(product.k, schedule.step) * (schedule.step / 16);
-  const int rows = schedule.block_m / 16;  // of a warp in an instruction, also in one of four warps
-  return blocks * steps * rows * (schedule.is_in_groups() ? 1 : schedule.block_n / 8);
-}
-
-void expect_right(const GpuNest& nest, const CudaKernel& kernel, uint64_t seed, const SymbolValues& symbols,
-                  bool is_whole = true) {
-  const TileGraph& graph = nest.graph;
-  const std::vector<Tensor> inputs = whole_numbers(graph, seed, symbols);
-  const std::vector<Tensor> expected = evaluate(graph, inputs, {symbols, {.rounds_floats = false}});
-  CudaRun found;
-  ASSERT_NO_THROW(found = run_cuda(kernel.program.launch, kernel.binary.ptx, graph, inputs, symbols))
-      << to_text(graph) << to_text(nest) << kernel.source;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(first_difference(found.outputs.at(i), expected[i], 0), "")
-        << "output " << i << "\n"
-        << to_text(graph) << to_text(nest) << kernel.source;
-  }
-  EXPECT_EQ(found.run.bank_conflicts, 0) << to_text(nest);
-  const Result<GpuProduct> product = analyze_gpu_product(graph);
-  ASSERT_TRUE(product) << product.unsupported().reason;
-  // The compiler leaves out the last instructions of results that are sure to lie outside.
-  const auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
-  const int64_t most = expected_instructions(graph, *product, schedule, symbols);
-  const int64_t ran = schedule.is_in_groups() ? found.run.group_products : found.run.matrix_products;
-  EXPECT_LE(ran, most);
-  EXPECT_GE(ran, is_whole || schedule.is_in_groups() ? most : 1);
-  EXPECT_EQ(found.run.group_products + found.run.matrix_products, ran);
-}
-
-void expect_lean(const CudaKernel& kernel) {
-  ASSERT_EQ(kernel.binary.resources.size(), 1U) << kernel.binary.log;
-  EXPECT_EQ(kernel.binary.resources[0].spill_bytes, 0) << kernel.source;
-  EXPECT_EQ(kernel.binary.resources[0].stack_bytes, 0) << kernel.source;
-}
-
 const std::string kGelu =
     std::string(kBias) +
     "  %h = constant 0.5 : f32[]\n  %one = constant 1 : f32[]\n  %c = constant 0.7071 : f32[]\n"
@@ -76,14 +30,7 @@ constexpr const char* kGated =
     "f32[RESULT]\n"
     "  %y = cast(%z) : DTYPE[RESULT]\n  store %v -> %v[i*COLS + j]\n";
 
-struct Case {
-  ProductRegion region;
-  std::string pins = {};
-  SymbolValues sizes = {};
-};
-void PrintTo(const Case& test, std::ostream* out) { PrintTo(test.region, out); }
-
-std::vector<Case> cases() {
+std::vector<ProductCase> cases() {
   return {
       {{.name = "whole_tiles", .m = "128", .n = "64", .k = "96"}},
       {{.name = "ragged", .m = "72", .n = "40", .k = "56"}},
@@ -144,10 +91,10 @@ std::vector<Case> cases() {
   };
 }
 
-class CudaProductCase : public CudaProducts, public testing::WithParamInterface<Case> {};
+class CudaProductCase : public CudaProducts, public testing::WithParamInterface<ProductCase> {};
 
 TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
-  const Case& test = GetParam();
+  const ProductCase& test = GetParam();
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   Pins pins = pins_of(test.pins);
   pins.decisions["kernel"] = "product";
@@ -179,7 +126,7 @@ TEST_P(CudaProductCase, computes_what_the_tile_graph_says) {
 
 // The same regions by warpgroups, which the solver does not take for small ones.
 TEST_P(CudaProductCase, computes_the_same_by_warpgroups) {
-  const Case& test = GetParam();
+  const ProductCase& test = GetParam();
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   const GpuTarget target = load_gpu_target("cuda-sm90a");
   const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("parts=1,multiply=wgmma,copies=async"));
@@ -193,7 +140,7 @@ TEST_P(CudaProductCase, computes_the_same_by_warpgroups) {
 
 // And with a warpgroup that copies, where both factors are copied as they are; in more tiles than one.
 TEST_P(CudaProductCase, computes_the_same_in_bulk) {
-  const Case& test = GetParam();
+  const ProductCase& test = GetParam();
   const TileGraph graph = parse_tile_graph(text_of(test.region));
   const GpuTarget target = load_gpu_target("cuda-sm90a");
   const Result<GpuPlan> plan =

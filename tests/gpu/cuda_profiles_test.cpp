@@ -63,12 +63,27 @@ std::vector<Sample> samples() {
                     .buffers = std::string("%bias: bf16[") + n + "] in, ",
                     .epilogue = kGelu});
   };
+  const auto product_of = [](const char* factors, const char* products) {
+    return text_of({.name = "linear",
+                    .dtype = products,
+                    .m = "136",
+                    .n = "72",
+                    .k = "136",
+                    .second_along_k = false,
+                    .declared = products,
+                    .first_dtype = factors,
+                    .second_dtype = factors,
+                    .epilogue = "  %y = copy(%s) : DTYPE[RESULT]\n",
+                    .result_dtype = products});
+  };
   return {{"softmax", kSoftmax},
           {"column_sums", kColumns},
           {"column_sums_in_parts", kColumns, "parts=8"},
           {"transpose", kTurned},
           {"product", product("136", "264", "136"), "kernel=product,parts=1"},
           {"product_in_parts", product("72", "40", "512"), "kernel=product,parts=8"},
+          {"product_of_floats", product_of("f32", "f32"), "numbers=tf32x3,parts=1"},
+          {"product_of_bytes", product_of("i8", "i32"), "numbers=int8,parts=1"},
           {"chain", text_of(ChainRegion{.name = "attention", .q = "72", .k = "136"})}};
 }
 

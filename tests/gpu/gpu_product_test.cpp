@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "core/result.h"
 #include "fusion/gpu_plan.h"
 #include "fusion/gpu_product_solve.h"
@@ -109,6 +111,55 @@ TEST(GpuProductSolver, takes_tensor_cores_for_a_large_product_and_rows_for_one_l
   const GpuPlan line = plan("2");
   EXPECT_TRUE(std::holds_alternative<GpuSchedule>(line.nests.at(0).schedule));
   EXPECT_THAT(line.nests.at(0).why_no_product, HasSubstr("tensor cores would take"));
+}
+
+TileGraph product_of(const std::string& first, const std::string& second, const std::string& products,
+                     const std::string& size) {
+  ProductRegion region{.name = "numbers", .dtype = products, .m = size, .n = size, .k = size};
+  region.first_dtype = first, region.second_dtype = second, region.declared = products;
+  region.epilogue = "  %y = cast(%s) : bf16[RESULT]\n", region.result_dtype = "bf16";
+  return parse_tile_graph(text_of(region));
+}
+MatrixNumbers chosen_numbers(const GpuPlan& plan) {
+  const auto* product = std::get_if<GpuProductSchedule>(&plan.nests.at(0).schedule);
+  return product == nullptr ? MatrixNumbers::Half : product->numbers;
+}
+
+TEST(GpuProductSolver, takes_numbers_that_nobody_has_timed_only_where_they_win_clearly) {
+  int taken = 0;
+  for (const std::string& name : gpu_target_names()) {
+    const GpuTarget target = load_gpu_target(name);
+    for (const auto& [first, second, products] :
+         {std::tuple{"f32", "f32", "f32"}, std::tuple{"i8", "i8", "i32"}, std::tuple{"i8", "i8", "f32"},
+          std::tuple{"f8e4m3fn", "f8e5m2", "f32"}, std::tuple{"bf16", "f16", "f32"}}) {
+      for (const char* size : {"32", "256", "2048"}) {
+        const TileGraph graph = product_of(first, second, products, size);
+        const Result<GpuPlan> plan = plan_gpu(graph, target, Pins{{{"parts", "1"}}});
+        ASSERT_TRUE(plan) << plan.unsupported().reason;
+        if (info(chosen_numbers(*plan)).is_timed) continue;
+        ++taken;
+        for (const auto& [pin, value] : {std::pair{"kernel", "rows"}, std::pair{"numbers", "half"}}) {
+          const Result<GpuPlan> other = plan_gpu(graph, target, Pins{{{"parts", "1"}, {pin, value}}});
+          if (!other) continue;
+          EXPECT_LT(kMarginOfUntimed * plan->cost_us, other->cost_us) << to_text(graph) << name;
+        }
+      }
+    }
+  }
+  EXPECT_GT(taken, 10);
+}
+
+// A step that only other numbers have leaves those.
+TEST(GpuProductSolver, takes_pins_of_any_numbers) {
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  const TileGraph graph = product_of("f8e4m3fn", "f8e4m3fn", "f32", "256");
+  const auto planned = [&](const std::string& pin, const std::string& value) {
+    return plan_gpu(graph, target, Pins{{{"parts", "1"}, {pin, value}}});
+  };
+  EXPECT_EQ(chosen_numbers(*planned("step", "16")), MatrixNumbers::Half);
+  EXPECT_EQ(chosen_numbers(*planned("step", "128")), MatrixNumbers::Float8);
+  EXPECT_FALSE(planned("numbers", "int8"));
+  EXPECT_THROW((void)planned("numbers", "f32"), UserError);
 }
 
 TEST(GpuProductSolver, takes_warpgroups_for_large_products_where_there_are) {

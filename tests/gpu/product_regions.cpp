@@ -116,8 +116,9 @@ std::string text_of(const ProductRegion& r) {
       "] : " + r.first_dtype + "[" + b + "i, k]\n  %w = load %w[" + second.offset + "] : " + r.second_dtype +
       "[" + (second_has_batch ? b : "") + "j, k]\n  %cx = cast(%x) : " + r.dtype + "[" + b +
       "i, k]\n  %cw = cast(%w) : " + r.dtype + "[" + (second_has_batch ? b : "") +
-      "j, k]\n  %p = mul(%cx, %cw) : f32[" + b + "i, j, k]\n  %s = reduce.sum(%p) over k : f32[" + b +
-      "i, j]\n" + r.epilogue + "  store %y -> %y[" + store + "]\n}\n";
+      "j, k]\n  %p = mul(%cx, %cw) : " + r.declared + "[" + b +
+      "i, j, k]\n  %s = reduce.sum(%p) over k : " + r.declared + "[" + b + "i, j]\n" + r.epilogue +
+      "  store %y -> %y[" + store + "]\n}\n";
   return replaced(
       replaced(replaced(replaced(text, "RESULT", b + "i, j"), "DTYPE", r.result_dtype), "ROWS", r.m), "COLS",
       r.n);

@@ -14,6 +14,7 @@ struct ProductRegion {
   int gap = 0;                                            // elements between the lines of the first factor
   int batch = 0;                                          // products beside each other; 0: no such axis
   bool shares_second = false;                             // all of the batch multiply by the same
+  std::string declared = "f32";                           // of products and sums
   std::string first_dtype = dtype, second_dtype = dtype;  // in memory
   // Lines of the tile graph that compute %y of %s, and buffers and loads that they need.
   std::string buffers = {}, epilogue = "  %y = cast(%s) : DTYPE[RESULT]\n", result_dtype = dtype;

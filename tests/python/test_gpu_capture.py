@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from engine import captured_on_gpu
 from tilefuse.library import operators
+from tilefuse.options import Options
 
 TARGET = {"target": "cuda-sm90a"}
 
@@ -41,6 +42,56 @@ def test_a_graph_is_planned_for_its_gpu():
     region = report["regions"][0]
     assert "__global__" in region["source"] and "schedule gelu_softmax for cuda-sm90a" in region["schedule"]
     assert "executable inference on cuda:0 for sm_90a" in report["executable"]
+
+
+def _numbers(report: dict[str, Any]) -> str | None:
+    """What the first region multiplies, where that is not in 16 bits."""
+    found = re.search(r"^  numbers  (\w+)$", report["regions"][0]["schedule"], re.MULTILINE)
+    return found and found[1]
+
+
+def test_floats_are_rounded_to_tf32_only_in_products_of_torch_and_where_that_is_allowed():
+    shapes = ((1024, 1024), (1024, 1024))
+    product = _captured(lambda x, w: torch.relu(x @ w), *shapes)
+    assert _numbers(_planned(product, products="own")) == "tf32x3"
+    assert _numbers(_planned(product, products="own", tf32=True)) == "tf32"
+    by_hand = _captured(lambda x, w: (x[:, :, None] * w).sum(1), *shapes)
+    assert _numbers(_planned(by_hand, tf32=True)) == "tf32x3"
+
+
+def test_products_of_bytes_are_made_of_bytes():
+    graph = _captured(lambda x, w: torch._int_mm(x, w) * 0.5, (1024, 1024), (1024, 1024), dtype=torch.int8)
+    report = _planned(graph, products="own")
+    assert _numbers(report) == "int8"
+    assert "multiply_tiles<signed char" in report["regions"][0]["source"]
+    assert not _planned(graph)["regions"] or "_int_mm" in _planned(graph)["executable"]
+
+
+def _rounds() -> bool:
+    options = Options.parse()
+    says = json.loads(options.to_json(1)).get("tf32", False)
+    assert ("tf32" in options.cache_tag()) is says
+    return says
+
+
+def test_every_setting_of_torch_says_whether_floats_are_rounded_to_tf32():
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    try:
+        assert not _rounds()
+        matmul.allow_tf32 = True
+        assert _rounds()
+        torch.set_float32_matmul_precision("highest")
+        assert not _rounds()
+        torch.set_float32_matmul_precision("high")
+        assert _rounds()
+        matmul.fp32_precision = "ieee"
+        assert not _rounds()
+        matmul.fp32_precision = "tf32"
+        assert _rounds()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        matmul.fp32_precision = before
 
 
 def test_products_stay_with_the_library():

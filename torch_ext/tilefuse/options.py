@@ -70,6 +70,11 @@ def nvrtc_folders() -> list[str]:
     return sorted({str(library.parent) for library in wheels.glob("*/lib/libnvrtc.so.*")})
 
 
+def rounds_to_tf32() -> bool:
+    """Whether the user lets products of f32 on GPUs be rounded; by any of the names that torch has for that."""
+    return torch.backends.cuda.matmul.fp32_precision == "tf32"
+
+
 _NOT_OF_THE_LIBRARY = ("cudagraph",)  # what is done with a compiled graph
 _KINDS = {bool: "True or False", int: "a whole number", str: "a text", dict: "a dict"}
 _MODES: Mapping[str, Mapping[str, Any]] = {
@@ -136,9 +141,12 @@ class Options:
         values["threads"] = self.values.get("threads") or threads
         values["python"] = sys.executable or ""  # its ziglang wheel may have to be the compiler
         values["nvrtc"] = nvrtc_folders()
+        if rounds_to_tf32():
+            values["tf32"] = True
         return json.dumps(values, sort_keys=True)
 
     def cache_tag(self) -> str:
         """Goes into torch's own cache keys, which know nothing of backends and their options."""
         relevant = {k: v for k, v in self.values.items() if k != "cache_dir"}
-        return "tilefuse " + json.dumps(relevant, sort_keys=True) + os.environ.get("TILEFUSE_TARGET", "")
+        numbers = "tf32 " if rounds_to_tf32() else ""
+        return "tilefuse " + numbers + json.dumps(relevant, sort_keys=True) + os.environ.get("TILEFUSE_TARGET", "")
