@@ -67,6 +67,15 @@ class Driver:
         """Since it was last asked, a line each."""
         return self._library.fake_cuda_calls().decode().splitlines()
 
+    def faults(self) -> list[str]:
+        """Why launches since ``calls`` was last asked ended, a line each: results are ATen's then, and nobody would know."""
+        calls = self.calls()
+        return [
+            f"{call}:{why}"
+            for call, why in zip(calls, calls[1:])
+            if call.startswith("cuLaunchKernel") and why.startswith("  ")
+        ]
+
     def launches(self) -> int:
         return sum(line.startswith("cuLaunchKernel") for line in self.calls())
 

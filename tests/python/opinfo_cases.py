@@ -90,10 +90,13 @@ def is_tensor(leaf: Any) -> bool:
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:
-    """With its strides and all of its storage: some samples look beyond what the tensor shows."""
-    storage = tensor.detach().untyped_storage().clone()
+    """With its strides and all of its storage: some samples look beyond what the tensor shows. In memory of the allocator
+    of tensors, which that of a cloned storage is not: host_gpu.py knows no other."""
+    storage = tensor.detach().untyped_storage()
+    memory = torch.empty(storage.nbytes(), dtype=torch.uint8, device=tensor.device).untyped_storage()
+    memory.copy_(storage)
     fresh = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    return fresh.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return fresh.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def flat_call(op: Any, sample: Any) -> tuple[Callable[..., Any], list[torch.Tensor]]:

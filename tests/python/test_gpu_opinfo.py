@@ -29,6 +29,7 @@ def engine() -> Iterator[Callable[..., Any]]:
     with driver.memory(), warnings.catch_warnings():
         warnings.simplefilter("error", TileFuseWarning)
         yield host_gpu.on_gpu
+    assert driver.faults() == []
 
 
 @pytest.mark.parametrize(("op", "dtype"), list(cases()))
