@@ -1,0 +1,39 @@
+"""Random programs (tests/python/random_programs.py) on CUDA tensors as eager computes them, values and gradients."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import pytest
+import torch
+from engine import engine
+from numeric import assert_close, exact_or_eager
+from random_programs import random_program
+from tilefuse.errors import TileFuseWarning
+
+SEEDS = int(os.environ.get("TILEFUSE_PROGRAMS", "60"))
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_values(seed):
+    program = random_program(3000 + seed)
+    inputs = program.inputs(DTYPES[seed % 4], "cuda")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", TileFuseWarning)
+        got = engine(program, strict=False)(*inputs)
+        assert_close(got, program(*inputs), exact_or_eager(program, inputs), str(program))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS // 2))
+def test_gradients(seed):
+    program = random_program(4000 + seed)
+
+    def gradients(function, dtype):
+        inputs = [value.requires_grad_() for value in program.inputs(dtype, "cuda")]
+        outputs = [value for value in function(*inputs) if value.requires_grad]
+        return torch.autograd.grad([value.sum() for value in outputs], inputs, allow_unused=True) if outputs else ()
+
+    eager, exact = gradients(program, torch.float32), gradients(program, torch.float64)
+    assert_close(gradients(engine(program, strict=False), torch.float32), eager, exact, str(program))
