@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codegen/runtime/cpu_runtime.h"
 #include "core/result.h"
 #include "tests/gpu/cuda_check.h"
 #include "tests/gpu/cuda_run.h"
@@ -145,7 +146,9 @@ TEST_P(CudaPlantedInScan, is_found) {
   const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("threads=128,vector=4,rows=1"));
   ASSERT_TRUE(plan) << plan.unsupported().reason;
   CudaKernel kernel = compile_plan(*nvrtc(), *plan, target).front();
-  const size_t at = kernel.source.find(GetParam().right);
+  const std::string include = "#include \"tilefuse_cuda.h\"\n";
+  kernel.source.replace(kernel.source.find(include), include.size(), std::string(cuda_runtime_text()));
+  const size_t at = kernel.source.rfind(GetParam().right);
   ASSERT_NE(at, std::string::npos) << kernel.source;
   kernel.source.replace(at, std::string(GetParam().right).size(), GetParam().wrong);
   Result<GpuBinary> binary = nvrtc()->compile(kernel.source, target.architecture);
@@ -161,6 +164,8 @@ TEST_P(CudaPlantedInScan, is_found) {
 
 const Planted kPlanted[] = {
     {"no_place_of_its_own", "s_parts[4]", "s_parts[2]", "outside the shared memory"},
+    {"no_barrier_behind_a_step", "  __syncthreads();\n  return {combine(before,", "  return {combine(before,",
+     "race: a thread writes what another one reads"},
     {"threads_that_have_no_element_stay_away", "scan_add(s[step]",
      "if (step * 512 + thread * 4 < 900) scan_add(s[step]", "not all there"},
 };

@@ -447,7 +447,7 @@ const PlantedInSource kPlanted[] = {
     {"row_of_another_length", "row * 300", "row * 302", "outside buffer 2"},
     {"wide_access_that_is_not_aligned", "row * 300", "row * 299", "not aligned"},
     {"partial_results_of_too_few_warps", "parts[4]", "parts[2]", "outside the shared memory"},
-    {"partial_results_of_another_row", "parts[first + i]", "parts[first + i + 1]",
+    {"partial_results_of_another_row", "left(parts, first + i)", "left(parts, first + i + 1)",
      "outside the shared memory"},
     {"store_left_out", "store(y_row", "if (thread != 5) store(y_row", "nobody writes"},
 };
