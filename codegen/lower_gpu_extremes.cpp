@@ -32,7 +32,7 @@ void GpuLowering::take_in_position(const Accumulator& accumulator, const Code& e
 
 // A row that does not exist has found nothing; what it looks up there must be somewhere.
 Code GpuLowering::position_of(const Code& place, bool is_vector) const {
-  const Code position = call("convert", {place}, {DType::I64});
+  Code position = call("convert", {place}, {DType::I64});
   if (!row_exists_) return position;
   const Code first = literal(int64_t{0}, DType::I64);
   return operate(CodeOperator::Choose,

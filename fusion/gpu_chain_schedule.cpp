@@ -14,6 +14,7 @@ namespace {
 // By the names that the region has for them.
 std::vector<TileValueId> products_of(const GpuChain& chain) {
   std::vector<TileValueId> products;
+  products.reserve(chain.scores.size() + chain.totals.size());
   for (const ChainScores& made : chain.scores) products.push_back(made.scores);
   for (const ChainTotal& made : chain.totals) products.push_back(made.total);
   return products;

@@ -122,7 +122,7 @@ class ProductSystem : LimitSums {
         kWarpsN, [](int64_t n) { return n == 1; },
         "a warpgroup has all results of a block along " + graph_[product_.n].name);
     demand_of_groups(
-        kStep, [&](int64_t n) { return n * bytes_ == kGroupStep * 2; },
+        kStep, [&](int64_t n) { return n * bytes_ == int64_t{2} * kGroupStep; },
         "wgmma multiplies lines of 128 bytes, " + std::to_string(kGroupStep * 2 / bytes_) + " steps of " +
             graph_[product_.k].name);
     const bool has_numbers = matrix_rate(target_, product_.numbers, ProductInstruction::Warpgroup) > 0;
