@@ -52,6 +52,8 @@ class GpuLowering final : GpuValues {
   void guarded_step(const std::function<void()>& body);
   void lower_pass(int pass);
   Accumulator begin(TileValueId reduction);
+  Code identity_code(const ReduceSpelling& spelling, bool is_vector) const;
+  Code element_of(TileValueId reduction, const ReduceSpelling& spelling);
   void take_in(const Accumulator& accumulator);
   void finish(const Accumulator& accumulator);
   Code total_along_lanes(const Accumulator& accumulator);
@@ -73,7 +75,7 @@ class GpuLowering final : GpuValues {
   void assign_element(const Scan& scan, const Code& to);
   void lower_scans_across(const std::vector<Scan>& scans);
   void lower_scans_along(const std::vector<Scan>& scans);
-  void remember_scan(TileValueId id, const Code& code, bool is_vector);
+  void remember_scan(TileValueId id, const Code& code);
   void for_each_whole_step(const std::function<void()>& body);
   std::vector<Code> step_conditions();
   void where_step_exists(const std::function<void()>& body);

@@ -3,14 +3,6 @@
 #include "codegen/gpu_lowering.h"
 
 namespace tilefuse {
-namespace {
-
-// row_max_index of reduce_max_index.
-std::string of_threads(const ReduceSpelling& spelling, const char* prefix) {
-  return prefix + std::string(spelling.across).substr(std::string("reduce_").size());
-}
-
-}  // namespace
 
 // Behind every element, so that any that is as good goes before it.
 void GpuLowering::begin_position(Accumulator& accumulator) {
@@ -53,7 +45,7 @@ Code GpuLowering::position_along_lanes(const Accumulator& accumulator) {
   if (schedule_.threads > 1) {
     std::vector<Code> arguments = {best, place, integer(schedule_.threads)};
     if (schedule_.threads > kWarpThreads) add_parts(accumulator, parts_along_lanes(), arguments);
-    scopes_.add({Effect{call(of_threads(accumulator.spelling, "row_"), std::move(arguments))}, ""});
+    scopes_.add({Effect{call(named_across(accumulator.spelling, "row_"), std::move(arguments))}, ""});
   }
   return position_of(place, false);
 }
@@ -63,7 +55,7 @@ Code GpuLowering::position_across_rows(const Accumulator& accumulator) {
     std::vector<Code> arguments = {accumulator.code, *accumulator.position, integer(schedule_.threads),
                                    integer(schedule_.rows)};
     add_parts(accumulator, parts_across_rows(), arguments);
-    scopes_.add({Effect{call(of_threads(accumulator.spelling, "rows_"), std::move(arguments))}, ""});
+    scopes_.add({Effect{call(named_across(accumulator.spelling, "rows_"), std::move(arguments))}, ""});
   }
   return position_of(*accumulator.position, schedule_.vector > 1);
 }

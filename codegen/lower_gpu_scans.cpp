@@ -10,12 +10,14 @@
 namespace tilefuse {
 namespace {
 
-bool reads_a_scan(const TileGraph& graph, TileValueId id) {
-  const TileValue& value = graph[id];
-  if (std::holds_alternative<TileScan>(value.op)) return true;
-  const std::vector<TileValueId> operands = operands_of(value);
-  return std::any_of(operands.begin(), operands.end(),
-                     [&](TileValueId operand) { return reads_a_scan(graph, operand); });
+// By value: whether it is a scan, or made of one.
+std::vector<bool> made_of_scans(const TileGraph& graph) {
+  std::vector<bool> made(graph.values.size());
+  for (uint32_t v = 0; v < made.size(); ++v) {
+    made[v] = std::holds_alternative<TileScan>(graph.values[v].op);
+    for (const TileValueId operand : operands_of(graph.values[v])) made[v] = made[v] || made[operand.index];
+  }
+  return made;
 }
 
 }  // namespace
@@ -23,6 +25,8 @@ bool reads_a_scan(const TileGraph& graph, TileValueId id) {
 // Of this pass, each behind those that it reads.
 std::vector<GpuLowering::Scan> GpuLowering::begin_scans() {
   std::vector<Scan> scans;
+  if (!tilefuse::scans(graph_)) return scans;
+  const std::vector<bool> made = made_of_scans(graph_);
   const auto passes = values_of_passes(graph_, region_.structure, schedule_.keep);
   if (static_cast<size_t>(pass_) >= passes.size()) return scans;
   std::vector<TileValueId> values = passes[static_cast<size_t>(pass_)];
@@ -34,12 +38,12 @@ std::vector<GpuLowering::Scan> GpuLowering::begin_scans() {
     const ReduceSpelling spelling = spell_reduce(op->kind, v, graph_[v.operands[0]]);
     const DType dtype = spelling.types[0];
     const bool is_vector = region_.is_across() && schedule_.vector > 1;
-    const Code none = is_vector ? call("splat", {spelling.identity}, {dtype}) : spelling.identity;
     const CodeType type{dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar};
-    Scan scan{id, spelling, scopes_.var(name_of(id) + "_so_far", type, none), std::nullopt, std::nullopt};
+    const Code carried = scopes_.var(name_of(id) + "_so_far", type, identity_code(spelling, is_vector));
+    Scan scan{id, spelling, carried, std::nullopt, std::nullopt};
     if (!region_.is_across() && schedule_.threads > kWarpThreads)
       scan.parts = parts_of(id, dtype, parts_along_lanes());
-    if (!region_.is_across() && schedule_.steps > 1 && !reads_a_scan(graph_, v.operands[0])) {
+    if (!region_.is_across() && schedule_.steps > 1 && !made[v.operands[0].index]) {
       const CodeShape shape = schedule_.vector > 1 ? CodeShape::Vector : CodeShape::Scalar;
       const SymbolId elements = scopes_.symbol(name_of(id), {dtype, shape});
       scopes_.add({Var{.symbol = elements, .initial = std::nullopt, .count = schedule_.steps}, ""});
@@ -52,14 +56,10 @@ std::vector<GpuLowering::Scan> GpuLowering::begin_scans() {
 
 void GpuLowering::lower_scans_across(const std::vector<Scan>& scans) {
   for (const Scan& scan : scans) {
-    const TileValueId id = graph_[scan.id].operands[0];
-    Computed element = value(id);
-    const bool is_vector = schedule_.vector > 1;
-    if (is_vector && !element.is_vector) element = splat(id, element);
-    const Code code = converted_element(scan.spelling, graph_[id].dtype, element.code);
+    const Code code = element_of(scan.id, scan.spelling);
     scopes_.add({Assign{scan.carried, std::nullopt, combined(scan.spelling, scan.carried, code)},
                  "%" + graph_[scan.id].name});
-    remember_scan(scan.id, scan.carried, is_vector);
+    remember_scan(scan.id, scan.carried);
   }
 }
 
@@ -76,27 +76,19 @@ void GpuLowering::compute_elements(const std::vector<Scan>& scans) {
 
 // The identity, where the step has none.
 void GpuLowering::assign_element(const Scan& scan, const Code& to) {
-  const TileValueId id = graph_[scan.id].operands[0];
-  const bool is_vector = schedule_.vector > 1;
-  const Code none =
-      is_vector ? call("splat", {scan.spelling.identity}, {scan.spelling.types[0]}) : scan.spelling.identity;
+  const Code none = identity_code(scan.spelling, schedule_.vector > 1);
   if (!step_conditions().empty()) scopes_.add({Assign{to, std::nullopt, none}, ""});
-  where_step_exists([&] {
-    Computed element = value(id);
-    if (is_vector && !element.is_vector) element = splat(id, element);
-    scopes_.add(
-        {Assign{to, std::nullopt, converted_element(scan.spelling, graph_[id].dtype, element.code)}, ""});
-  });
+  where_step_exists([&] { scopes_.add({Assign{to, std::nullopt, element_of(scan.id, scan.spelling)}, ""}); });
 }
 
 void GpuLowering::lower_scans_along(const std::vector<Scan>& scans) {
   for (const Scan& scan : scans) {
-    const bool is_vector = schedule_.vector > 1;
     Code scanned;
     if (scan.elements) {
       scanned = subscript(*scan.elements, *step_);
     } else {
-      const CodeType type{scan.spelling.types[0], is_vector ? CodeShape::Vector : CodeShape::Scalar};
+      const CodeShape shape = schedule_.vector > 1 ? CodeShape::Vector : CodeShape::Scalar;
+      const CodeType type{scan.spelling.types[0], shape};
       const SymbolId element = scopes_.symbol(name_of(scan.id), type);
       scopes_.add({Var{.symbol = element, .initial = std::nullopt}, ""});
       scanned = reference(element);
@@ -104,15 +96,14 @@ void GpuLowering::lower_scans_along(const std::vector<Scan>& scans) {
     }
     std::vector<Code> arguments = {scanned, scan.carried, integer(schedule_.threads)};
     if (scan.parts) arguments.push_back(*scan.parts);
-    const std::string across = scan.spelling.across;  // scan_add of reduce_add
-    scopes_.add({Effect{call("scan_" + across.substr(std::string("reduce_").size()), std::move(arguments))},
+    scopes_.add({Effect{call(named_across(scan.spelling, "scan_"), std::move(arguments))},
                  "%" + graph_[scan.id].name});
-    remember_scan(scan.id, scanned, is_vector);
+    remember_scan(scan.id, scanned);
   }
 }
 
-void GpuLowering::remember_scan(TileValueId id, const Code& code, bool is_vector) {
-  Computed computed{code, scopes_.depth(), is_vector};
+void GpuLowering::remember_scan(TileValueId id, const Code& code) {
+  Computed computed{code, scopes_.depth(), schedule_.vector > 1};
   hold(id, computed);
   scopes_.remember("%" + std::to_string(id.index), computed);
 }

@@ -283,10 +283,9 @@ class ChainLowering final : GpuChainProducts {
           }
         });
     for (const Accumulator& accumulator : accumulators) {
-      const std::string across = accumulator.spelling.across;
-      const Code own = lanes_.vector > 1 ? call(across, {accumulator.code}) : accumulator.code;
-      const Code total =
-          call("row_" + across.substr(std::string("reduce_").size()), {own, integer(kRowThreads)});
+      const Code own =
+          lanes_.vector > 1 ? call(accumulator.spelling.across, {accumulator.code}) : accumulator.code;
+      const Code total = call(named_across(accumulator.spelling, "row_"), {own, integer(kRowThreads)});
       const SymbolId symbol = made.at(accumulator.reduction);
       scopes_.add({Assign{subscript(reference(symbol), row_place_), std::nullopt, total},
                    "%" + graph_[accumulator.reduction].name});

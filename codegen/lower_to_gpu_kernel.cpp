@@ -233,19 +233,27 @@ GpuLowering::Accumulator GpuLowering::begin(TileValueId reduction) {
       reduction, spell_reduce(std::get<TileReduce>(v.op).kind, v, graph_[element]), {}, {}};
   const DType dtype = accumulator.spelling.types[0];
   const bool is_vector = schedule_.vector > 1;
-  const Code identity =
-      is_vector ? call("splat", {accumulator.spelling.identity}, {dtype}) : accumulator.spelling.identity;
   accumulator.code = scopes_.var(name_of(reduction) + (is_vector ? "_lanes" : "_part"),
-                                 {dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar}, identity);
+                                 {dtype, is_vector ? CodeShape::Vector : CodeShape::Scalar},
+                                 identity_code(accumulator.spelling, is_vector));
   if (accumulator.spelling.types.size() > 1) begin_position(accumulator);
   return accumulator;
 }
 
-void GpuLowering::take_in(const Accumulator& accumulator) {
-  const TileValueId id = graph_[accumulator.reduction].operands[0];
+Code GpuLowering::identity_code(const ReduceSpelling& spelling, bool is_vector) const {
+  return is_vector ? call("splat", {spelling.identity}, {spelling.types[0]}) : spelling.identity;
+}
+
+// What a reduction or a scan takes in, of all lanes.
+Code GpuLowering::element_of(TileValueId reduction, const ReduceSpelling& spelling) {
+  const TileValueId id = graph_[reduction].operands[0];
   Computed element = value(id);
   if (schedule_.vector > 1 && !element.is_vector) element = splat(id, element);
-  const Code code = converted_element(accumulator.spelling, graph_[id].dtype, element.code);
+  return converted_element(spelling, graph_[id].dtype, element.code);
+}
+
+void GpuLowering::take_in(const Accumulator& accumulator) {
+  const Code code = element_of(accumulator.reduction, accumulator.spelling);
   if (accumulator.position) {
     take_in_position(accumulator, code);
   } else if (accumulator.spelling.op) {
@@ -259,21 +267,20 @@ void GpuLowering::take_in(const Accumulator& accumulator) {
 // Of a thread's lanes, then of the threads of the row: through shuffles, and from warp to warp through
 // memory.
 Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
-  const std::string across = accumulator.spelling.across;
-  Code total = schedule_.vector > 1 ? call(across, {accumulator.code}) : accumulator.code;
+  Code total =
+      schedule_.vector > 1 ? call(accumulator.spelling.across, {accumulator.code}) : accumulator.code;
   if (schedule_.threads == 1) return total;
   std::vector<Code> arguments = {total, integer(schedule_.threads)};
   if (schedule_.threads > kWarpThreads) {
     arguments.push_back(parts_of(accumulator.reduction, accumulator.spelling.types[0], parts_along_lanes()));
   }
-  return call("row_" + across.substr(std::string("reduce_").size()), std::move(arguments));
+  return call(named_across(accumulator.spelling, "row_"), std::move(arguments));
 }
 
 // Every lane is a row of its own: only its threads are left, which are in other warps.
 Code GpuLowering::total_across_rows(const Accumulator& accumulator) {
   if (schedule_.threads == 1) return accumulator.code;
-  const std::string across = accumulator.spelling.across;
-  return call("rows_" + across.substr(std::string("reduce_").size()),
+  return call(named_across(accumulator.spelling, "rows_"),
               {accumulator.code, integer(schedule_.threads), integer(schedule_.rows),
                parts_of(accumulator.reduction, accumulator.spelling.types[0], parts_across_rows())});
 }

@@ -87,6 +87,11 @@ ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileVa
   return spelling;
 }
 
+std::string named_across(const ReduceSpelling& spelling, std::string_view prefix) {
+  constexpr std::string_view kOfLanes = "reduce_";
+  return std::string(prefix).append(std::string_view(spelling.across).substr(kOfLanes.size()));
+}
+
 Code combined(const ReduceSpelling& spelling, Code a, Code b) {
   if (spelling.op) return operate(*spelling.op, {std::move(a), std::move(b)});
   return call(spelling.combine, {std::move(a), std::move(b)});

@@ -1,6 +1,8 @@
 // How the reductions are written: identity, the step that takes in an element, the fold over the lanes.
 #pragma once
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/kernel_ir.h"
@@ -22,6 +24,8 @@ ReduceSpelling spell_reduce(ReduceKind kind, const TileValue& result, const Tile
 // The same for a scan, which cannot add in blocks: sums and products of f32 are carried in f64.
 ReduceSpelling spell_scan(ReduceKind kind, const TileValue& result, const TileValue& operand);
 
+// The same over threads: row_add of reduce_add.
+std::string named_across(const ReduceSpelling& spelling, std::string_view prefix);
 Code combined(const ReduceSpelling& spelling, Code a, Code b);
 // The element in the accumulator's type.
 Code converted_element(const ReduceSpelling& spelling, DType from, Code element);

@@ -10,33 +10,11 @@ namespace tile {
 // Of the lane so far below; those that have none keep their own.
 template <class T>
 TILE_INLINE T from_below(T x, int distance) {
-  if constexpr (Same<T, double>::kValue) {
-    return __longlong_as_double(from_below(__double_as_longlong(x), distance));
-  } else if constexpr (sizeof(T) == 8) {
-    const unsigned long long bits = (unsigned long long)x;
-    const unsigned low = __shfl_up_sync(0xffffffffu, (unsigned)bits, distance);
-    const unsigned high = __shfl_up_sync(0xffffffffu, (unsigned)(bits >> 32), distance);
-    return T((unsigned long long)high << 32 | low);
-  } else if constexpr (Same<T, float>::kValue) {
-    return __shfl_up_sync(0xffffffffu, x, distance);
-  } else {
-    return T(__shfl_up_sync(0xffffffffu, (int)x, distance));
-  }
+  return shuffled(x, [distance](auto word) { return __shfl_up_sync(0xffffffffu, word, distance); });
 }
 template <class T>
 TILE_INLINE T of_lane(T x, int lane) {
-  if constexpr (Same<T, double>::kValue) {
-    return __longlong_as_double(of_lane(__double_as_longlong(x), lane));
-  } else if constexpr (sizeof(T) == 8) {
-    const unsigned long long bits = (unsigned long long)x;
-    const unsigned low = __shfl_sync(0xffffffffu, (unsigned)bits, lane);
-    const unsigned high = __shfl_sync(0xffffffffu, (unsigned)(bits >> 32), lane);
-    return T((unsigned long long)high << 32 | low);
-  } else if constexpr (Same<T, float>::kValue) {
-    return __shfl_sync(0xffffffffu, x, lane);
-  } else {
-    return T(__shfl_sync(0xffffffffu, (int)x, lane));
-  }
+  return shuffled(x, [lane](auto word) { return __shfl_sync(0xffffffffu, word, lane); });
 }
 
 template <class T>

@@ -42,21 +42,24 @@ TILE_INLINE int64_t wrapped_index(T index, int64_t extent) {
   return checked_index(i < 0 ? i + extent : i, extent);
 }
 
-// 1, 2 and 8 bytes go as one or two registers.
-template <class T>
-TILE_INLINE T from_lane(T x, int distance) {
+// A value of another lane, as shuffle(word) gives words of it: 1, 2 and 8 bytes go as one or two.
+template <class T, class F>
+TILE_INLINE T shuffled(T x, F shuffle) {
   if constexpr (Same<T, double>::kValue) {
-    return __longlong_as_double(from_lane(__double_as_longlong(x), distance));
+    return __longlong_as_double(shuffled(__double_as_longlong(x), shuffle));
   } else if constexpr (sizeof(T) == 8) {
     const unsigned long long bits = (unsigned long long)x;
-    const unsigned low = __shfl_xor_sync(0xffffffffu, (unsigned)bits, distance);
-    const unsigned high = __shfl_xor_sync(0xffffffffu, (unsigned)(bits >> 32), distance);
+    const unsigned low = shuffle((unsigned)bits), high = shuffle((unsigned)(bits >> 32));
     return T((unsigned long long)high << 32 | low);
   } else if constexpr (Same<T, float>::kValue) {
-    return __shfl_xor_sync(0xffffffffu, x, distance);
+    return shuffle(x);
   } else {
-    return T(__shfl_xor_sync(0xffffffffu, (int)x, distance));
+    return T(shuffle((int)x));
   }
+}
+template <class T>
+TILE_INLINE T from_lane(T x, int distance) {
+  return shuffled(x, [distance](auto word) { return __shfl_xor_sync(0xffffffffu, word, distance); });
 }
 
 template <class T, class F>

@@ -9,6 +9,20 @@
 
 namespace tilefuse {
 
+void PrintTo(const RowCase& test, std::ostream* out) { *out << test.name; }
+
+std::string text_of(const RowCase& test) {
+  std::string text = test.graph;
+  for (const auto& [name, to] : {std::pair<std::string, std::string>{"ROWS", test.rows},
+                                 {"COLS", test.columns},
+                                 {"DTYPE", test.dtype},
+                                 {"KIND", test.kind}}) {
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
+      text.replace(at, name.size(), to);
+  }
+  return text;
+}
+
 void expect_evaluated_on_gpu(const TileGraph& graph, const CheckedPlan& wanted,
                              const std::vector<Tensor>& inputs) {
   const std::vector<Tensor> expected = evaluate(graph, inputs, {wanted.sizes, {.rounds_floats = false}});

@@ -54,27 +54,7 @@ constexpr const char* kLookedUp = R"(tile_graph looked_up {
 }
 )";
 
-struct Case {
-  std::string name;
-  const char* graph;
-  std::string rows, columns, dtype, kind;
-  CheckedPlan plan = {};
-};
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
-
-std::string text_of(const Case& test) {
-  std::string text = test.graph;
-  for (const auto& [name, to] : {std::pair<std::string, std::string>{"ROWS", test.rows},
-                                 {"COLS", test.columns},
-                                 {"DTYPE", test.dtype},
-                                 {"KIND", test.kind}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, name.size(), to);
-  }
-  return text;
-}
-
-std::vector<Case> cases() {
+std::vector<RowCase> cases() {
   return {
       {"rows", kRows, "5", "1000", "f32", "max"},
       {"rows_of_one_warp", kRows, "9", "64", "f32", "min"},
@@ -116,7 +96,7 @@ Tensor with_ties(Tensor x) {
   return x;
 }
 
-class CudaExtreme : public testing::TestWithParam<Case> {};
+class CudaExtreme : public testing::TestWithParam<RowCase> {};
 
 TEST_P(CudaExtreme, is_the_first_of_equal_ones) {
   if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;

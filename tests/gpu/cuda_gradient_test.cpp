@@ -10,6 +10,7 @@
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/gradient_regions.h"
 #include "tests/gpu/planted.h"
+#include "tests/gpu/random_chain_schedule.h"
 #include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 #include "tests/random_source.h"
@@ -298,23 +299,6 @@ TEST_F(CudaGradients, schedules_of_many_rows_do_not_spill) {
   }
 }
 
-// Any schedule that passes the check, however bad it is; absent where none of many does.
-std::optional<GpuChainSchedule> random_schedule(const GpuChain& chain, const GpuTarget& target,
-                                                RandomSource& random) {
-  for (int draw = 0; draw < 1000; ++draw) {
-    GpuChainSchedule schedule;
-    schedule.tile_graph = chain.graph.name;
-    schedule.target = target.name;
-    schedule.block_rows = random.pick<int>({16, 32, 64, 128});
-    schedule.block_walked = random.pick<int>({16, 32, 64, 128});
-    schedule.warps = random.pick<int>({1, 2, 4, 8});
-    schedule.stages = random.pick<int>({2, 3, 4});
-    if (target.warpgroup_flops_per_cycle > 0) schedule.instruction = ProductInstruction::Warpgroup;
-    if (check_gpu_chain_schedule(chain, schedule, target).empty()) return schedule;
-  }
-  return std::nullopt;
-}
-
 class CudaGradientLaws : public CudaGradients, public testing::WithParamInterface<const char*> {};
 
 TEST_P(CudaGradientLaws, random_regions_under_random_schedules) {
@@ -328,7 +312,7 @@ TEST_P(CudaGradientLaws, random_regions_under_random_schedules) {
     const Result<GpuChain> chain = analyze_gpu_chain(graph);
     ASSERT_TRUE(chain) << chain.unsupported().reason << to_text(graph);
     RandomSource random(seed);
-    const auto schedule = random_schedule(*chain, target, random);
+    const auto schedule = random_chain_schedule(*chain, target, {2, 3, 4}, random);
     if (!schedule) continue;
     const GpuNest nest{graph, *schedule, ""};
     EXPECT_EQ(to_text(parse_gpu_nest(to_text(nest), graph)), to_text(nest));

@@ -66,27 +66,7 @@ constexpr const char* kTwice = R"(tile_graph twice {
 }
 )";
 
-struct Case {
-  std::string name;
-  const char* graph;
-  std::string rows, columns, dtype, kind;
-  CheckedPlan plan = {};
-};
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
-
-std::string text_of(const Case& test) {
-  std::string text = test.graph;
-  for (const auto& [name, to] : {std::pair<std::string, std::string>{"ROWS", test.rows},
-                                 {"COLS", test.columns},
-                                 {"DTYPE", test.dtype},
-                                 {"KIND", test.kind}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, name.size(), to);
-  }
-  return text;
-}
-
-std::vector<Case> cases() {
+std::vector<RowCase> cases() {
   return {
       {"rows", kRows, "3", "1024", "f32", "sum"},
       {"ragged_rows", kRows, "5", "333", "f32", "sum"},
@@ -113,7 +93,7 @@ std::vector<Case> cases() {
   };
 }
 
-class CudaScan : public testing::TestWithParam<Case> {};
+class CudaScan : public testing::TestWithParam<RowCase> {};
 
 TEST_P(CudaScan, computes_what_the_tile_graph_says) {
   if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;

@@ -54,6 +54,13 @@ class Driver:
         self._library.fake_cuda_calls.restype = ctypes.c_char_p
         self.calls()
 
+    @classmethod
+    def of_an_a100(cls) -> Driver:
+        driver = cls()
+        driver.capability(8, 0)
+        driver.shared_bytes(163 << 10, 163 << 10)
+        return driver
+
     @contextlib.contextmanager
     def memory(self) -> Iterator[Driver]:
         """Tensors of the CPU are device memory inside."""

@@ -64,6 +64,14 @@ class Program:
         read = {i for _, operands in self.steps for i in operands}
         return [value for i, value in enumerate(values) if i >= len(inputs) and i not in read]
 
+    def gradients(
+        self, function: Callable[..., list[Tensor]], dtype: torch.dtype = torch.float32, device: str = "cpu"
+    ) -> tuple[Tensor | None, ...]:
+        """Of the inputs, as the function, this program or one made of it, has them for the sums of all its results."""
+        inputs = [value.requires_grad_() for value in self.inputs(dtype, device)]
+        outputs = [value for value in function(*inputs) if value.requires_grad]
+        return torch.autograd.grad([value.sum() for value in outputs], inputs, allow_unused=True) if outputs else ()
+
     def __str__(self) -> str:
         return f"program {self.seed} of {self.shapes}: " + "; ".join(self.names)
 

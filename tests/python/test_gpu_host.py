@@ -17,10 +17,7 @@ from tilefuse.errors import TileFuseWarning, UserError
 
 @pytest.fixture
 def driver() -> Iterator[host_gpu.Driver]:
-    found = host_gpu.Driver()
-    found.capability(8, 0)
-    found.shared_bytes(163 << 10, 163 << 10)
-    with found.memory():
+    with host_gpu.Driver.of_an_a100().memory() as found:
         yield found
 
 

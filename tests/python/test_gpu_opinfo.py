@@ -23,9 +23,7 @@ SAMPLES = int(os.environ.get("TILEFUSE_OPINFO_SAMPLES", "2"))  # of each operato
 
 @pytest.fixture
 def engine() -> Iterator[Callable[..., Any]]:
-    driver = host_gpu.Driver()
-    driver.capability(8, 0)
-    driver.shared_bytes(163 << 10, 163 << 10)
+    driver = host_gpu.Driver.of_an_a100()
     with driver.memory(), warnings.catch_warnings():
         warnings.simplefilter("error", TileFuseWarning)
         yield host_gpu.on_gpu

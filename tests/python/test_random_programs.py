@@ -28,21 +28,13 @@ def test_values_on_the_processor(seed):
 @pytest.mark.parametrize("seed", range(SEEDS // 2))
 def test_gradients_on_the_processor(seed):
     program = random_program(1000 + seed)
-
-    def gradients(function, dtype):
-        inputs = [value.requires_grad_() for value in program.inputs(dtype)]
-        outputs = [value for value in function(*inputs) if value.requires_grad]
-        return torch.autograd.grad([value.sum() for value in outputs], inputs, allow_unused=True) if outputs else ()
-
-    eager, exact = gradients(program, torch.float32), gradients(program, torch.float64)
-    assert_close(gradients(engine(program), torch.float32), eager, exact, str(program))
+    eager, exact = program.gradients(program), program.gradients(program, torch.float64)
+    assert_close(program.gradients(engine(program)), eager, exact, str(program))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 2))
 def test_values_in_the_model_of_a_gpu(seed):
-    driver = host_gpu.Driver()
-    driver.capability(8, 0)
-    driver.shared_bytes(163 << 10, 163 << 10)
+    driver = host_gpu.Driver.of_an_a100()
     program, dtype = random_program(2000 + seed), DTYPES[seed % 3]
     with driver.memory(), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", TileFuseWarning)
