@@ -121,14 +121,21 @@ int staged_chunk(const TileGraph& graph, const GpuRegion& region, TileValueId lo
   return rows * bytes == kLineBytes && is_wide_along(graph, load, region.turned, chunk) ? chunk : 1;
 }
 
+int partial_bytes(const TileGraph& graph, const GpuRegion& region, TileValueId reduction) {
+  const auto bytes_of = [&](TileValueId id) { return size_in_bytes(info(graph[id].dtype).compute); };
+  const auto* reduce = std::get_if<TileReduce>(&graph[reduction].op);
+  if (reduce == nullptr || !info(reduce->kind).is_index) return bytes_of(reduction);
+  return bytes_of(graph[reduction].operands[0]) + size_in_bytes(region.fits_int ? DType::I32 : DType::I64);
+}
+
 int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule) {
   int64_t bytes = 0;
   for (const TileValueId reduction : region.structure.reductions) {
-    const int element = size_in_bytes(info(graph[reduction].dtype).compute);
+    const int partial = partial_bytes(graph, region, reduction);
     if (schedule.is_across && schedule.threads > 1)
-      bytes += int64_t{element} * schedule.block_threads() * schedule.vector;
+      bytes += int64_t{partial} * schedule.block_threads() * schedule.vector;
     if (!schedule.is_across && schedule.threads > kWarpThreads)
-      bytes += int64_t{element} * schedule.block_threads() / kWarpThreads;
+      bytes += int64_t{partial} * schedule.block_threads() / kWarpThreads;
   }
   for (const TileValueId staged : region.staged) {
     const DType dtype = graph[std::get<TileLoad>(graph[staged].op).buffer].dtype;

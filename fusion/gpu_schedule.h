@@ -61,6 +61,9 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
 // 32-bit registers of a thread, as they are estimated to bound `steps` and the threads of a block.
 int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps);
 
+// Bytes of what one thread leaves of a reduction or a scan for others: its result, of the position of an
+// extreme the element and its place.
+int partial_bytes(const TileGraph& graph, const GpuRegion& region, TileValueId reduction);
 // Bytes of shared memory of a block: partial results of reductions across rows, and tiles of staged loads.
 int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule);
 // Elements from one line of a staged tile of so many rows to the next: an odd number of banks, so that

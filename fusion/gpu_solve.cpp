@@ -87,9 +87,8 @@ class GpuSystem : LimitSums {
   // As shared_bytes, term by term.
   void add_shared_limit() {
     double bytes = 0;
-    for (const TileValueId reduction : region_.structure.reductions) {
-      bytes += size_in_bytes(info(graph_[reduction].dtype).compute);
-    }
+    for (const TileValueId reduction : region_.structure.reductions)
+      bytes += partial_bytes(graph_, region_, reduction);
     const std::string limit = std::to_string(kDeclaredSharedBytes) + " bytes of shared memory";
     if (is_across() && bytes > 0) {
       const Factor together = factor(kThreads, [](double n) { return n > 1 ? n : 0; });

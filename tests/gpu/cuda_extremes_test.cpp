@@ -108,6 +108,23 @@ TEST_P(CudaExtreme, is_the_first_of_equal_ones) {
   expect_evaluated_on_gpu(graph, GetParam().plan, ties);
 }
 
+// An element and a place, which has 64 bits where sizes are those of run time.
+TEST(CudaExtremePlan, counts_the_shared_memory_of_both) {
+  if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
+  const GpuTarget target = load_gpu_target("cuda-sm80");
+  for (const char* dtype : {"f32", "f64"}) {
+    const TileGraph graph = parse_tile_graph(text_of({"", kColumns, "s0", "s1", dtype, "max"}));
+    const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of("lanes=j,threads=16,rows=32,vector=1"));
+    ASSERT_TRUE(plan) << plan.unsupported().reason;
+    const GpuNest& nest = plan->nests.front();
+    const auto& schedule = std::get<GpuSchedule>(nest.schedule);
+    const Result<GpuRegion> region = analyze_gpu_region(nest.graph, schedule.lanes);
+    ASSERT_TRUE(region);
+    EXPECT_GE(shared_bytes(nest.graph, *region, schedule),
+              compile_cuda(*nvrtc(), nest, target).binary.resources.at(0).shared_bytes);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaExtreme, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
