@@ -80,11 +80,17 @@ $(STAMPS)/python: $(STAMPS)/system tools/python_packages.txt
 	$(PYTHON) -m pip install --quiet -r tools/python_packages.txt
 	@touch $@
 
+# Releases of NVIDIA's compiler that users have, beside the one that came with torch: tests compile kernels with all of them.
+$(STAMPS)/older_nvrtc: $(STAMPS)/python tools/older_nvrtc.txt
+	while read package; do $(PYTHON) -m pip install --quiet --no-deps --upgrade --target build/nvrtc/$${package##*=} $$package \
+	  || echo "not installed: $$package"; done < tools/older_nvrtc.txt
+	@touch $@
+
 # What only benchmarks want. Without it they say so, and leave that contestant out.
 $(STAMPS)/benchmarks: $(STAMPS)/python tools/benchmark_packages.txt
 	$(PYTHON) -m pip install --quiet -r tools/benchmark_packages.txt && touch $@ || echo "not installed: $$(cat tools/benchmark_packages.txt)"
 
-$(STAMPS)/cpp: $(STAMPS)/python $(SOURCES)
+$(STAMPS)/cpp: $(STAMPS)/python $(STAMPS)/older_nvrtc $(SOURCES)
 	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON)) > build/configure.log || (cat build/configure.log; false)
 	cmake --build build/release -j $(JOBS)
 	@touch $@

@@ -115,7 +115,9 @@ Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& a
     return Unsupported{std::string("cannot compile CUDA: ") + nvrtc.error_text(status)};
   }
   const std::string target = "--gpu-architecture=" + architecture;
+  // Up to 13.0, NVRTC takes a lambda with a parameter of any type for a function of the host otherwise.
   const std::array options = {target.c_str(), "--std=c++17", "--ptxas-options=-v",
+                              "--device-as-default-execution-space",
                               how.eager_numerics ? "--fmad=false" : "--fmad=true"};
   const int status = nvrtc.compile(program, static_cast<int>(options.size()), options.data());
   GpuBinary binary;
