@@ -132,7 +132,7 @@ class Inliner {
     }
     for (size_t i = block.size(); i-- > 0;) {
       const auto* let = std::get_if<Let>(&block[i].kind);
-      if (let == nullptr || !is_used_once(let->symbol)) continue;
+      if (let == nullptr || let->is_of_all || !is_used_once(let->symbol)) continue;
       const auto found = used_at.find(let->symbol);
       if (found == used_at.end()) continue;
       const size_t place = choice.targets[found->second].value_or(found->second);

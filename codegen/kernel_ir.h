@@ -102,6 +102,7 @@ using Block = std::vector<Stmt>;
 struct Let {
   SymbolId symbol;
   Code value;
+  bool is_of_all = false;  // threads compute it together, so that no condition may stand in front of it
 };
 struct LetPair {  // const auto [first, second] = value
   SymbolId first, second;

@@ -308,7 +308,7 @@ void GpuLowering::finish(const Accumulator& accumulator) {
                                  : total_along_lanes(accumulator);
   const SymbolId symbol =
       scopes_.symbol(name_of(accumulator.reduction), type_of(accumulator.reduction, is_vector));
-  scopes_.add({Let{symbol, total}, "%" + graph_[accumulator.reduction].name});
+  scopes_.add({Let{symbol, total, schedule_.threads > 1}, "%" + graph_[accumulator.reduction].name});
   scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, is_vector});
 }
 
