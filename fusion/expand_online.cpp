@@ -149,12 +149,18 @@ class Expander {
   std::vector<TileValueId> reductions() const;
   Exponentials exponentials_of(const OnlinePass& pass) const;
   ExpandedPass expand(const OnlinePass& pass, size_t number);
+  bool takes_block() const { return step_ == OnlineStep::Block || step_ == OnlineStep::First; }
+  std::vector<AxisId> carried_axes(const OnlinePass& pass, const std::vector<AxisId>& domain) const;
+  TileValueId of_all_parts(ReduceKind kind, TileValueId value, const std::string& name = "");
   Side new_side(const OnlinePass& pass, const std::string& prefix);
   void place_anchor(Step& step, size_t number);
   TileValueId joint_anchor(const Step& step, size_t number);
   void move_from(Step& step, size_t side, size_t number, TileValueId used);
   TileValueId with_narrow_factors(TileValueId product);
   void advance_state(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded);
+  std::optional<TileValueId> moved_state(Step& step, size_t number, const std::string& name);
+  TileValueId of_block(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded,
+                       const std::string& name);
   void reach_stage(Step& step, const OnlineStage& stage);
   std::vector<std::pair<TileValueId, TileValueId>> results_of(const Step& step);
   TileValueId is_finite(TileValueId value);
@@ -201,23 +207,42 @@ TileValueId Expander::finite_or_rest(AnchorKind kind, TileValueId anchor) {
   return values_.map(MapFn::Where, {is_finite(anchor), anchor, rest});
 }
 
+// Of parts, every row has all that is carried, also what is the same for all of them, such as a count.
+std::vector<AxisId> Expander::carried_axes(const OnlinePass& pass, const std::vector<AxisId>& domain) const {
+  if (step_ != OnlineStep::Parts) return domain;
+  std::vector<AxisId> axes = values_.graph()[pass.stages.front().reduction].axes;
+  axes.insert(axes.end(), derived_.axes.begin(), derived_.axes.end());
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+TileValueId Expander::of_all_parts(ReduceKind kind, TileValueId value, const std::string& name) {
+  std::vector<AxisId> axes = values_.graph()[value].axes;
+  for (const AxisId axis : derived_.axes) std::erase(axes, axis);
+  return values_.add(TileReduce{kind, derived_.axes}, {value}, values_.graph()[value].dtype, axes, name);
+}
+
 Expander::Side Expander::new_side(const OnlinePass& pass, const std::string& prefix) {
   Side side;
   for (size_t i = 0; i < pass.states.size(); ++i) {
     const OnlineState& state = pass.states[i];
-    side.states.push_back(values_.add(TileCarry{identity_of(state.kind)}, {}, state_type_, state.domain,
-                                      prefix + "s" + std::to_string(i)));
+    side.states.push_back(values_.add(TileCarry{identity_of(state.kind)}, {}, state_type_,
+                                      carried_axes(pass, state.domain), prefix + "s" + std::to_string(i)));
   }
   for (size_t i = 0; i < pass.anchors.size(); ++i) {
-    side.anchors.push_back(
-        values_.add(TileCarry{kUnset}, {}, type_, pass.anchors[i].domain, prefix + "a" + std::to_string(i)));
+    side.anchors.push_back(values_.add(TileCarry{kUnset}, {}, type_,
+                                       carried_axes(pass, pass.anchors[i].domain),
+                                       prefix + "a" + std::to_string(i)));
   }
   return side;
 }
 
 // Where the anchor is before the step: one that all parts can move to.
 TileValueId Expander::joint_anchor(const Step& step, size_t number) {
+  if (step.sides.empty()) return values_.constant(kUnset, type_);
   TileValueId joint = step.sides[0].anchors[number];
+  if (step_ == OnlineStep::Parts)
+    return of_all_parts(ReduceKind::Min, joint);
   for (size_t i = 1; i < step.sides.size(); ++i) {
     const TileValueId other = step.sides[i].anchors[number];
     joint = step.pass.anchors[number].bounded ? values_.map(MapFn::Min, {joint, other})
@@ -230,7 +255,7 @@ TileValueId Expander::joint_anchor(const Step& step, size_t number) {
 void Expander::place_anchor(Step& step, size_t number) {
   const OnlineAnchor& anchor = step.pass.anchors[number];
   TileValueId placed = joint_anchor(step, number);
-  if (step_ == OnlineStep::Block || anchor.bounded) {
+  if (step_ != OnlineStep::Merge || anchor.bounded) {
     const TileValueId goal = values_.cast(step.target.write(anchor.target), type_);
     TileValueId good = is_finite(goal);
     if (anchor.kind == AnchorKind::Scale) {
@@ -305,34 +330,46 @@ TileValueId Expander::with_narrow_factors(TileValueId product) {
   return factors == value.operands ? product : values_.add(value.op, factors, value.dtype, value.axes);
 }
 
+// What was there before the block, of all sides, as it stands under the new anchors.
+std::optional<TileValueId> Expander::moved_state(Step& step, size_t number, const std::string& name) {
+  if (step.movers.empty()) return std::nullopt;
+  const OnlineState& state = step.pass.states[number];
+  TileValueId moved = step.movers[0].write(state.moved);
+  for (size_t side = 1; side < step.sides.size(); ++side) {
+    moved = values_.map(combining(state.kind), {moved, step.movers[side].write(state.moved)});
+  }
+  return step_ == OnlineStep::Parts ? of_all_parts(state.kind, moved, name + "_next") : moved;
+}
+
+// The state of the block alone.
+TileValueId Expander::of_block(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded,
+                               const std::string& name) {
+  const OnlineState& state = step.pass.states[number];
+  TileValueId element = step.element.write(state.element);
+  if (sums_narrow_products(values_.graph(), reduction)) element = with_narrow_factors(element);
+  if (state.kind == ReduceKind::Sum && !varies_along(element, state.axes))
+    return values_.map(MapFn::Mul, {values_.cast(element, state_type_), per_block(count_, "count")});
+  const auto group = static_cast<size_t>(group_of(element));
+  const TileValueId block =
+      values_.add(TileReduce{state.kind, state.axes}, {element}, type_, state.domain, name + "_block");
+  block_groups_.emplace(block, static_cast<int>(group));
+  if (expanded.groups.size() <= group) expanded.groups.resize(group + 1);
+  expanded.groups[group].push_back(block);
+  return values_.cast(block, state_type_);
+}
+
 void Expander::advance_state(Step& step, size_t number, TileValueId reduction, ExpandedPass& expanded) {
   const OnlineState& state = step.pass.states[number];
-  TileValueId next = step.movers[0].write(state.moved);
-  for (size_t side = 1; side < step.sides.size(); ++side) {
-    next = values_.map(combining(state.kind), {next, step.movers[side].write(state.moved)});
-  }
   const std::string name = step.prefix + "s" + std::to_string(number);
-  TileValueId element = step_ == OnlineStep::Block ? step.element.write(state.element) : TileValueId{};
-  if (step_ == OnlineStep::Block && sums_narrow_products(values_.graph(), reduction)) {
-    element = with_narrow_factors(element);
+  std::optional<TileValueId> next = moved_state(step, number, name);
+  if (takes_block()) {
+    const TileValueId block = of_block(step, number, reduction, expanded, name);
+    next = next ? values_.map(combining(state.kind), {*next, block}, name + "_next") : block;
   }
-  if (step_ == OnlineStep::Block && state.kind == ReduceKind::Sum && !varies_along(element, state.axes)) {
-    const TileValueId each = values_.cast(element, state_type_);
-    const TileValueId block = values_.map(MapFn::Mul, {each, per_block(count_, "count")});
-    next = values_.map(MapFn::Add, {next, block}, name + "_next");
-  } else if (step_ == OnlineStep::Block) {
-    const auto group = static_cast<size_t>(group_of(element));
-    const TileValueId block =
-        values_.add(TileReduce{state.kind, state.axes}, {element}, type_, state.domain, name + "_block");
-    block_groups_.emplace(block, static_cast<int>(group));
-    if (expanded.groups.size() <= group) expanded.groups.resize(group + 1);
-    expanded.groups[group].push_back(block);
-    next = values_.map(combining(state.kind), {next, values_.cast(block, state_type_)}, name + "_next");
-  }
-  step.next_states.push_back(next);
+  step.next_states.push_back(*next);
   const FormulaId id = id_of(step.pass, FormulaOp::State, number);
-  step.running.set(id, next);
-  step.target.set(id, next);
+  step.running.set(id, *next);
+  step.target.set(id, *next);
 }
 
 // The value so far; targets see sums as if the rest of the walk were like what has been seen.
@@ -342,18 +379,22 @@ void Expander::reach_stage(Step& step, const OnlineStage& stage) {
   step.running.set(id, so_far);
   const bool is_sum = std::get<TileReduce>(values_.graph()[stage.reduction].op).kind == ReduceKind::Sum;
   const bool is_aimed_at = stage.anchors < step.pass.anchors.size();
-  const bool scales = is_sum && is_aimed_at && step_ == OnlineStep::Block;
+  const bool scales = is_sum && is_aimed_at && takes_block();
   step.target.set(id, scales ? values_.map(MapFn::Mul, {so_far, per_block(share_, "share")}) : so_far);
 }
 
-// From what is carried when the walk is over.
+// From what is carried when the walk is over, or what all parts have.
 std::vector<std::pair<TileValueId, TileValueId>> Expander::results_of(const Step& step) {
+  if (step_ == OnlineStep::First) return {};
+  const bool are_parts = step_ == OnlineStep::Parts;
+  const std::vector<TileValueId>& states = are_parts ? step.next_states : step.sides[0].states;
+  const std::vector<TileValueId>& anchors = are_parts ? step.next_anchors : step.sides[0].anchors;
   FormulaWriter last(formulas_, values_, state_type_);
   for (size_t i = 0; i < step.pass.states.size(); ++i) {
-    last.set(id_of(step.pass, FormulaOp::State, i), step.sides[0].states[i]);
+    last.set(id_of(step.pass, FormulaOp::State, i), states[i]);
   }
   for (size_t i = 0; i < step.pass.anchors.size(); ++i) {
-    const TileValueId used = finite_or_rest(step.pass.anchors[i].kind, step.sides[0].anchors[i]);
+    const TileValueId used = finite_or_rest(step.pass.anchors[i].kind, anchors[i]);
     last.set(id_of(step.pass, FormulaOp::Anchor, i), used);
   }
   std::vector<std::pair<TileValueId, TileValueId>> results;
@@ -386,7 +427,7 @@ ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
   const auto writer = [&](DType type) { return FormulaWriter(formulas_, values_, type); };
   FormulaWriter element(formulas_, values_, type_, exponentials_of(pass));
   Step step{pass, prefix, {}, {}, std::move(element), writer(state_type_), writer(state_type_), {}, {}, {}};
-  step.sides.push_back(new_side(pass, prefix));
+  if (step_ != OnlineStep::First) step.sides.push_back(new_side(pass, prefix));
   if (step_ == OnlineStep::Merge) step.sides.push_back(new_side(pass, prefix + "part_"));
   block_groups_.clear();
   for (const Side& side : step.sides) {
@@ -405,7 +446,7 @@ ExpandedPass Expander::expand(const OnlinePass& pass, size_t number) {
   const bool merges = step.sides.size() > 1;
   const auto carry = [&](const std::vector<TileValueId> Side::* of, const std::vector<TileValueId>& next) {
     for (size_t i = 0; i < next.size(); ++i) {
-      CarriedValue value{(step.sides[0].*of)[i], next[i], std::nullopt};
+      CarriedValue value{step.sides.empty() ? next[i] : (step.sides[0].*of)[i], next[i], std::nullopt};
       if (merges) value.other = (step.sides[1].*of)[i];
       expanded.carried.push_back(value);
     }

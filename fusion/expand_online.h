@@ -21,9 +21,11 @@ struct CarriedValue {
 
 struct ExpandedPass {
   std::vector<CarriedValue> carried;  // states, then anchors
-  // Reductions of one block, in groups: a group needs the values of the groups before it. None in a merge.
+  // Reductions of one block, in groups: a group needs the values of the groups before it. None of a merge or
+  // of parts.
   std::vector<std::vector<TileValueId>> groups;
-  std::vector<std::pair<TileValueId, TileValueId>> results;  // reduction of the region, its value at the end
+  // A reduction of the region, and its value: at the end of the walk, of all parts. None of a first block.
+  std::vector<std::pair<TileValueId, TileValueId>> results;
 };
 
 struct ExpandedOnline {
@@ -37,6 +39,8 @@ struct ExpandedOnline {
 enum class OnlineStep : uint8_t {
   Block,  // carried values take in a block of the walk
   Merge,  // carried values take in those of another part of the walk
+  First,  // of a block by itself: nothing has been carried to it, and `next` is all there is
+  Parts,  // the walked axis numbers parts of the walk: `carry` varies along it, and `next` is of all parts
 };
 // Blocks of a few vectors want wide states; where a block is long and its sum is stored and fetched again,
 // the type of the elements is as good.

@@ -9,6 +9,7 @@
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
+#include "fusion/gpu_cascade.h"
 #include "fusion/gpu_split.h"
 
 namespace tilefuse {
@@ -103,6 +104,12 @@ Result<GpuPlan> solve_nests(const std::vector<TileGraph>& graphs, const GpuTarge
   return plan;
 }
 
+// A last walk has no decision of a reduction that may be pinned.
+std::optional<std::vector<TileGraph>> in_parts(const TileGraph& graph, int parts, bool may_walk_again) {
+  auto graphs = split_reduction(graph, parts);
+  return graphs || !may_walk_again ? std::move(graphs) : split_cascade(graph, parts);
+}
+
 }  // namespace
 
 Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
@@ -120,7 +127,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
     std::optional<std::vector<TileGraph>> graphs = reductions_apart(whole);
-    if (parts > 1) graphs = split_reduction(whole, parts);
+    if (parts > 1) graphs = in_parts(whole, parts, !pinned.empty() || others.decisions.empty());
     if (!graphs) continue;
     Result<GpuPlan> plan = solve_nests(*graphs, target, kind, others, hints);
     if (!best || (plan && (!*best || judged_us(*plan) < judged_us(**best)))) best = std::move(plan);

@@ -269,7 +269,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   find_accesses(graph, lanes, region);
   if (region.reduces()) region.crossing = crossing(graph, region.structure);
   region.kept_words = kept_words(graph, region);
-  region.fits_int = offsets_fit_int(graph);
+  region.fits_int = conditions_fit_int(graph);
   return region;
 }
 

@@ -68,6 +68,41 @@ constexpr const char* kChannels = R"(tile_graph channels {
 }
 )";
 
+// Two reductions behind each other, a last walk, and a number of each row.
+constexpr const char* kNorm = R"(tile_graph norm {
+  axes i: ROWS, j: COLS
+  buffers %x: bf16[ROWS, COLS] in, %w: f32[COLS] in, %y: f32[ROWS, COLS] out, %mean: f32[ROWS] out
+  %x = load %x[i*COLS + j]     : bf16[i, j]
+  %w = load %w[j]              : f32[j]
+  %t = reduce.sum(%x) over j   : f32[i]
+  %n = constant COLS           : f32[]
+  %u = div(%t, %n)             : f32[i]
+  %d = sub(%x, %u)             : f32[i, j]
+  %q = square(%d)              : f32[i, j]
+  %v = reduce.sum(%q) over j   : f32[i]
+  %r = div(%v, %n)             : f32[i]
+  %f = rsqrt(%r)               : f32[i]
+  %z = mul(%d, %f)             : f32[i, j]
+  %y = mul(%z, %w)             : f32[i, j]
+  store %y -> %y[i*COLS + j]
+  store %u -> %mean[i]
+}
+)";
+
+constexpr const char* kLogSumExp = R"(tile_graph logsumexp {
+  axes i: ROWS, j: COLS
+  buffers %x: bf16[ROWS, COLS] in, %y: f32[ROWS] out
+  %x = load %x[i*COLS + j]     : bf16[i, j]
+  %m = reduce.max(%x) over j   : f32[i]
+  %d = sub(%x, %m)             : f32[i, j]
+  %e = exp(%d)                 : f32[i, j]
+  %s = reduce.sum(%e) over j   : f32[i]
+  %l = log(%s)                 : f32[i]
+  %y = add(%l, %m)             : f32[i]
+  store %y -> %y[i]
+}
+)";
+
 constexpr const char* kMean = R"(tile_graph mean {
   axes r: COLS
   buffers %x: f32[COLS] in, %y: f32[] out
@@ -141,6 +176,12 @@ std::vector<Case> cases() {
       {"column_softmax", sized(kColumnSoftmax, "60", "48")},
       {"ragged_column_softmax", sized(kColumnSoftmax, "61", "77")},
       {"column_softmax_in_passes", sized(kColumnSoftmax, "61", "80"), "walk=multi_pass,lanes=i"},
+      {"column_softmax_in_parts", sized(kColumnSoftmax, "200", "48"), "parts=8", 3},
+      {"ragged_column_softmax_in_parts", sized(kColumnSoftmax, "203", "37"), "parts=8", 3},
+      {"norm_in_parts", sized(kNorm, "3", "1024"), "parts=8", 3},
+      {"ragged_norm_in_parts", sized(kNorm, "5", "1003"), "parts=8", 3},
+      {"logsumexp_in_parts", sized(kLogSumExp, "3", "2048"), "parts=8", 2},
+      {"ragged_logsumexp_in_parts", sized(kLogSumExp, "7", "2011"), "parts=32", 2},
       {"channels", sized(kChannels, "64", "6")},
       {"ragged_channels", sized(kChannels, "49", "7")},
       {"channels_in_parts", sized(kChannels, "49", "3"), "parts=8", 2},
@@ -306,7 +347,8 @@ TEST(SplitReduction, needs_one_pass_over_the_axis) {
   EXPECT_FALSE(split_reduction(parse_tile_graph(sized(kColumnSoftmax, "60", "48")), 8));
   EXPECT_TRUE(split_reduction(parse_tile_graph(sized(kColumns, "60", "48")), 4));
   EXPECT_FALSE(split_reduction(parse_tile_graph(sized(kColumns, "6", "48")), 4)) << "one part has it all";
-  const Result<GpuPlan> plan = plan_gpu(parse_tile_graph(sized(kColumnSoftmax, "60", "48")),
+  // A cascade in parts has to know how long they are.
+  const Result<GpuPlan> plan = plan_gpu(parse_tile_graph(sized(kColumnSoftmax, "s0", "48")),
                                         load_gpu_target("cuda-sm80"), pins_of("parts=8"));
   ASSERT_FALSE(plan);
   EXPECT_THAT(plan.unsupported().reason, HasSubstr("parts = 8"));

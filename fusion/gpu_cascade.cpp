@@ -1,0 +1,271 @@
+#include "fusion/gpu_cascade.h"
+
+#include <algorithm>
+
+#include "core/index_map.h"
+#include "fusion/contraction.h"
+#include "fusion/expand_online.h"
+#include "fusion/graph_pieces.h"
+
+namespace tilefuse {
+namespace {
+
+bool folds_floats(const TileGraph& graph, TileValueId id) {
+  const auto* reduce = std::get_if<TileReduce>(&graph[id].op);
+  if (reduce == nullptr || !is_float(graph[id].dtype)) return false;
+  return reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod ||
+         reduce->kind == ReduceKind::Max || reduce->kind == ReduceKind::Min;
+}
+
+Expr offset_in(const Buffer& buffer, const std::vector<AxisId>& axes) {
+  Expr offset(0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    offset = offset + Expr::index(static_cast<int>(axes[i].index)) * buffer.strides[i];
+  return offset;
+}
+
+class Cascade {
+ public:
+  // `suffix`: of the buffers between kernels, whose names are those of a region.
+  Cascade(const TileGraph& graph, const Structure& structure, int parts, std::string suffix)
+      : graph_(graph),
+        axis_(structure.reduced.front()),
+        row_axes_(structure.parallel),
+        suffix_(std::move(suffix)),
+        pieces_(pieces_of(graph, axis_, parts)),
+        derived_(derive_online(graph, structure)),
+        is_walked_again_(derived_.passes.size() > 1 ||
+                         std::any_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+                           return structure.stores_in_pass(store);
+                         })) {}
+
+  std::optional<std::vector<TileGraph>> run() {
+    if (pieces_.count < 2 || derived_.passes.empty()) return std::nullopt;
+    block_ = expand_online(graph_, derived_, OnlineStep::First, StateWidth::AsElements);
+    whole_ = expand_online(graph_, derived_, OnlineStep::Parts, StateWidth::AsElements);
+    std::vector<TileGraph> nests = {in_pieces(), of_all()};
+    if (is_walked_again_) nests.push_back(behind());
+    return nests;
+  }
+
+ private:
+  const std::vector<CarriedValue>& blocks() const { return block_.passes.front().carried; }
+  const std::vector<CarriedValue>& carried() const { return whole_.passes.front().carried; }
+  const std::vector<std::pair<TileValueId, TileValueId>>& results() const {
+    return whole_.passes.front().results;
+  }
+  bool is_result(TileValueId id) const {
+    return std::any_of(results().begin(), results().end(),
+                       [&](const auto& result) { return result.first == id; });
+  }
+
+  // ---- each part by itself
+  TileGraph in_pieces() {
+    PiecesOfGraph made(block_.graph, pieces_, graph_.name + "_parts");
+    std::vector<TileValueId> roots;
+    for (const CarriedValue& block : blocks()) roots.push_back(block.next);
+    const auto replace = [&](TileValueId id, PiecesOfGraph& to) -> std::optional<TileValueId> {
+      if (block_.count == id) return count(to, block_.graph[id].dtype);
+      if (block_.share == id) return share(to, block_.graph[id].dtype);
+      return std::nullopt;
+    };
+    made.copy(needed_values(block_.graph, roots, [](TileValueId) { return false; }), replace);
+    for (size_t i = 0; i < roots.size(); ++i)
+      made.store(made.made(roots[i]), part_buffer(i, Buffer::Role::Output), row_axes_);
+    return made.finish("split_cascade, pieces");
+  }
+
+  // Elements of a piece.
+  TileValueId count(PiecesOfGraph& to, DType dtype) {
+    if (!count_) count_ = new_count(to, dtype);
+    return *count_;
+  }
+  TileValueId new_count(PiecesOfGraph& to, DType dtype) const {
+    const int64_t whole = *graph_[axis_].extent.constant(), length = *pieces_.length.constant();
+    const auto constant = [&](int64_t number) {
+      return to.add({.name = "part_length",
+                     .op = TileConstant{double(number)},
+                     .operands = {},
+                     .dtype = dtype,
+                     .axes = {},
+                     .node = {}});
+    };
+    if (pieces_.is_even) return constant(length);
+    const Expr left = Expr(whole) - Expr::index(0) * length;
+    const TileValueId number = to.add({.name = "part_elements",
+                                       .op = TileIndex{min(Expr(length), left)},
+                                       .operands = {},
+                                       .dtype = DType::I64,
+                                       .axes = {{0}},
+                                       .node = {}});
+    return to.add({.name = "part_length",
+                   .op = TileMap{MapFn::Cast},
+                   .operands = {number},
+                   .dtype = dtype,
+                   .axes = {{0}},
+                   .node = {}});
+  }
+
+  // All elements over those of a piece.
+  TileValueId share(PiecesOfGraph& to, DType dtype) {
+    const TileValueId own = count(to, dtype);
+    const TileValueId all = to.add({.name = "row_length",
+                                    .op = TileConstant{double(*graph_[axis_].extent.constant())},
+                                    .operands = {},
+                                    .dtype = dtype,
+                                    .axes = {},
+                                    .node = {}});
+    return to.add({.name = "parts_of_row",
+                   .op = TileMap{MapFn::Div},
+                   .operands = {all, own},
+                   .dtype = dtype,
+                   .axes = to[own].axes,
+                   .node = {}});
+  }
+
+  // ---- all parts together: the reduced axis numbers them
+  TileGraph of_all() {
+    const TileGraph& from = whole_.graph;
+    GraphCopy copy(from, is_walked_again_ ? graph_.name + "_rows" : graph_.name);
+    copy.to_.axes = graph_.axes;
+    copy.to_.axes[axis_.index] = {"part", Expr(pieces_.count)};
+    std::vector<TileValueId> roots;
+    for (const auto& [reduction, result] : results()) roots.push_back(result);
+    const auto is_carried = [&](TileValueId id) {
+      return std::any_of(carried().begin(), carried().end(),
+                         [&](const CarriedValue& value) { return value.carry == id; });
+    };
+    const std::vector<TileValueId> needed = needed_values(from, roots, is_carried);
+    for (const TileValueId id : needed)
+      copy.keep(id, copy.add(is_carried(id) ? loaded_part(copy, id) : copy.copied(id)));
+    for (const auto& [reduction, result] : results()) copy.keep(reduction, copy.made(result));
+    for (const TileValueId id : behind_results(stores_of(true))) {
+      const bool is_there = is_result(id) || std::find(needed.begin(), needed.end(), id) != needed.end();
+      if (!is_there) copy.keep(id, copy.add(copy.copied(id)));
+    }
+    add_stores(stores_of(true), copy);
+    for (const TileValueId id : behind_results(stores_of(false))) {
+      if (!is_result(id)) continue;
+      const Buffer buffer = row_buffer(id, Buffer::Role::Output);
+      copy.to_.stores.push_back({copy.made(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
+    }
+    return copy.finish("split_cascade, rows");
+  }
+
+  // What values need that are known when all parts are.
+  std::vector<TileValueId> behind_results(const std::vector<TileStore>& stores) const {
+    std::vector<TileValueId> stored;
+    stored.reserve(stores.size());
+    for (const TileStore& store : stores) stored.push_back(store.value);
+    return needed_values(graph_, stored, [&](TileValueId value) { return is_result(value); });
+  }
+
+  // Of numbers of a row that need no other walk, or else of what does.
+  std::vector<TileStore> stores_of(bool are_rows) const {
+    std::vector<TileStore> stores;
+    for (const TileStore& store : graph_.stores) {
+      const std::vector<TileValueId> needed = behind_results({store});
+      const bool is_row = !is_walked(store, axis_) && std::none_of(needed.begin(), needed.end(), [&](auto id) {
+        return !is_result(id) && std::holds_alternative<TileReduce>(graph_[id].op);
+      });
+      if (is_row == are_rows) stores.push_back(store);
+    }
+    return stores;
+  }
+
+  TileValue loaded_part(GraphCopy& copy, TileValueId id) const {
+    size_t number = 0;
+    while (carried()[number].carry != id) ++number;
+    const Buffer buffer = part_buffer(number, Buffer::Role::Input);
+    TileValue value = whole_.graph[id];
+    TileLoad load;
+    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0];
+    for (size_t i = 0; i < row_axes_.size(); ++i)
+      load.offset = load.offset + Expr::index(static_cast<int>(row_axes_[i].index)) * buffer.strides[i + 1];
+    load.buffer = copy.add_buffer(buffer);
+    value.op = std::move(load);
+    return value;
+  }
+
+  // ---- what walks the rows with the results in hand
+  TileGraph behind() {
+    const std::vector<TileStore> stores = stores_of(false);
+    GraphCopy copy(graph_, graph_.name);
+    copy.to_.axes = graph_.axes;
+    for (const TileValueId id : behind_results(stores))
+      copy.keep(id, copy.add(is_result(id) ? loaded_row(copy, id) : copy.copied(id)));
+    add_stores(stores, copy);
+    return copy.finish("split_cascade, behind");
+  }
+
+  TileValue loaded_row(GraphCopy& copy, TileValueId id) const {
+    const Buffer buffer = row_buffer(id, Buffer::Role::Input);
+    TileLoad load;
+    load.offset = offset_in(buffer, graph_[id].axes);
+    load.buffer = copy.add_buffer(buffer);
+    TileValue value = graph_[id];
+    value.op = std::move(load);
+    value.operands.clear();
+    value.dtype = buffer.dtype;
+    return value;
+  }
+
+  static void add_stores(const std::vector<TileStore>& stores, GraphCopy& copy) {
+    for (const TileStore& store : stores)
+      copy.to_.stores.push_back({copy.made(store.value), copy.buffer(store.buffer), store.offset});
+  }
+
+  // ---- buffers
+  // Number `i` of the carried values: each row has a place in it, also for what is the same in all of them, such
+  // as a count.
+  Buffer part_buffer(size_t i, Buffer::Role role) const {
+    const TileValue& carry = whole_.graph[carried()[i].carry];
+    return buffer_of_pieces(graph_, pieces_, carry.name + suffix_, carry.dtype, row_axes_, role);
+  }
+  Buffer row_buffer(TileValueId id, Buffer::Role role) const {
+    Buffer buffer;
+    buffer.name = graph_[id].name + "_row" + suffix_;
+    buffer.dtype = info(graph_[id].dtype).compute;
+    buffer.role = role;
+    for (const AxisId axis : graph_[id].axes) buffer.shape.push_back(graph_[axis].extent);
+    buffer.strides = contiguous_strides(buffer.shape);
+    return buffer;
+  }
+
+  const TileGraph& graph_;
+  AxisId axis_;
+  std::vector<AxisId> row_axes_;
+  std::string suffix_;
+  Pieces pieces_;
+  OnlineReductions derived_;
+  bool is_walked_again_;
+  ExpandedOnline block_, whole_;
+  std::optional<TileValueId> count_;  // in the graph of the pieces
+};
+
+std::optional<std::vector<TileGraph>> split(const TileGraph& graph, int parts, int depth) {
+  const Result<Structure> structure = analyze_structure(graph);
+  if (!structure || structure->reduced.size() != 1 || structure->passes < 2) return std::nullopt;
+  if (scatters(graph) || has_contraction(graph)) return std::nullopt;
+  if (!graph[structure->reduced.front()].extent.constant()) return std::nullopt;
+  for (const TileValueId id : structure->reductions) {
+    if (!folds_floats(graph, id)) return std::nullopt;
+  }
+  const std::string suffix = "_parts" + (depth == 0 ? "" : std::to_string(depth));
+  std::optional<std::vector<TileGraph>> nests = Cascade(graph, *structure, parts, suffix).run();
+  constexpr size_t kWithLastWalk = 3;
+  if (!nests || nests->size() < kWithLastWalk) return nests;
+  const auto more = split(nests->back(), parts, depth + 1);
+  if (!more) return nests;
+  nests->pop_back();
+  nests->insert(nests->end(), more->begin(), more->end());
+  return nests;
+}
+
+}  // namespace
+
+std::optional<std::vector<TileGraph>> split_cascade(const TileGraph& graph, int parts) {
+  return split(graph, parts, 0);
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,169 @@
+#include "fusion/graph_pieces.h"
+
+#include <algorithm>
+
+#include "core/index_map.h"
+
+namespace tilefuse {
+namespace {
+
+constexpr int kPieceGranule = 8;  // elements, so that accesses of a piece may be wide
+constexpr AxisId kPiece{0};       // of the graph that is made; the others stand one further
+
+bool has(const std::vector<AxisId>& axes, AxisId axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+}  // namespace
+
+ReduceKind value_kind(ReduceKind kind) {
+  if (kind == ReduceKind::ArgMax) return ReduceKind::Max;
+  return kind == ReduceKind::ArgMin ? ReduceKind::Min : kind;
+}
+
+Pieces pieces_of(const TileGraph& graph, AxisId axis, int parts) {
+  const Expr& whole = graph[axis].extent;
+  Pieces pieces;
+  pieces.axis = axis;
+  pieces.length = ceildiv(whole, Expr(int64_t{parts} * kPieceGranule)) * kPieceGranule;
+  const bool is_number = whole.constant().has_value();
+  pieces.count = is_number ? static_cast<int>(*ceildiv(whole, pieces.length).constant()) : parts;
+  pieces.is_even = (pieces.length * pieces.count - whole).is_constant(0);
+  return pieces;
+}
+
+Buffer buffer_of_pieces(const TileGraph& graph, const Pieces& pieces, const std::string& name, DType dtype,
+                        const std::vector<AxisId>& axes, Buffer::Role role) {
+  Buffer buffer;
+  buffer.name = name;
+  buffer.dtype = dtype;
+  buffer.role = role;
+  buffer.shape.emplace_back(pieces.count);
+  for (const AxisId axis : axes) buffer.shape.push_back(graph[axis].extent);
+  buffer.strides = contiguous_strides(buffer.shape);
+  return buffer;
+}
+
+std::vector<TileValueId> needed_values(const TileGraph& graph, const std::vector<TileValueId>& roots,
+                                       const std::function<bool(TileValueId)>& stops_at) {
+  std::vector<bool> is_needed(graph.values.size());
+  for (const TileValueId root : roots) is_needed[root.index] = true;
+  for (auto v = static_cast<uint32_t>(graph.values.size()); v-- > 0;) {
+    if (!is_needed[v] || stops_at({v})) continue;
+    for (const TileValueId operand : operands_of(graph.values[v])) is_needed[operand.index] = true;
+  }
+  std::vector<TileValueId> ids;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    if (is_needed[v]) ids.push_back({v});
+  }
+  return ids;
+}
+
+PiecesOfGraph::PiecesOfGraph(const TileGraph& graph, const Pieces& pieces, std::string name)
+    : graph_(graph), pieces_(pieces), copy_(graph, std::move(name)), is_in_piece_(graph.values.size()) {
+  copy_.to_.axes.push_back({"part", Expr(pieces.count)});
+  for (const Axis& axis : graph.axes) copy_.to_.axes.push_back(axis);
+  copy_.to_.axes[pieces.axis.index + 1].extent = pieces.length;
+  extents_ = axis_extents(copy_.to_);
+  left_ = moved(graph[pieces.axis].extent - 1 - Expr::index(static_cast<int>(pieces.axis.index)));
+  if (pieces.is_even) return;
+  inside_ = copy_.add({.name = "in_part",
+                       .op = TilePredicate{{left_}},
+                       .operands = {},
+                       .dtype = DType::Bool,
+                       .axes = {kPiece, {pieces.axis.index + 1}},
+                       .node = {}});
+}
+
+Expr PiecesOfGraph::moved(const Expr& e) const {
+  std::vector<Expr> replacements;
+  for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
+    const Expr own = Expr::index(static_cast<int>(a) + 1);
+    replacements.push_back(AxisId{a} == pieces_.axis ? Expr::index(0) * pieces_.length + own : own);
+  }
+  return simplify(substitute_indices(e, replacements), extents_);
+}
+
+void PiecesOfGraph::move(std::vector<Expr>& exprs) const {
+  for (Expr& e : exprs) e = moved(e);
+}
+
+std::vector<AxisId> PiecesOfGraph::moved(const std::vector<AxisId>& axes, bool is_in_piece) const {
+  std::vector<AxisId> result;
+  if (is_in_piece) result.push_back(kPiece);
+  for (const AxisId axis : axes) result.push_back({axis.index + 1});
+  return result;
+}
+
+bool PiecesOfGraph::varies(TileValueId id) const { return has(graph_[id].axes, pieces_.axis); }
+
+bool PiecesOfGraph::is_in_piece(TileValueId id) const {
+  if (varies(id) || std::holds_alternative<TileReduce>(graph_[id].op)) return true;
+  const std::vector<TileValueId> operands = operands_of(graph_[id]);
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](TileValueId operand) { return is_in_piece_[operand.index]; });
+}
+
+// What is reduced, with the identity beyond the end.
+TileValueId PiecesOfGraph::masked(const std::string& name, TileValueId element, ReduceKind kind) {
+  const TileValue of = copy_.to_[element];
+  const TileValueId none = copy_.add({.name = name + "_none",
+                                      .op = TileConstant{*identity_of(value_kind(kind), of.dtype)},
+                                      .operands = {},
+                                      .dtype = of.dtype,
+                                      .axes = {},
+                                      .node = {}});
+  std::vector<AxisId> spread = of.axes;
+  spread.insert(spread.end(), {kPiece, AxisId{pieces_.axis.index + 1}});
+  std::sort(spread.begin(), spread.end());
+  spread.erase(std::unique(spread.begin(), spread.end()), spread.end());
+  return copy_.add({.name = name + "_element",
+                    .op = TileMap{MapFn::Where},
+                    .operands = {*inside_, element, none},
+                    .dtype = of.dtype,
+                    .axes = spread,
+                    .node = {}});
+}
+
+TileValue PiecesOfGraph::moved_value(TileValueId id) {
+  TileValue value = copy_.copied(id);
+  value.axes = moved(value.axes, is_in_piece_[id.index]);
+  if (auto* load = std::get_if<TileLoad>(&value.op)) {
+    move(load->guard);
+    load->offset = moved(load->offset);
+    if (inside_ && varies(id)) load->guard.push_back(left_);
+    for (IndexTerm& term : load->gathered) {
+      term.stride = moved(term.stride);
+      term.extent = moved(term.extent);
+    }
+  }
+  if (auto* index = std::get_if<TileIndex>(&value.op)) index->expr = moved(index->expr);
+  if (auto* predicate = std::get_if<TilePredicate>(&value.op)) move(predicate->guard);
+  if (auto* reduce = std::get_if<TileReduce>(&value.op)) {
+    reduce->axes = {{pieces_.axis.index + 1}};
+    value.dtype = info(value.dtype).compute;
+    if (inside_) value.operands[0] = masked(value.name, value.operands[0], reduce->kind);
+  }
+  return value;
+}
+
+void PiecesOfGraph::copy(const std::vector<TileValueId>& ids, const Replace& replace) {
+  for (const TileValueId id : ids) {
+    if (const auto other = replace ? replace(id, *this) : std::nullopt) {
+      is_in_piece_[id.index] = has(copy_.to_[*other].axes, kPiece);
+      copy_.keep(id, *other);
+      continue;
+    }
+    is_in_piece_[id.index] = is_in_piece(id);
+    copy_.keep(id, copy_.add(moved_value(id)));
+  }
+}
+
+void PiecesOfGraph::store(TileValueId made, const Buffer& buffer, const std::vector<AxisId>& axes) {
+  Expr offset = Expr::index(0) * buffer.strides[0];
+  for (size_t i = 0; i < axes.size(); ++i)
+    offset = offset + Expr::index(static_cast<int>(axes[i].index) + 1) * buffer.strides[i + 1];
+  copy_.to_.stores.push_back({made, copy_.add_buffer(buffer), offset});
+}
+
+}  // namespace tilefuse

@@ -1,0 +1,67 @@
+// A tile graph whose reduced axis is cut into pieces of equal length, which a new first axis numbers.
+//
+//   axes i: 4, r: 5003              =>  axes part: 8, i: 4, r: 632
+//   %x = load %x[i*5003 + r]            %x = load %x[part*632 + i*5003 + r] if [-part*632 - r + 5002] else 0
+//   %s = reduce.sum(%x) over r : [i]    %s = reduce.sum(where(%in_part, %x, 0)) over r : [part, i]
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "fusion/graph_copy.h"
+
+namespace tilefuse {
+
+struct Pieces {
+  AxisId axis;  // of the graph that is cut
+  Expr length;  // a multiple of 8; the last piece may be shorter, and where the extent is no number, empty
+  int count = 1;
+  bool is_even = false;  // all pieces are of this length
+};
+Pieces pieces_of(const TileGraph& graph, AxisId axis, int parts);
+
+// Builds the graph. Values that vary along the axis, and what is computed of reductions over it, vary along
+// the pieces.
+class PiecesOfGraph {
+ public:
+  // Something else in the place of a value, in the graph that is made.
+  using Replace = std::function<std::optional<TileValueId>(TileValueId, PiecesOfGraph&)>;
+
+  PiecesOfGraph(const TileGraph& graph, const Pieces& pieces, std::string name);
+  void copy(const std::vector<TileValueId>& ids, const Replace& replace = {});  // in order
+  // A buffer with a place for each piece, and for each element along the axes of a value of the graph.
+  void store(TileValueId made, const Buffer& buffer, const std::vector<AxisId>& axes);
+  TileValueId made(TileValueId id) const { return copy_.made(id); }
+  TileValueId add(TileValue value) { return copy_.add(std::move(value)); }
+  const TileValue& operator[](TileValueId made) const { return copy_.to_[made]; }
+  TileGraph finish(std::string_view stage) { return copy_.finish(stage); }
+
+ private:
+  Expr moved(const Expr& e) const;
+  void move(std::vector<Expr>& exprs) const;
+  std::vector<AxisId> moved(const std::vector<AxisId>& axes, bool is_in_piece) const;
+  bool varies(TileValueId id) const;
+  bool is_in_piece(TileValueId id) const;
+  TileValue moved_value(TileValueId id);
+  TileValueId masked(const std::string& name, TileValueId element, ReduceKind kind);
+
+  const TileGraph& graph_;
+  const Pieces& pieces_;
+  GraphCopy copy_;
+  std::vector<Expr> extents_;
+  Expr left_;  // of the walk, behind an element
+  std::optional<TileValueId> inside_;
+  std::vector<bool> is_in_piece_;  // by value of the graph
+};
+
+// Of a value in each piece: what is left in memory between the kernel of the pieces and the next one.
+Buffer buffer_of_pieces(const TileGraph& graph, const Pieces& pieces, const std::string& name, DType dtype,
+                        const std::vector<AxisId>& axes, Buffer::Role role);
+
+// Whose identity elements beyond the last one have: that of the extreme, where its position is wanted.
+ReduceKind value_kind(ReduceKind kind);
+
+// What these values need, themselves included, in order; nothing behind one at which it stops.
+std::vector<TileValueId> needed_values(const TileGraph& graph, const std::vector<TileValueId>& roots,
+                                       const std::function<bool(TileValueId)>& stops_at);
+
+}  // namespace tilefuse
