@@ -46,13 +46,15 @@ Target processor_for(const CompileOptions& options) {
   return target;
 }
 
+// torch rounds in its products, which regions have only then, and nowhere else.
+GpuTarget gpu_for(GpuTarget device, const CompileOptions& options) {
+  device.rounds_to_tf32 = options.tf32 && options.products == ProductChoice::Own;
+  return device;
+}
+
 KernelTarget target_to_plan_for(const std::string& device, const CompileOptions& options) {
-  if (const auto request = gpu_request(device, options)) {
-    GpuTarget target = gpu_to_plan_for(*request, options);
-    // torch rounds in its products, which regions have only then, and nowhere else.
-    target.rounds_to_tf32 = options.tf32 && options.products == ProductChoice::Own;
-    return target;
-  }
+  if (const auto request = gpu_request(device, options))
+    return gpu_for(gpu_to_plan_for(*request, options), options);
   return processor_for(options);
 }
 

@@ -370,7 +370,8 @@ CompiledGraph compile_graph(const Graph& graph, const CompileOptions& options, c
 CompiledGraph compile_gpu_graph(const Graph& graph, const CompileOptions& options, const Framework& framework,
                                 const FoundGpu& gpu, KernelCache& cache, StageTimes times) {
   CompiledGraph compiled;
-  Planned planned = plan_and_build(graph, gpu.target, options, {}, std::move(times), [&](Planned& planned) {
+  const GpuTarget target = gpu_for(gpu.target, options);
+  Planned planned = plan_and_build(graph, target, options, {}, std::move(times), [&](Planned& planned) {
     compiled.gpu_kernels = build_gpu_regions(planned, options, gpu, cache);
   });
   finish(planned, options, framework, compiled);
