@@ -29,6 +29,7 @@ void MergeCandidates::link(NodeId a, NodeId b, double bytes) {
 }
 
 void MergeCandidates::collect() {
+  for (auto& neighbours : neighbours_) neighbours.clear();
   std::map<ValueId, std::vector<NodeId>> readers_of;
   for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
     const NodeId node{i};

@@ -224,6 +224,10 @@ Partition Partitioner::run() {
   while (merge_chains()) merge_pairs();
   Partition result;
   result.recomputed = recompute();
+  if (!result.recomputed.empty()) {  // nothing has to be stored between some of the groups any more
+    candidates_.collect();
+    merge_pairs();
+  }
   std::vector<Region> found = regions();
   if (options_.says_why) result.unfused = unfused_edges();
   result.nodes_examined = judge_.nodes_examined();
