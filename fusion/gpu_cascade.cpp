@@ -1,6 +1,7 @@
 #include "fusion/gpu_cascade.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/index_map.h"
 #include "fusion/contraction.h"
@@ -138,7 +139,8 @@ class Cascade {
     const std::vector<TileValueId> needed = needed_values(from, roots, is_carried);
     for (const TileValueId id : needed)
       copy.keep(id, copy.add(is_carried(id) ? loaded_part(copy, id) : copy.copied(id)));
-    for (const auto& [reduction, result] : results()) copy.keep(reduction, copy.made(result));
+    for (const auto& [reduction, result] : results())
+      copy.keep(reduction, as_declared(copy, copy.made(result), reduction));
     for (const TileValueId id : behind_results(stores_of(true))) {
       const bool is_there = is_result(id) || std::find(needed.begin(), needed.end(), id) != needed.end();
       if (!is_there) copy.keep(id, copy.add(copy.copied(id)));
@@ -147,9 +149,23 @@ class Cascade {
     for (const TileValueId id : behind_results(stores_of(false))) {
       if (!is_result(id)) continue;
       const Buffer buffer = row_buffer(id, Buffer::Role::Output);
-      copy.to_.stores.push_back({copy.made(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
+      copy.to_.stores.push_back({results_.at(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
     }
     return copy.finish("split_cascade, rows");
+  }
+
+  // Numbers between kernels are of the type that is computed in; what reads a result knows it as the region
+  // declares it.
+  TileValueId as_declared(GraphCopy& copy, TileValueId wide, TileValueId reduction) {
+    results_[reduction] = wide;
+    const TileValue& value = graph_[reduction];
+    if (copy.to_[wide].dtype == value.dtype) return wide;
+    return copy.add({.name = value.name,
+                     .op = TileMap{MapFn::Copy},
+                     .operands = {wide},
+                     .dtype = value.dtype,
+                     .axes = value.axes,
+                     .node = value.node});
   }
 
   // What values need that are known when all parts are.
@@ -193,7 +209,8 @@ class Cascade {
     GraphCopy copy(graph_, graph_.name);
     copy.to_.axes = graph_.axes;
     for (const TileValueId id : behind_results(stores))
-      copy.keep(id, copy.add(is_result(id) ? loaded_row(copy, id) : copy.copied(id)));
+      copy.keep(id, is_result(id) ? as_declared(copy, copy.add(loaded_row(copy, id)), id)
+                                  : copy.add(copy.copied(id)));
     add_stores(stores, copy);
     return copy.finish("split_cascade, behind");
   }
@@ -203,11 +220,12 @@ class Cascade {
     TileLoad load;
     load.offset = offset_in(buffer, graph_[id].axes);
     load.buffer = copy.add_buffer(buffer);
-    TileValue value = graph_[id];
-    value.op = std::move(load);
-    value.operands.clear();
-    value.dtype = buffer.dtype;
-    return value;
+    return {.name = buffer.name,
+            .op = std::move(load),
+            .operands = {},
+            .dtype = buffer.dtype,
+            .axes = graph_[id].axes,
+            .node = graph_[id].node};
   }
 
   static void add_stores(const std::vector<TileStore>& stores, GraphCopy& copy) {
@@ -240,7 +258,8 @@ class Cascade {
   OnlineReductions derived_;
   bool is_walked_again_;
   ExpandedOnline block_, whole_;
-  std::optional<TileValueId> count_;  // in the graph of the pieces
+  std::optional<TileValueId> count_;           // in the graph of the pieces
+  std::map<TileValueId, TileValueId> results_;  // in the graph at hand, of reductions
 };
 
 std::optional<std::vector<TileGraph>> split(const TileGraph& graph, int parts, int depth) {
@@ -249,7 +268,7 @@ std::optional<std::vector<TileGraph>> split(const TileGraph& graph, int parts, i
   if (scatters(graph) || has_contraction(graph)) return std::nullopt;
   if (!graph[structure->reduced.front()].extent.constant()) return std::nullopt;
   for (const TileValueId id : structure->reductions) {
-    if (!folds_floats(graph, id)) return std::nullopt;
+    if (!folds_floats(graph, id) || graph[id].axes != structure->parallel) return std::nullopt;
   }
   const std::string suffix = "_parts" + (depth == 0 ? "" : std::to_string(depth));
   std::optional<std::vector<TileGraph>> nests = Cascade(graph, *structure, parts, suffix).run();

@@ -10,12 +10,19 @@
 #include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
 #include "fusion/gpu_cascade.h"
+#include "fusion/gpu_scan_parts.h"
 #include "fusion/gpu_split.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr std::array kParts = {1, 8, 32, 128, 512};
+// Over a copy: a library scans a single row in parts, one of 2^24 f32 in this time on an H200; several rows by a
+// block or so for each, 8 of 128256 at a hundredth of the bandwidth, 4096 columns at a fiftieth.
+constexpr double kMostOfScan = 1.5;
+constexpr double kLaunchesOfOthers = 3;  // that a short scan saves by what it is fused with
+// Prices of one walk and of several kernels are that far apart before the latter are believed.
+constexpr double kMarginOfParts = 1.1;
 
 enum class Kind : uint8_t { Any, Rows, Product, Chain };
 
@@ -104,10 +111,31 @@ Result<GpuPlan> solve_nests(const std::vector<TileGraph>& graphs, const GpuTarge
   return plan;
 }
 
+struct InParts {
+  std::vector<TileGraph> graphs;
+  double margin = 1;
+};
 // A last walk has no decision of a reduction that may be pinned.
-std::optional<std::vector<TileGraph>> in_parts(const TileGraph& graph, int parts, bool may_walk_again) {
-  auto graphs = split_reduction(graph, parts);
-  return graphs || !may_walk_again ? std::move(graphs) : split_cascade(graph, parts);
+std::optional<InParts> in_parts(const TileGraph& graph, int parts, bool may_walk_again) {
+  if (parts == 1) return InParts{reductions_apart(graph)};
+  if (auto graphs = split_reduction(graph, parts)) return InParts{*std::move(graphs)};
+  if (!may_walk_again) return std::nullopt;
+  auto graphs = scans(graph) ? split_scan(graph, parts) : split_cascade(graph, parts);
+  return graphs ? std::optional(InParts{*std::move(graphs), kMarginOfParts}) : std::nullopt;
+}
+
+// Of one row; several are scanned quicker here.
+std::optional<Unsupported> better_scanned_by_a_library(const TileGraph& graph, const GpuPlan& plan,
+                                                       const GpuTarget& target, const SizeHints& hints) {
+  const Result<Structure> structure = analyze_structure(graph);
+  if (!scans(graph) || !structure) return std::nullopt;
+  for (const AxisId axis : structure->parallel) {
+    if (!graph[axis].extent.is_constant(1)) return std::nullopt;
+  }
+  const double library = kMostOfScan * bytes_of_buffers(graph, hints) / target.memory_gbs / 1e3 + target.launch_us;
+  if (plan.cost_us <= library + kLaunchesOfOthers * target.launch_us) return std::nullopt;
+  return Unsupported{"cannot scan " + graph.name + " quicker than a library: it would take " +
+                     cost_text(plan.cost_us, {}) + ", there " + cost_text(library, {})};
 }
 
 }  // namespace
@@ -124,16 +152,22 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   const auto pinned = others.decisions.extract("parts");
   const Kind kind = pinned_kind(others);
   std::optional<Result<GpuPlan>> best;
+  double best_us = 0;
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
-    std::optional<std::vector<TileGraph>> graphs = reductions_apart(whole);
-    if (parts > 1) graphs = in_parts(whole, parts, !pinned.empty() || others.decisions.empty());
-    if (!graphs) continue;
-    Result<GpuPlan> plan = solve_nests(*graphs, target, kind, others, hints);
-    if (!best || (plan && (!*best || judged_us(*plan) < judged_us(**best)))) best = std::move(plan);
+    const auto ways = in_parts(whole, parts, !pinned.empty() || others.decisions.empty());
+    if (!ways) continue;
+    Result<GpuPlan> plan = solve_nests(ways->graphs, target, kind, others, hints);
+    const double us = plan ? ways->margin * judged_us(*plan) : 0;
+    if (best && (!plan || (*best && best_us <= us))) continue;
+    best = std::move(plan);
+    best_us = us;
   }
   if (!best)
     return Unsupported{"cannot reduce " + graph.name + " in parts as pinned: parts = " + pinned.mapped()};
+  if (*best && pins.decisions.empty()) {  // pinned: whoever asks for it gets it
+    if (auto refusal = better_scanned_by_a_library(whole, **best, target, hints)) return *std::move(refusal);
+  }
   return *std::move(best);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fusion/cost_text.h"
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_cost.h"
 #include "fusion/gpu_search.h"
@@ -14,9 +13,6 @@ namespace {
 
 constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
 constexpr double kPreferredThreads = 128;
-// Libraries scan long rows in parts, near the bandwidth. Not measured.
-constexpr double kMostOfScan = 4;
-
 class GpuSystem : LimitSums {
  public:
   GpuSystem(const TileGraph& graph, const GpuRegion& region, const GpuTarget& target,
@@ -271,13 +267,6 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
     if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
   }
   if (!best) return *std::move(refusal);
-  // Pinned: whoever asks for it gets it.
-  const double least = facts->footprint_bytes / target.memory_gbs / 1e3 + target.launch_us;
-  if (pins.decisions.empty() && scans(graph) && best->cost_us > kMostOfScan * least) {
-    return Unsupported{"cannot scan " + graph.name + " in a GPU kernel: it would take " +
-                       cost_text(best->cost_us, {}) + ", " + cost_text(least, {}) +
-                       " in parts, which are not there"};
-  }
   return *std::move(best);
 }
 

@@ -60,11 +60,14 @@ std::vector<TileValueId> needed_values(const TileGraph& graph, const std::vector
 }
 
 PiecesOfGraph::PiecesOfGraph(const TileGraph& graph, const Pieces& pieces, std::string name)
-    : graph_(graph), pieces_(pieces), copy_(graph, std::move(name)), is_in_piece_(graph.values.size()) {
+    : graph_(graph), pieces_(pieces), copy_(graph, std::move(name)) {
   copy_.to_.axes.push_back({"part", Expr(pieces.count)});
   for (const Axis& axis : graph.axes) copy_.to_.axes.push_back(axis);
   copy_.to_.axes[pieces.axis.index + 1].extent = pieces.length;
   extents_ = axis_extents(copy_.to_);
+  for (Expr& extent : extents_) {  // an axis of one element stays in the domains that it is in
+    if (extent.is_constant(1)) extent = Expr(2);
+  }
   left_ = moved(graph[pieces.axis].extent - 1 - Expr::index(static_cast<int>(pieces.axis.index)));
   if (pieces.is_even) return;
   inside_ = copy_.add({.name = "in_part",
@@ -88,21 +91,7 @@ void PiecesOfGraph::move(std::vector<Expr>& exprs) const {
   for (Expr& e : exprs) e = moved(e);
 }
 
-std::vector<AxisId> PiecesOfGraph::moved(const std::vector<AxisId>& axes, bool is_in_piece) const {
-  std::vector<AxisId> result;
-  if (is_in_piece) result.push_back(kPiece);
-  for (const AxisId axis : axes) result.push_back({axis.index + 1});
-  return result;
-}
-
 bool PiecesOfGraph::varies(TileValueId id) const { return has(graph_[id].axes, pieces_.axis); }
-
-bool PiecesOfGraph::is_in_piece(TileValueId id) const {
-  if (varies(id) || std::holds_alternative<TileReduce>(graph_[id].op)) return true;
-  const std::vector<TileValueId> operands = operands_of(graph_[id]);
-  return std::any_of(operands.begin(), operands.end(),
-                     [&](TileValueId operand) { return is_in_piece_[operand.index]; });
-}
 
 // What is reduced, with the identity beyond the end.
 TileValueId PiecesOfGraph::masked(const std::string& name, TileValueId element, ReduceKind kind) {
@@ -113,21 +102,16 @@ TileValueId PiecesOfGraph::masked(const std::string& name, TileValueId element, 
                                       .dtype = of.dtype,
                                       .axes = {},
                                       .node = {}});
-  std::vector<AxisId> spread = of.axes;
-  spread.insert(spread.end(), {kPiece, AxisId{pieces_.axis.index + 1}});
-  std::sort(spread.begin(), spread.end());
-  spread.erase(std::unique(spread.begin(), spread.end()), spread.end());
   return copy_.add({.name = name + "_element",
                     .op = TileMap{MapFn::Where},
                     .operands = {*inside_, element, none},
                     .dtype = of.dtype,
-                    .axes = spread,
+                    .axes = domain({*inside_, element, none}),
                     .node = {}});
 }
 
 TileValue PiecesOfGraph::moved_value(TileValueId id) {
   TileValue value = copy_.copied(id);
-  value.axes = moved(value.axes, is_in_piece_[id.index]);
   if (auto* load = std::get_if<TileLoad>(&value.op)) {
     move(load->guard);
     load->offset = moved(load->offset);
@@ -139,23 +123,20 @@ TileValue PiecesOfGraph::moved_value(TileValueId id) {
   }
   if (auto* index = std::get_if<TileIndex>(&value.op)) index->expr = moved(index->expr);
   if (auto* predicate = std::get_if<TilePredicate>(&value.op)) move(predicate->guard);
+  if (auto* scan = std::get_if<TileScan>(&value.op)) ++scan->axis.index;
   if (auto* reduce = std::get_if<TileReduce>(&value.op)) {
     reduce->axes = {{pieces_.axis.index + 1}};
     value.dtype = info(value.dtype).compute;
     if (inside_) value.operands[0] = masked(value.name, value.operands[0], reduce->kind);
   }
+  value.axes = domain_of(copy_.to_, value.op, value.operands);
   return value;
 }
 
 void PiecesOfGraph::copy(const std::vector<TileValueId>& ids, const Replace& replace) {
   for (const TileValueId id : ids) {
-    if (const auto other = replace ? replace(id, *this) : std::nullopt) {
-      is_in_piece_[id.index] = has(copy_.to_[*other].axes, kPiece);
-      copy_.keep(id, *other);
-      continue;
-    }
-    is_in_piece_[id.index] = is_in_piece(id);
-    copy_.keep(id, copy_.add(moved_value(id)));
+    const auto other = replace ? replace(id, *this) : std::nullopt;
+    copy_.keep(id, other ? *other : copy_.add(moved_value(id)));
   }
 }
 
@@ -164,6 +145,10 @@ void PiecesOfGraph::store(TileValueId made, const Buffer& buffer, const std::vec
   for (size_t i = 0; i < axes.size(); ++i)
     offset = offset + Expr::index(static_cast<int>(axes[i].index) + 1) * buffer.strides[i + 1];
   copy_.to_.stores.push_back({made, copy_.add_buffer(buffer), offset});
+}
+
+void PiecesOfGraph::store(const TileStore& store) {
+  copy_.to_.stores.push_back({copy_.made(store.value), copy_.buffer(store.buffer), moved(store.offset)});
 }
 
 }  // namespace tilefuse

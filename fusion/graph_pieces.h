@@ -30,17 +30,20 @@ class PiecesOfGraph {
   void copy(const std::vector<TileValueId>& ids, const Replace& replace = {});  // in order
   // A buffer with a place for each piece, and for each element along the axes of a value of the graph.
   void store(TileValueId made, const Buffer& buffer, const std::vector<AxisId>& axes);
+  void store(const TileStore& store);  // of the graph; requires pieces of one length
+  BufferId add_buffer(const Buffer& buffer) { return copy_.add_buffer(buffer); }
   TileValueId made(TileValueId id) const { return copy_.made(id); }
   TileValueId add(TileValue value) { return copy_.add(std::move(value)); }
+  std::vector<AxisId> domain(const std::vector<TileValueId>& operands) const {  // of a map
+    return domain_of(copy_.to_, TileMap{}, operands);
+  }
   const TileValue& operator[](TileValueId made) const { return copy_.to_[made]; }
   TileGraph finish(std::string_view stage) { return copy_.finish(stage); }
 
  private:
   Expr moved(const Expr& e) const;
   void move(std::vector<Expr>& exprs) const;
-  std::vector<AxisId> moved(const std::vector<AxisId>& axes, bool is_in_piece) const;
   bool varies(TileValueId id) const;
-  bool is_in_piece(TileValueId id) const;
   TileValue moved_value(TileValueId id);
   TileValueId masked(const std::string& name, TileValueId element, ReduceKind kind);
 
@@ -50,7 +53,6 @@ class PiecesOfGraph {
   std::vector<Expr> extents_;
   Expr left_;  // of the walk, behind an element
   std::optional<TileValueId> inside_;
-  std::vector<bool> is_in_piece_;  // by value of the graph
 };
 
 // Of a value in each piece: what is left in memory between the kernel of the pieces and the next one.

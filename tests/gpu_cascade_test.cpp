@@ -99,6 +99,19 @@ constexpr const char* kDeviation = R"(tile_graph deviation {
 }
 )";
 
+// Results that are declared narrow, and stored so.
+constexpr const char* kNarrow = R"(tile_graph narrow {
+  axes i: ROWS, j: COLS
+  buffers %x: bf16[ROWS, COLS] in, %y: bf16[ROWS, COLS] out, %m: bf16[ROWS] out
+  %x = load %x[i*COLS + j]     : bf16[i, j]
+  %m = reduce.max(%x) over j   : bf16[i]
+  %d = sub(%x, %m)             : bf16[i, j]
+  %y = cast(%d)                : bf16[i, j]
+  store %y -> %y[i*COLS + j]
+  store %m -> %m[i]
+}
+)";
+
 struct Case {
   std::string name;
   const char* graph;
@@ -112,7 +125,8 @@ std::vector<Case> cases() {
           {"softmax_of_an_end", kSoftmax, 65, 8, 3},  // of which the last part has one element
           {"logsumexp", kLogSumExp, 96, 2, 2},   {"ragged_logsumexp", kLogSumExp, 101, 3, 2},
           {"norm", kNorm, 128, 4, 3},            {"ragged_norm", kNorm, 121, 8, 3},
-          {"shares", kShares, 70, 4, 3},         {"deviation", kDeviation, 93, 4, 5}};
+          {"shares", kShares, 70, 4, 3},         {"deviation", kDeviation, 93, 4, 5},
+          {"narrow", kNarrow, 77, 4, 3}};
 }
 
 TileGraph graph_of(const Case& test) {

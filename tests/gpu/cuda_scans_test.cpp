@@ -86,6 +86,12 @@ std::vector<RowCase> cases() {
       {"columns_of_one_thread", kColumns, "37", "132", "f32", "sum", {"lanes=i"}},
       {"columns_of_one_thread_in_a_loop", kColumns, "37", "131", "bf16", "max", {"lanes=i,walk=multi_pass"}},
       {"run_time_columns", kColumns, "s0", "s1", "f32", "sum", {"lanes=i", 1, {{"s0", 33}, {"s1", 70}}}},
+      {"rows_in_parts", kRows, "3", "1024", "f32", "sum", {"parts=8", 3}},
+      {"rows_in_odd_parts", kRows, "3", "315", "bf16", "max", {"parts=8", 3}},
+      {"a_row_in_parts", kRows, "1", "1200", "i64", "sum", {"parts=8", 3}},
+      {"products_in_parts", kRows, "3", "40", "f32", "prod", {"parts=8", 3}},
+      {"any_in_parts", kRows, "4", "160", "bool", "any", {"parts=8", 3}},
+      {"columns_in_parts", kColumns, "96", "70", "f32", "sum", {"parts=8", 3}},
       {"probabilities", kProbabilities, "5", "300", "f32", ""},
       {"probabilities_in_passes", kProbabilities, "3", "301", "bf16", "", {"walk=multi_pass"}},
       {"twice", kTwice, "4", "260", "f32", ""},
@@ -104,16 +110,23 @@ TEST_P(CudaScan, computes_what_the_tile_graph_says) {
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaScan, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-// One block would have it all.
-TEST(ScanPlan, leaves_long_rows_to_the_library_where_there_are_few) {
+// A library scans one row in parts, too, and reads it once; rows a block each.
+TEST(ScanPlan, leaves_a_long_row_to_the_library) {
   const GpuTarget target = load_gpu_target("cuda-sm90a");
   const auto plan = [&](const char* rows, const char* columns) {
     return plan_gpu(parse_tile_graph(text_of({"", kRows, rows, columns, "f32", "sum"})), target);
   };
-  EXPECT_TRUE(plan("512", "4096"));
-  const Result<GpuPlan> refused = plan("1", "10000000");
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.unsupported().reason, testing::HasSubstr("in parts, which are not there"));
+  ASSERT_TRUE(plan("512", "4096"));
+  EXPECT_EQ(plan("512", "4096")->nests.size(), 1U);
+  ASSERT_TRUE(plan("8", "128256"));
+  EXPECT_EQ(plan("8", "128256")->nests.size(), 3U);
+  EXPECT_TRUE(plan("8", "9999991")) << "no parts of one length";
+  EXPECT_TRUE(plan("1", "20000"));
+  for (const char* columns : {"16777216", "9999991"}) {
+    const Result<GpuPlan> refused = plan("1", columns);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.unsupported().reason, testing::HasSubstr("quicker than a library"));
+  }
 }
 
 // In the functions of the kernel, or around them.
