@@ -4,14 +4,22 @@
 #include <cmath>
 
 #include "fusion/gpu_occupancy.h"
+#include "fusion/wanted_accuracy.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
 constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
-constexpr double kStepInstructions = 8, kLoopInstructions = 4, kBlockInstructions = 80;
+// Of a block that begins; a step; one pass more over it; what a loop adds; what a warp does to reduce with others:
+// parts of rows of 50257 bf16 on an H200.
+constexpr double kBlockInstructions = 80, kStepInstructions = 8, kPassInstructions = 4;
+constexpr double kLoopInstructions = 4, kExchangeInstructions = 50;
 constexpr double kLongFunction = 8;       // instructions of what is none of the machine's
+constexpr double kShortFunction = 3;      // of which less accuracy is wanted
+// Of the time that memory takes, where a multiprocessor has one block at a time, whose loads, arithmetic and
+// stores wait for each other: rows of 32000 bf16 on an H200; with two blocks, of 16384, there was nothing.
+constexpr double kAlone = 0.5;
 constexpr double kShareOfMisses = 0.5;    // of neighbours that another step wants of a sector
 constexpr double kDoubleInstruction = 2;  // issue slots, where f64 has half the rate; elsewhere it has less
 constexpr int kUnrolledElements = 4;      // of single ones, by the compiler, of a loop over a row
@@ -38,15 +46,27 @@ double steps_of_row(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   return std::ceil(traffic.row_elements / double(schedule.width()));
 }
 
+// Loads that a thread waits for one after the other: those of a pass in steps are under way together.
+double rounds_of_loads(const GpuTraffic& traffic, const GpuSchedule& schedule) {
+  if (schedule.walk != Walk::MultiPass) return 0;
+  const int unrolled = std::max(1, kUnrolledElements / schedule.vector);
+  return traffic.passes_that_load * std::ceil(steps_of_row(traffic, schedule) / unrolled);
+}
+
 // Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
 // elements. A block that begins takes some, too.
 double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double blocks,
                 const GpuTarget& target) {
   const double warps = double(schedule.block_threads()) / kWarpThreads;
-  const double loops = steps_of_row(traffic, schedule);
-  const double a_step = kStepInstructions + traffic.accesses + traffic.instructions * schedule.vector;
-  const double a_loop = schedule.walk == Walk::MultiPass ? kLoopInstructions : 0;
-  const double a_block = kBlockInstructions + warps * loops * traffic.passes * (a_step + a_loop);
+  const bool is_again = schedule.walk == Walk::MultiPass;
+  const double around = is_again ? traffic.passes * (kStepInstructions + kLoopInstructions)
+                                 : kStepInstructions + (traffic.passes - 1) * kPassInstructions;
+  const double accesses = is_again ? traffic.accesses_again : traffic.accesses;
+  const double instructions = is_again ? traffic.instructions_again : traffic.instructions;
+  const double exchanges = schedule.threads > 1 ? traffic.reductions * kExchangeInstructions : 0;
+  const double a_step = around + accesses + instructions * schedule.vector;
+  const double a_warp = exchanges + steps_of_row(traffic, schedule) * a_step;
+  const double a_block = kBlockInstructions + warps * a_warp;
   return blocks * a_block / kWarpSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
 }
 
@@ -93,6 +113,34 @@ double apart_bytes(const TileGraph& graph, const GpuRegion& region, const Region
   return bytes;
 }
 
+// A map has one pass, which computes everything.
+std::vector<std::vector<TileValueId>> computed_in_passes(const TileGraph& graph, const GpuRegion& region,
+                                                         const std::vector<TileValueId>& keep) {
+  if (region.reduces()) return values_of_passes(graph, region.structure, keep);
+  std::vector<TileValueId> all;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) all.push_back({v});
+  return {all};
+}
+
+// Of what one pass computes of an element.
+void add_instructions(const TileGraph& graph, const GpuRegion& region,
+                      const std::vector<TileValueId>& computed, const std::vector<WantedAccuracy>& wanted,
+                      double& accesses, double& instructions) {
+  for (const TileValueId id : computed) {
+    if (!varies_along(graph, id, region.inner) && !varies_along(graph, id, region.lanes)) continue;
+    if (std::holds_alternative<TileLoad>(graph[id].op)) {
+      accesses += 1;
+      continue;
+    }
+    const auto* map = std::get_if<TileMap>(&graph[id].op);
+    const bool is_cheap =
+        map == nullptr || info(map->fn).cost == CostClass::Free || info(map->fn).cost == CostClass::Simple;
+    const double function = wanted[id.index] == WantedAccuracy::Full ? kLongFunction : kShortFunction;
+    const double doubled = graph[id].dtype == DType::F64 ? kDoubleInstruction : 1;
+    instructions += (is_cheap ? 1 : function) * doubled;
+  }
+}
+
 }  // namespace
 
 GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts) {
@@ -105,15 +153,6 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
     traffic.element_bytes += access.element_bytes;
   }
   traffic.apart_bytes = apart_bytes(graph, region, facts);
-  traffic.accesses = static_cast<int>(facts.accesses.size());
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    const auto* map = std::get_if<TileMap>(&graph.values[v].op);
-    const bool is_cheap = map == nullptr || info(map->fn).cost == CostClass::Free;
-    if (!varies_along(graph, {v}, region.inner) || std::holds_alternative<TileLoad>(graph.values[v].op))
-      continue;
-    const double instructions = is_cheap || info(map->fn).cost == CostClass::Simple ? 1 : kLongFunction;
-    traffic.instructions += instructions * (graph.values[v].dtype == DType::F64 ? kDoubleInstruction : 1);
-  }
   traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());
   traffic.scans =
@@ -121,8 +160,13 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
         return std::holds_alternative<TileScan>(value.op);
       }));
   traffic.passes = std::max(1, region.structure.passes);
+  const std::vector<WantedAccuracy> wanted = wanted_accuracies(graph);
+  traffic.accesses = traffic.accesses_again = double(graph.stores.size());
   traffic.passes_that_load = 0;
-  for (const auto& computed : values_of_passes(graph, region.structure, {})) {
+  for (const auto& computed : computed_in_passes(graph, region, region.crossing))
+    add_instructions(graph, region, computed, wanted, traffic.accesses, traffic.instructions);
+  for (const auto& computed : computed_in_passes(graph, region, {})) {
+    add_instructions(graph, region, computed, wanted, traffic.accesses_again, traffic.instructions_again);
     traffic.passes_that_load += std::any_of(computed.begin(), computed.end(), [&](TileValueId id) {
       return std::holds_alternative<TileLoad>(graph[id].op) && varies_along(graph, id, region.inner);
     });
@@ -141,7 +185,10 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const double needed = target.memory_gbs * target.memory_latency_ns;  // GB/s * ns = bytes
   const double under_way = running * schedule.block_threads() * bytes_under_way(traffic, schedule);
   const double memory = (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3;
-  const double waiting = memory * (std::max(1.0, needed / under_way) - 1);
+  const double waves = blocks / at_a_time;
+  const bool is_alone =
+      schedule.walk == Walk::Resident && traffic.passes > 1 && at_a_time <= target.multiprocessors;
+  const double unfilled = memory * std::max(std::max(1.0, needed / under_way) - 1, is_alone ? kAlone : 0);
 
   double again = 0;
   if (schedule.walk == Walk::MultiPass) {
@@ -151,7 +198,9 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
     again = traffic.loaded_bytes * (traffic.passes_that_load - 1) /
             (in_cache ? target.l2_gbs : target.memory_gbs) / 1e3;
   }
-  const double waves = blocks / at_a_time;
+  const double one_by_one =
+      std::ceil(waves) * rounds_of_loads(traffic, schedule) * target.memory_latency_ns / 1e3;
+  const double waiting = std::max(unfilled, one_by_one - memory - again);
   const double hidden = at_a_time / target.multiprocessors;
   const double exchanged = (traffic.reductions - traffic.scans) * cycles_of_reduction(schedule, target) +
                            traffic.scans * steps_of_row(traffic, schedule) * cycles_of_scan(schedule, target);
@@ -159,7 +208,7 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const double tail = waves > 1 ? memory * (std::ceil(waves) / waves - 1) / 2 : 0;
   std::vector<CostTerm> terms = {{"memory", memory}};
   const double issue = issue_us(traffic, schedule, blocks, target);
-  const double beside = memory + waiting;
+  const double beside = memory + waiting + again;
   const double issued = std::max(0.0, issue - beside) + kNotHidden * std::min(issue, beside);
   for (const CostTerm& term :
        {CostTerm{"waiting", waiting}, CostTerm{"issue", issued}, CostTerm{"again", again},

@@ -12,8 +12,9 @@ struct GpuTraffic {  // of a tile graph, at the hints
   double apart_bytes = 0;    // of sectors of which a warp wants one element; they may be in a cache yet
   double loaded_bytes = 0;   // by one pass over all elements, of what varies along the rows
   double element_bytes = 0;  // loaded for one element of a row
-  int accesses = 0;
-  double instructions = 0;  // of one element of a row, without accesses
+  // Of one element of a row, where what crosses from pass to pass is kept, and where nothing is.
+  double accesses = 0, instructions = 0;
+  double accesses_again = 0, instructions_again = 0;
   int reductions = 0, passes = 1;
   int scans = 0;             // of these: threads exchange what they have in every step
   int passes_that_load = 1;  // where nothing is kept
