@@ -55,7 +55,7 @@ bench-offline: build
 bench-solver: build
 	$(PYTHON) benchmarks/solver/run.py
 
-## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, sanitize, bench-memory, bench-contract,
+## make gpu           on a machine with an NVIDIA GPU, PART=tests, conformance, sanitize, bench-memory, bench-rows, bench-contract,
 ##                    bench-attention, bench-models or all of them (the default): tests on CUDA tensors, kernels beside
 ##                    their model and under compute-sanitizer, speed beside eager, Inductor, cuBLAS, SDPA, FlexAttention
 ##                    and a copy

@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py                          all cases, in f32 and bf16
     python benchmarks/gpu.py --only layer_norm,rotary --dtype bf16
+    python benchmarks/gpu.py --rows                   long and few rows, and running sums (gpu_rows.py)
     python benchmarks/gpu.py --table FILE             the table of an earlier run
 
 Times are medians over rounds in which the contestants take turns. `kernels`: what a call takes on the device, its cache cold and the
@@ -20,6 +21,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gpu_rows
 import gpu_timing
 import torch
 from memory_cases import DTYPES, FAMILIES, Family
@@ -78,24 +80,26 @@ def _print_table(report: Mapping[str, Any]) -> None:
 def main() -> None:
     parser = gpu_timing.parser(__doc__, seconds=1.0)
     parser.add_argument("--dtype", choices=list(DTYPES))
+    parser.add_argument("--rows", action="store_true", help="the cases of gpu_rows.py")
     options = parser.parse_args()
     if options.table:
         return _print_table(json.loads(pathlib.Path(options.table).read_text()))
     gpu_timing.demand_gpu("gpu.py")
     only = set(options.only.split(",")) if options.only else None
+    kind = "rows" if options.rows else "memory_bound"
     with torch.no_grad():
         report: dict[str, Any] = {"machine": gpu_timing.machine(gpu_timing.copy_gbs(options.seconds)), "rows": []}
         print(json.dumps(report["machine"], indent=1), flush=True)
-        for family in FAMILIES:
+        for family in gpu_rows.FAMILIES if options.rows else FAMILIES:
             for name, dtype in DTYPES.items():
                 if (only and family.name not in only) or options.dtype not in (None, name):
                     continue
                 row = _measured(family, dtype, report["machine"]["copy_gbs"], options) | {"dtype": name}
                 report["rows"].append(row)
                 _print_row(row)
-                gpu_timing.write_report(report, "memory_bound", is_last=False)
+                gpu_timing.write_report(report, kind, is_last=False)
     _print_summary(report["rows"])
-    gpu_timing.write_report(report, "memory_bound")
+    gpu_timing.write_report(report, kind)
 
 
 if __name__ == "__main__":

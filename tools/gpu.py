@@ -2,7 +2,8 @@
 
     python tools/gpu.py --check                      is there one? Exits with 3 and says so where there is none
     python tools/gpu.py --part tests                 one of: tests, conformance, sanitize, bench-memory,
-                                                     bench-contract, bench-attention, bench-models, all
+                                                     bench-rows, bench-contract, bench-attention,
+                                                     bench-models, all
 
 Prints what it runs on first: the device, its clocks, the driver, torch and its compiler.
 """
@@ -79,6 +80,10 @@ def bench_memory() -> int:
     return _run(sys.executable, "benchmarks/gpu.py")
 
 
+def bench_rows() -> int:
+    return _run(sys.executable, "benchmarks/gpu.py", "--rows")
+
+
 def bench_contract() -> int:
     return _run(sys.executable, "benchmarks/gpu_contract.py")
 
@@ -96,6 +101,7 @@ PARTS = {
     "conformance": conformance,
     "sanitize": sanitize,
     "bench-memory": bench_memory,
+    "bench-rows": bench_rows,
     "bench-contract": bench_contract,
     "bench-attention": bench_attention,
     "bench-models": bench_models,

@@ -145,7 +145,7 @@ def test_make_gpu_has_a_part_for_each():
     spec = importlib.util.spec_from_file_location("make_gpu", ROOT / "tools" / "gpu.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    benchmarks = ["bench-memory", "bench-contract", "bench-attention", "bench-models"]
+    benchmarks = ["bench-memory", "bench-rows", "bench-contract", "bench-attention", "bench-models"]
     assert list(tool.PARTS) == ["tests", "conformance", "sanitize", *benchmarks]
     for program in ("gpu_contract.py", "gpu_attention.py", "gpu_models.py", "gpu.py"):
         assert f"benchmarks/{program}" in (ROOT / "tools" / "gpu.py").read_text()
