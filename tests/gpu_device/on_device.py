@@ -30,7 +30,8 @@ def assert_same(got: Any, want: Any) -> None:
     """Values within the tolerance of their dtype, strides and device as eager's."""
     for have, expected in zip(as_list(got), as_list(want), strict=True):
         assert have.device == expected.device and _strides(have) == _strides(expected)
-        torch.testing.assert_close(have, expected, **TOLERANCE.get(expected.dtype, {"rtol": 0, "atol": 0}))
+        tolerance = TOLERANCE.get(expected.dtype, {"rtol": 0, "atol": 0})
+        torch.testing.assert_close(have, expected, **tolerance, equal_nan=True)
 
 
 def _in_double(value: Any) -> Any:

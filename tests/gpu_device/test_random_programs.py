@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 from engine import engine
-from numeric import assert_close, exact_or_eager
+from numeric import assert_close
 from random_programs import random_program
 from tilefuse.errors import TileFuseWarning
 
@@ -23,7 +23,9 @@ def test_values(seed):
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", TileFuseWarning)
         got = engine(program, strict=False)(*inputs)
-        assert_close(got, program(*inputs), exact_or_eager(program, inputs), str(program))
+        # On the processor: hardswish of torch on a GPU multiplies doubles with a sixth that is rounded to f32.
+        exact = [value.cuda() for value in program(*(value.cpu().double() for value in inputs))]
+        assert_close(got, program(*inputs), exact, str(program))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS // 2))
