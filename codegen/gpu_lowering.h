@@ -46,6 +46,8 @@ class GpuLowering final : GpuValues {
   bool steps_cover_row() const;
   void for_each_step(const std::function<void()>& body);
   void loop_over_row(const std::function<void()>& body);
+  void loop_over_kept_row(const std::function<void()>& body);
+  void loop_up_to(const Code& last, int unroll, const std::function<void()>& body);
   std::vector<Code> if_row_exists() const {
     return row_exists_ ? std::vector{*row_exists_} : std::vector<Code>{};
   }
@@ -101,6 +103,8 @@ class GpuLowering final : GpuValues {
   void hold(TileValueId id, Computed& computed) override;
   Computed load(TileValueId id, const TileLoad& load) override;
   Code kept_code(TileValueId id);
+  void place_kept_rows(const Code& own_row);
+  std::string kept_name(TileValueId id) const;
   bool is_kept(TileValueId id) const;
 
   const GpuRegion& region_;
@@ -114,6 +118,7 @@ class GpuLowering final : GpuValues {
   std::vector<TileValueId> fetched_;       // loads beside them
   std::map<TileValueId, SymbolId> kept_;   // variables for what later passes need again
   std::map<TileValueId, int> kept_in_pass_;
+  std::map<TileValueId, Code> kept_rows_;  // in shared memory: where the thread's row begins
   int pass_ = 0;
 };
 

@@ -88,6 +88,7 @@ void GpuLowering::bind_threads() {
   const Code own_row = is_one_row  ? integer(0)
                        : is_across ? (row_threads == 1 ? own : rest_of(own, rows))
                                    : divided(own, row_threads);
+  if (schedule_.keeps_in_shared()) place_kept_rows(own_row);
   if (!region_.staged.empty()) return bind_turned_rows(own_row);
   const Code row = add(times(block_of_rows(), rows), own_row);
   if (region_.outer.empty()) return;
@@ -151,9 +152,30 @@ void GpuLowering::guarded_step(const std::function<void()>& body) {
 }
 
 void GpuLowering::loop_over_row(const std::function<void()>& body) {
+  const Code last =
+      let(graph_[region_.inner].name + "_end", index_type_, index_code(graph_[region_.inner].extent));
+  loop_up_to(last, 1, body);
+}
+
+// All threads take as many steps of the loop, so that lanes of a warp stay next to each other; what is left
+// of the row is one more.
+void GpuLowering::loop_over_kept_row(const std::function<void()>& body) {
+  const int64_t extent = *graph_[region_.inner].extent.constant();
+  const int64_t step = int64_t{schedule_.threads} * schedule_.walked_vector();
+  const int64_t whole = extent / step * step;
+  const auto number = [&](int64_t value) { return literal(value, index_type_.dtype); };
+  if (whole > 0) loop_up_to(number(whole), std::max(1, kUnrolledOfKeptRow / schedule_.vector), body);
+  if (whole == extent) return;
+  scopes_.open();
+  column_ = add(number(whole), times(thread_, schedule_.walked_vector()));
+  column_depth_ = scopes_.depth();
+  in_condition({operate(CodeOperator::Less, {column(), number(extent)})}, body);
+  for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+}
+
+void GpuLowering::loop_up_to(const Code& last, int unroll, const std::function<void()>& body) {
   const std::string& name = graph_[region_.inner].name;
   const SymbolId column = scopes_.symbol(name, index_type_);
-  const Code last = let(name + "_end", index_type_, index_code(graph_[region_.inner].extent));
   scopes_.open();
   column_ = reference(column);
   column_depth_ = scopes_.depth();
@@ -161,14 +183,17 @@ void GpuLowering::loop_over_row(const std::function<void()>& body) {
   Block block = scopes_.close();
   const int64_t step = int64_t{schedule_.threads} * schedule_.walked_vector();
   scopes_.add(
-      {For{column, times(thread_, schedule_.walked_vector()), last, step, name, std::move(block)}, ""});
+      {For{column, times(thread_, schedule_.walked_vector()), last, step, name, std::move(block), unroll},
+       ""});
 }
 
 void GpuLowering::for_each_step(const std::function<void()>& body) {
   const std::string& name = graph_[region_.inner].name;
   const Code first = times(thread_, schedule_.walked_vector());
   if (schedule_.walk == Walk::MultiPass) {
-    return in_condition(if_row_exists(), [&] { loop_over_row(body); });
+    const bool is_kept_row = schedule_.keeps_in_shared();
+    return in_condition(if_row_exists(),
+                        [&] { is_kept_row ? loop_over_kept_row(body) : loop_over_row(body); });
   }
   if (schedule_.steps == 1) {
     column_ = add(first_column_, first);
@@ -196,29 +221,57 @@ bool GpuLowering::is_kept(TileValueId id) const {
   return is_in(schedule_.keep) || is_in(fetched_);
 }
 
+std::string GpuLowering::kept_name(TileValueId id) const {
+  const auto* load = std::get_if<TileLoad>(&graph_[id].op);
+  return (load == nullptr ? name_of(id) : graph_[load->buffer].name) + "_kept";
+}
+
+// All rows of the block of one load, then those of the next.
+void GpuLowering::place_kept_rows(const Code& own_row) {
+  int64_t bytes = 0;
+  for (const TileValueId id : schedule_.keep) {
+    const DType dtype = graph_[std::get<TileLoad>(graph_[id].op).buffer].dtype;
+    const int64_t row_bytes = kept_row_bytes(graph_, region_.inner, {id});
+    const Code first = add(call("given_elements", {}, {dtype}), integer(bytes / size_in_bytes(dtype)));
+    kept_rows_[id] = let(kept_name(id), {dtype, CodeShape::Pointer},
+                         add(first, times(own_row, row_bytes / size_in_bytes(dtype))));
+    bytes += schedule_.rows * row_bytes;
+  }
+}
+
 // The element of the current step.
 Code GpuLowering::kept_code(TileValueId id) {
   auto found = kept_.find(id);
   if (found == kept_.end()) {
     const bool is_vector = schedule_.vector > 1;
-    const auto* load = std::get_if<TileLoad>(&graph_[id].op);
-    const std::string name = load == nullptr ? name_of(id) : graph_[load->buffer].name;
-    found = kept_.emplace(id, scopes_.symbol(name + "_kept", type_of(id, is_vector))).first;
+    found = kept_.emplace(id, scopes_.symbol(kept_name(id), type_of(id, is_vector))).first;
     scopes_.add_at(0, {Var{.symbol = found->second, .initial = std::nullopt, .count = schedule_.steps}, ""});
   }
   const Code variable = reference(found->second);
   return schedule_.steps > 1 ? subscript(variable, *step_) : variable;
 }
 
-// In registers, since an earlier pass.
+// In registers or in shared memory, since an earlier pass.
 std::optional<Computed> GpuLowering::held(TileValueId id) {
   const auto since = kept_in_pass_.find(id);
   if (since == kept_in_pass_.end() || since->second >= pass_) return std::nullopt;
+  if (const auto row = kept_rows_.find(id); row != kept_rows_.end()) {
+    const bool is_vector = schedule_.vector > 1 && region_.accesses.wide_loads[id.index];
+    const Code read = call(is_vector ? "load" : "load_one", {add(row->second, column())});
+    return Computed{scopes_.let(scopes_.depth(), name_of(id), type_of(id, is_vector), read), scopes_.depth(),
+                    is_vector};
+  }
   return Computed{kept_code(id), scopes_.depth(), schedule_.vector > 1};
 }
 
 void GpuLowering::hold(TileValueId id, Computed& computed) {
   if (!is_kept(id) || computed.depth == 0) return;
+  if (const auto row = kept_rows_.find(id); row != kept_rows_.end()) {
+    const char* store = computed.is_vector ? "store" : "store_one";
+    kept_in_pass_.emplace(id, pass_);
+    scopes_.add({Effect{call(store, {add(row->second, column()), computed.code}), std::nullopt}, ""});
+    return;
+  }
   if (schedule_.vector > 1 && !computed.is_vector) computed = splat(id, computed);
   kept_in_pass_.emplace(id, pass_);
   const Code kept = kept_code(id);
@@ -376,6 +429,8 @@ GpuProgram GpuLowering::run() {
   verify(kernel, "name_values");
   GpuLaunch launch{
       .symbol = kernel.name, .blocks = blocks(), .threads = schedule_.block_threads(), .sizes = {}};
+  if (schedule_.keeps_in_shared())
+    launch.shared_bytes = schedule_.rows * kept_row_bytes(graph_, region_.inner, schedule_.keep);
   for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
   return {std::move(kernel), std::move(launch)};
 }

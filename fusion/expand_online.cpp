@@ -241,8 +241,7 @@ Expander::Side Expander::new_side(const OnlinePass& pass, const std::string& pre
 TileValueId Expander::joint_anchor(const Step& step, size_t number) {
   if (step.sides.empty()) return values_.constant(kUnset, type_);
   TileValueId joint = step.sides[0].anchors[number];
-  if (step_ == OnlineStep::Parts)
-    return of_all_parts(ReduceKind::Min, joint);
+  if (step_ == OnlineStep::Parts) return of_all_parts(ReduceKind::Min, joint);
   for (size_t i = 1; i < step.sides.size(); ++i) {
     const TileValueId other = step.sides[i].anchors[number];
     joint = step.pass.anchors[number].bounded ? values_.map(MapFn::Min, {joint, other})

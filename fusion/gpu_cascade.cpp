@@ -149,7 +149,8 @@ class Cascade {
     for (const TileValueId id : behind_results(stores_of(false))) {
       if (!is_result(id)) continue;
       const Buffer buffer = row_buffer(id, Buffer::Role::Output);
-      copy.to_.stores.push_back({results_.at(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
+      copy.to_.stores.push_back(
+          {results_.at(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
     }
     return copy.finish("split_cascade, rows");
   }
@@ -181,9 +182,10 @@ class Cascade {
     std::vector<TileStore> stores;
     for (const TileStore& store : graph_.stores) {
       const std::vector<TileValueId> needed = behind_results({store});
-      const bool is_row = !is_walked(store, axis_) && std::none_of(needed.begin(), needed.end(), [&](auto id) {
-        return !is_result(id) && std::holds_alternative<TileReduce>(graph_[id].op);
-      });
+      const bool is_row =
+          !is_walked(store, axis_) && std::none_of(needed.begin(), needed.end(), [&](auto id) {
+            return !is_result(id) && std::holds_alternative<TileReduce>(graph_[id].op);
+          });
       if (is_row == are_rows) stores.push_back(store);
     }
     return stores;
@@ -234,8 +236,8 @@ class Cascade {
   }
 
   // ---- buffers
-  // Number `i` of the carried values: each row has a place in it, also for what is the same in all of them, such
-  // as a count.
+  // Number `i` of the carried values: each row has a place in it, also for what is the same in all of them,
+  // such as a count.
   Buffer part_buffer(size_t i, Buffer::Role role) const {
     const TileValue& carry = whole_.graph[carried()[i].carry];
     return buffer_of_pieces(graph_, pieces_, carry.name + suffix_, carry.dtype, row_axes_, role);
@@ -258,7 +260,7 @@ class Cascade {
   OnlineReductions derived_;
   bool is_walked_again_;
   ExpandedOnline block_, whole_;
-  std::optional<TileValueId> count_;           // in the graph of the pieces
+  std::optional<TileValueId> count_;            // in the graph of the pieces
   std::map<TileValueId, TileValueId> results_;  // in the graph at hand, of reductions
 };
 

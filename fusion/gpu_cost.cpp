@@ -10,13 +10,12 @@ namespace tilefuse {
 namespace {
 
 constexpr double kShareOfCache = 0.5;  // that a row in progress may count on
-constexpr int kRegisterGranule = 8;    // registers are given out in multiples of it
-// Of a block that begins; a step; one pass more over it; what a loop adds; what a warp does to reduce with others:
-// parts of rows of 50257 bf16 on an H200.
+// Of a block that begins; a step; one pass more over it; what a loop adds; what a warp does to reduce with
+// others: parts of rows of 50257 bf16 on an H200.
 constexpr double kBlockInstructions = 80, kStepInstructions = 8, kPassInstructions = 4;
 constexpr double kLoopInstructions = 4, kExchangeInstructions = 50;
-constexpr double kLongFunction = 8;       // instructions of what is none of the machine's
-constexpr double kShortFunction = 3;      // of which less accuracy is wanted
+constexpr double kLongFunction = 8;   // instructions of what is none of the machine's
+constexpr double kShortFunction = 3;  // of which less accuracy is wanted
 // Of the time that memory takes, where a multiprocessor has one block at a time, whose loads, arithmetic and
 // stores wait for each other: rows of 32000 bf16 on an H200; with two blocks, of 16384, there was nothing.
 constexpr double kAlone = 0.5;
@@ -24,18 +23,15 @@ constexpr double kShareOfMisses = 0.5;    // of neighbours that another step wan
 constexpr double kDoubleInstruction = 2;  // issue slots, where f64 has half the rate; elsewhere it has less
 constexpr int kUnrolledElements = 4;      // of single ones, by the compiler, of a loop over a row
 
-double blocks_at_a_time(const GpuSchedule& schedule, int registers, const GpuTarget& target) {
-  const int threads = schedule.block_threads();
-  const int granted = (registers + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;
-  const int by_registers = target.registers_per_multiprocessor / (granted * threads);
-  const int by_threads = target.threads_per_multiprocessor / threads;
-  return std::max(1, std::min({by_registers, by_threads, target.blocks_per_multiprocessor}));
+int unrolled_steps(const GpuSchedule& schedule) {
+  const int elements = schedule.keeps_in_shared() ? kUnrolledOfKeptRow : kUnrolledElements;
+  return std::max(1, elements / schedule.vector);
 }
 
 // Of one thread on average, with all loads of a pass under way.
 double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   const bool is_loop = schedule.walk == Walk::MultiPass && !schedule.is_across;
-  const int unrolled = is_loop ? std::max(1, kUnrolledElements / schedule.vector) : 1;
+  const int unrolled = is_loop ? unrolled_steps(schedule) : 1;
   const double elements =
       std::min(double(schedule.width()) * unrolled, traffic.row_elements) / schedule.threads;
   return std::max(traffic.element_bytes, 1.0) * elements * schedule.row_vector();
@@ -49,8 +45,8 @@ double steps_of_row(const GpuTraffic& traffic, const GpuSchedule& schedule) {
 // Loads that a thread waits for one after the other: those of a pass in steps are under way together.
 double rounds_of_loads(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   if (schedule.walk != Walk::MultiPass) return 0;
-  const int unrolled = std::max(1, kUnrolledElements / schedule.vector);
-  return traffic.passes_that_load * std::ceil(steps_of_row(traffic, schedule) / unrolled);
+  return (schedule.keeps_in_shared() ? 1 : traffic.passes_that_load) *
+         std::ceil(steps_of_row(traffic, schedule) / unrolled_steps(schedule));
 }
 
 // Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
@@ -61,7 +57,8 @@ double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double b
   const bool is_again = schedule.walk == Walk::MultiPass;
   const double around = is_again ? traffic.passes * (kStepInstructions + kLoopInstructions)
                                  : kStepInstructions + (traffic.passes - 1) * kPassInstructions;
-  const double accesses = is_again ? traffic.accesses_again : traffic.accesses;
+  const double stored = schedule.keeps_in_shared() ? traffic.kept_loads : 0;
+  const double accesses = stored + (is_again ? traffic.accesses_again : traffic.accesses);
   const double instructions = is_again ? traffic.instructions_again : traffic.instructions;
   const double exchanges = schedule.threads > 1 ? traffic.reductions * kExchangeInstructions : 0;
   const double a_step = around + accesses + instructions * schedule.vector;
@@ -153,6 +150,9 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
     traffic.element_bytes += access.element_bytes;
   }
   traffic.apart_bytes = apart_bytes(graph, region, facts);
+  traffic.kept_loads = static_cast<int>(region.wanted_again.size());
+  if (traffic.kept_loads > 0)
+    traffic.kept_row_bytes = double(kept_row_bytes(graph, region.inner, region.wanted_again));
   traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());
   traffic.scans =
@@ -179,24 +179,30 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const bool covers_row = schedule.walk != Walk::None;
   const double across = covers_row ? 1 : std::ceil(traffic.row_elements / double(schedule.width()));
   const double blocks = std::ceil(traffic.rows / (schedule.rows * schedule.row_vector())) * across;
-  const double at_a_time = blocks_at_a_time(schedule, registers, target) * target.multiprocessors;
+  const auto kept_bytes = int64_t(schedule.keeps_in_shared() ? schedule.rows * traffic.kept_row_bytes : 0);
+  const double at_a_time =
+      target.multiprocessors * blocks_at_a_time({schedule.block_threads(), registers, kept_bytes}, target);
   const double running = std::min(blocks, at_a_time);
 
   const double needed = target.memory_gbs * target.memory_latency_ns;  // GB/s * ns = bytes
   const double under_way = running * schedule.block_threads() * bytes_under_way(traffic, schedule);
   const double memory = (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3;
   const double waves = blocks / at_a_time;
-  const bool is_alone =
-      schedule.walk == Walk::Resident && traffic.passes > 1 && at_a_time <= target.multiprocessors;
+  const bool reads_once = schedule.walk == Walk::Resident || schedule.keeps_in_shared();
+  const bool is_alone = reads_once && traffic.passes > 1 && at_a_time <= target.multiprocessors;
   const double unfilled = memory * std::max(std::max(1.0, needed / under_way) - 1, is_alone ? kAlone : 0);
 
   double again = 0;
-  if (schedule.walk == Walk::MultiPass) {
+  if (schedule.walk == Walk::MultiPass && !schedule.keeps_in_shared()) {
     const double row_bytes =
         running * schedule.rows * schedule.row_vector() * traffic.row_elements * traffic.element_bytes;
     const bool in_cache = row_bytes <= kShareOfCache * double(target.l2_bytes);
     again = traffic.loaded_bytes * (traffic.passes_that_load - 1) /
             (in_cache ? target.l2_gbs : target.memory_gbs) / 1e3;
+  }
+  if (schedule.keeps_in_shared()) {  // stored once, loaded by each later pass
+    again = traffic.loaded_bytes * traffic.passes_that_load / target.shared_bytes_per_cycle /
+            target.multiprocessors / target.clock_ghz / 1e3;
   }
   const double one_by_one =
       std::ceil(waves) * rounds_of_loads(traffic, schedule) * target.memory_latency_ns / 1e3;

@@ -17,8 +17,8 @@ namespace tilefuse {
 namespace {
 
 constexpr std::array kParts = {1, 8, 32, 128, 512};
-// Over a copy: a library scans a single row in parts, one of 2^24 f32 in this time on an H200; several rows by a
-// block or so for each, 8 of 128256 at a hundredth of the bandwidth, 4096 columns at a fiftieth.
+// Over a copy: a library scans a single row in parts, one of 2^24 f32 in this time on an H200; several rows
+// by a block or so for each, 8 of 128256 at a hundredth of the bandwidth, 4096 columns at a fiftieth.
 constexpr double kMostOfScan = 1.5;
 constexpr double kLaunchesOfOthers = 3;  // that a short scan saves by what it is fused with
 // Prices of one walk and of several kernels are that far apart before the latter are believed.
@@ -132,7 +132,8 @@ std::optional<Unsupported> better_scanned_by_a_library(const TileGraph& graph, c
   for (const AxisId axis : structure->parallel) {
     if (!graph[axis].extent.is_constant(1)) return std::nullopt;
   }
-  const double library = kMostOfScan * bytes_of_buffers(graph, hints) / target.memory_gbs / 1e3 + target.launch_us;
+  const double library =
+      kMostOfScan * bytes_of_buffers(graph, hints) / target.memory_gbs / 1e3 + target.launch_us;
   if (plan.cost_us <= library + kLaunchesOfOthers * target.launch_us) return std::nullopt;
   return Unsupported{"cannot scan " + graph.name + " quicker than a library: it would take " +
                      cost_text(plan.cost_us, {}) + ", there " + cost_text(library, {})};
@@ -207,7 +208,7 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest, const GpuTarget& ta
       [&](const GpuSchedule& rows) -> std::vector<std::string> {
         const Result<GpuRegion> region = analyze_gpu_region(nest.graph, rows.lanes);
         if (!region) return {region.unsupported().reason};
-        return check_gpu_schedule(nest.graph, *region, rows);
+        return check_gpu_schedule(nest.graph, *region, rows, target.shared_bytes_per_block);
       },
       [&](const GpuProductSchedule& schedule) -> std::vector<std::string> {
         const Result<GpuProduct> product = analyze_gpu_product(nest.graph, schedule.numbers);

@@ -63,6 +63,22 @@ std::vector<TileValueId> crossing(const TileGraph& graph, const Structure& struc
   return kept;
 }
 
+// Without a condition, whose other side may be no number of the buffer's type.
+std::vector<TileValueId> loads_wanted_again(const TileGraph& graph, const GpuRegion& region) {
+  std::vector<TileValueId> found;
+  if (region.is_across() || !graph[region.inner].extent.constant() || scans(graph)) return found;
+  std::vector<int> passes(graph.values.size());
+  for (const auto& computed : values_of_passes(graph, region.structure, {})) {
+    for (const TileValueId id : computed) ++passes[id.index];
+  }
+  for (uint32_t v = 0; v < graph.values.size(); ++v) {
+    const auto* load = std::get_if<TileLoad>(&graph.values[v].op);
+    if (load != nullptr && passes[v] > 1 && load->guard.empty() && varies_along(graph, {v}, region.inner))
+      found.push_back({v});
+  }
+  return found;
+}
+
 // The most that crosses from one pass to the next, and what is there before it is scanned.
 int kept_words(const TileGraph& graph, const GpuRegion& region) {
   const std::vector<int>& level = region.structure.level;
@@ -269,6 +285,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   find_accesses(graph, lanes, region);
   if (region.reduces()) region.crossing = crossing(graph, region.structure);
   region.kept_words = kept_words(graph, region);
+  if (region.reduces()) region.wanted_again = loads_wanted_again(graph, region);
   region.fits_int = conditions_fit_int(graph);
   return region;
 }

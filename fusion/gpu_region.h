@@ -31,6 +31,8 @@ struct GpuRegion {
   std::vector<TileValueId> crossing;  // vary along inner, computed in one pass, wanted in a later one
   int kept_words =
       0;  // 32-bit registers an element of a row takes where all of `crossing` stays in registers
+  // Loads that several passes want of rows whose length is known: these may be kept in shared memory.
+  std::vector<TileValueId> wanted_again;
   bool fits_int = false;  // every offset into every buffer is an int
   bool reduces() const { return !structure.reductions.empty(); }
   bool is_across() const { return lanes != inner; }

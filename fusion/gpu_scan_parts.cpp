@@ -153,7 +153,8 @@ bool can_be_in_parts(const TileGraph& graph, const Structure& structure, TileVal
   if (scan == nullptr || structure.level[id.index] != 0) return false;
   std::vector<AxisId> rows = graph[id].axes;
   std::erase(rows, scan->axis);
-  return rows == structure.parallel && info(scan->kind).combine && identity_of(scan->kind, info(graph[id].dtype).compute);
+  return rows == structure.parallel && info(scan->kind).combine &&
+         identity_of(scan->kind, info(graph[id].dtype).compute);
 }
 
 }  // namespace
@@ -164,7 +165,8 @@ std::optional<std::vector<TileGraph>> split_scan(const TileGraph& graph, int par
   const AxisId axis = structure->reduced.front();
   for (const TileValueId id : structure->reductions) {
     if (!can_be_in_parts(graph, *structure, id)) return std::nullopt;
-    std::vector<TileValueId> before = needed_values(graph, {graph[id].operands[0]}, [](auto) { return false; });
+    std::vector<TileValueId> before =
+        needed_values(graph, {graph[id].operands[0]}, [](auto) { return false; });
     const bool waits = std::any_of(before.begin(), before.end(), [&](TileValueId value) {
       return std::holds_alternative<TileScan>(graph[value].op);
     });

@@ -128,6 +128,16 @@ int partial_bytes(const TileGraph& graph, const GpuRegion& region, TileValueId r
   return bytes_of(graph[reduction].operands[0]) + size_in_bytes(region.fits_int ? DType::I32 : DType::I64);
 }
 
+int64_t kept_row_bytes(const TileGraph& graph, AxisId inner, const std::vector<TileValueId>& loads) {
+  int64_t bytes = 0;
+  for (const TileValueId id : loads) {
+    const Buffer& buffer = graph[std::get<TileLoad>(graph[id].op).buffer];
+    const int64_t row = *graph[inner].extent.constant() * size_in_bytes(buffer.dtype);
+    bytes += (row + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+  }
+  return bytes;
+}
+
 int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule) {
   int64_t bytes = 0;
   for (const TileValueId reduction : region.structure.reductions) {
@@ -168,7 +178,7 @@ GpuSchedule parse_gpu_schedule(std::string_view text, const TileGraph& graph) {
 }
 
 std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuRegion& region,
-                                            const GpuSchedule& schedule) {
+                                            const GpuSchedule& schedule, int64_t most_shared_bytes) {
   std::vector<std::string> findings;
   const auto demand = [&](bool holds, const std::string& finding) {
     if (!holds) findings.push_back(finding);
@@ -198,14 +208,18 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
     demand(extent && *extent <= schedule.width(), "the steps cover " + std::to_string(schedule.width()) +
                                                       " elements of a row of " +
                                                       to_text(graph[region.inner].extent));
+  } else if (schedule.keeps_in_shared() && extent) {
+    const int64_t kept = schedule.rows * kept_row_bytes(graph, region.inner, schedule.keep);
+    demand(kept + shared_bytes(graph, region, schedule) <= most_shared_bytes,
+           "a launch gives a block at most " + std::to_string(most_shared_bytes) + " bytes of shared memory");
   } else {
     demand(schedule.keep.empty(), "only what is resident stays in registers");
   }
   if (schedule.walk == Walk::MultiPass)
     demand(schedule.steps == 1, "a walk of several passes has a loop, no steps");
   for (const TileValueId kept : schedule.keep) {
-    const bool crosses =
-        std::find(region.crossing.begin(), region.crossing.end(), kept) != region.crossing.end();
+    const auto& may_stay = schedule.keeps_in_shared() ? region.wanted_again : region.crossing;
+    const bool crosses = std::find(may_stay.begin(), may_stay.end(), kept) != may_stay.end();
     demand(crosses, "%" + graph[kept].name + " is not wanted in a later pass");
   }
   return findings;

@@ -17,7 +17,7 @@
 // and the threads of a row are `rows` threads apart. A row that is reduced is covered as a whole:
 //   resident    by the steps, what later passes need again staying in registers: memory is read once
 //   multi_pass  by a loop for each pass, which reads anew; for rows too long for registers, or of a size that
-//               is known only at run time
+//               is known only at run time. What it keeps are loads, in shared memory: read once, too
 #pragma once
 #include <string>
 #include <string_view>
@@ -29,6 +29,9 @@
 
 namespace tilefuse {
 
+// Elements whose loads are under way together where a row goes to shared memory.
+inline constexpr int kUnrolledOfKeptRow = 8;
+
 struct GpuSchedule {
   std::string tile_graph, target;
   AxisId lanes;                // of the region that it is for
@@ -37,12 +40,14 @@ struct GpuSchedule {
   int threads = kWarpThreads;  // a power of two
   int vector = 1;
   int steps = 1;
-  Walk walk = Walk::None;         // None of a map, else MultiPass or Resident
-  std::vector<TileValueId> keep;  // in registers from pass to pass
-  std::vector<CostTerm> cost;     // as of a Schedule
+  Walk walk = Walk::None;  // None of a map, else MultiPass or Resident
+  std::vector<TileValueId>
+      keep;                    // from pass to pass: in registers, or in shared memory where it walks in loops
+  std::vector<CostTerm> cost;  // as of a Schedule
   double cost_us = 0;
 
   int block_threads() const { return rows * threads; }
+  bool keeps_in_shared() const { return walk == Walk::MultiPass && !keep.empty(); }
   int walked_vector() const { return is_across ? 1 : vector; }
   int row_vector() const { return is_across ? vector : 1; }
   int64_t width() const {
@@ -55,8 +60,9 @@ GpuSchedule parse_gpu_schedule(std::string_view text, const TileGraph& graph);  
 
 // Every way in which kernels cannot follow the schedule, in words; empty where they can. Written apart from
 // the constraints of solve_gpu, which tests compare with it.
+// `most_shared_bytes`: that a launch may give to a block.
 std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuRegion& region,
-                                            const GpuSchedule& schedule);
+                                            const GpuSchedule& schedule, int64_t most_shared_bytes);
 
 // 32-bit registers of a thread, as they are estimated to bound `steps` and the threads of a block.
 int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps);
@@ -64,7 +70,10 @@ int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk wa
 // Bytes of what one thread leaves of a reduction or a scan for others: its result, of the position of an
 // extreme the element and its place.
 int partial_bytes(const TileGraph& graph, const GpuRegion& region, TileValueId reduction);
-// Bytes of shared memory of a block: partial results of reductions across rows, and tiles of staged loads.
+// Bytes of shared memory that loads of a row are kept in, each at a multiple of 16.
+int64_t kept_row_bytes(const TileGraph& graph, AxisId inner, const std::vector<TileValueId>& loads);
+// Bytes of shared memory of a block that it declares: partial results of reductions across rows, and tiles of
+// staged loads.
 int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule);
 // Elements from one line of a staged tile of so many rows to the next: an odd number of banks, so that
 // threads that read down a tile meet no bank twice.

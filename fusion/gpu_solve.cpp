@@ -12,6 +12,7 @@ namespace tilefuse {
 namespace {
 
 constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
+constexpr int kInLoops = 0, kResident = 1, kInShared = 2;  // walks
 constexpr double kPreferredThreads = 128;
 class GpuSystem : LimitSums {
  public:
@@ -38,8 +39,10 @@ class GpuSystem : LimitSums {
   void add_variables() {
     Variable walk{"walk", {}};
     if (!region_.reduces()) walk.domain = {{0, "none"}};
-    if (region_.reduces() && graph_[region_.inner].extent.constant()) walk.domain.push_back({1, "resident"});
-    if (region_.reduces()) walk.domain.push_back({0, "multi_pass"});
+    if (region_.reduces() && graph_[region_.inner].extent.constant())
+      walk.domain.push_back({kResident, "resident"});
+    if (region_.reduces()) walk.domain.push_back({kInLoops, "multi_pass"});
+    if (!region_.wanted_again.empty()) walk.domain.push_back({kInShared, "in_shared"});
     std::vector<int> vectors;
     for (int v = region_.accesses.widest; v >= 1; v /= 2) vectors.push_back(v);
     const bool reduces = region_.reduces();
@@ -69,7 +72,9 @@ class GpuSystem : LimitSums {
   Factor row_vector() const {
     return factor(kVector, [&](double n) { return is_across() ? n : 1; });
   }
-  Factor if_resident() const { return times(kWalk); }
+  Factor if_resident() const {
+    return factor(kWalk, [](double walk) { return walk == kResident ? 1 : 0; });
+  }
 
   void add_block_limits() {
     at_most({{1, {times(kRows), times(kThreads)}}}, target_.threads_per_block, "threads",
@@ -90,6 +95,16 @@ class GpuSystem : LimitSums {
       const Factor together = factor(kThreads, [](double n) { return n > 1 ? n : 0; });
       at_most({{bytes, {times(kRows), together, times(kVector)}}}, kDeclaredSharedBytes, "bytes",
               "partial results of a block take at most " + limit);
+    }
+    if (!region_.wanted_again.empty()) {
+      const Factor if_shared = factor(kWalk, [](double walk) { return walk == kInShared ? 1 : 0; });
+      // A reduction's parts take a number for each warp.
+      const double kept = double(kept_row_bytes(graph_, region_.inner, region_.wanted_again));
+      at_most({{kept, {if_shared, times(kRows)}},
+               {bytes / kWarpThreads, {if_shared, times(kRows), times(kThreads)}}},
+              double(target_.shared_bytes_per_block), "bytes",
+              "rows are kept in at most " + std::to_string(target_.shared_bytes_per_block) +
+                  " bytes of shared memory");
     }
     std::vector<Product> tiles;
     for (const TileValueId staged : region_.staged) {
@@ -124,7 +139,7 @@ class GpuSystem : LimitSums {
     sum.push_back(product(kept, {if_resident(), times(kVector), times(kSteps)}));
     const bool is_staged = !region_.staged.empty();  // all loads are under way at the barrier
     const Factor loads = factor(kSteps, [is_staged](double n) { return is_staged ? n : std::min(n, 2.0); });
-    const Factor not_resident = factor(kWalk, [](double resident) { return 1 - resident; });
+    const Factor not_resident = factor(kWalk, [](double walk) { return walk == kResident ? 0 : 1; });
     sum.push_back(product(stepped, {not_resident, times(kVector), loads}));
     return sum;
   }
@@ -146,7 +161,7 @@ class GpuSystem : LimitSums {
     at_most({{1, {if_resident(), without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1,
             "elements", "every step has elements of " + row);
     AnyOf one_step;
-    if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, 1});  // resident
+    if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, kResident});
     one_step.choices.push_back({kSteps, 1});
     add(one_step, "a walk of several passes has a loop and no steps", ConstraintKind::Limit);
   }
@@ -212,8 +227,9 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   schedule.threads = number(kThreads);
   schedule.vector = number(kVector);
   schedule.steps = number(kSteps);
-  if (region.reduces()) schedule.walk = number(kWalk) == 1 ? Walk::Resident : Walk::MultiPass;
+  if (region.reduces()) schedule.walk = number(kWalk) == kResident ? Walk::Resident : Walk::MultiPass;
   if (schedule.walk == Walk::Resident) schedule.keep = region.crossing;
+  if (region.reduces() && number(kWalk) == kInShared) schedule.keep = region.wanted_again;
   return schedule;
 }
 
@@ -234,7 +250,9 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const Regi
             estimated_registers(graph, *region, schedule.walk, schedule.vector, schedule.steps);
         return gpu_cost(traffic, schedule, registers, target);
       },
-      [&](const GpuSchedule& schedule) { return check_gpu_schedule(graph, *region, schedule); });
+      [&](const GpuSchedule& schedule) {
+        return check_gpu_schedule(graph, *region, schedule, target.shared_bytes_per_block);
+      });
 }
 
 // Those that a pin "lanes = col" leaves.
@@ -261,11 +279,18 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
   Pins others = pins;
   std::optional<GpuSchedule> best;
   std::optional<Unsupported> refusal;
+  std::optional<UserError>
+      wrong_pin;  // along all axes: what one of them has no value for, another one may have
   for (const AxisId lanes : pinned_lanes(graph, others)) {
-    Result<GpuSchedule> found = solve_lanes(graph, lanes, *facts, target, others);
-    if (!found && !refusal) refusal = found.unsupported();
-    if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
+    try {
+      Result<GpuSchedule> found = solve_lanes(graph, lanes, *facts, target, others);
+      if (!found && !refusal) refusal = found.unsupported();
+      if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
+    } catch (const UserError& error) {
+      if (!wrong_pin) wrong_pin = error;
+    }
   }
+  if (!best && wrong_pin) throw UserError(*wrong_pin);
   if (!best) return *std::move(refusal);
   return *std::move(best);
 }

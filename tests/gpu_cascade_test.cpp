@@ -1,5 +1,7 @@
-// Cascades of reductions in parts: the graphs one after the other give what the whole one gives, also for rows
-// that hold what floats hold, and for parts that are ragged.
+// Cascades of reductions in parts: the graphs one after the other give what the whole one gives, also for
+// rows that hold what floats hold, and for parts that are ragged.
+#include "fusion/gpu_cascade.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +10,6 @@
 #include <random>
 
 #include "fusion/gpu_axes.h"
-#include "fusion/gpu_cascade.h"
 #include "fusion/structure.h"
 #include "tests/tile_evaluate.h"
 
@@ -121,11 +122,15 @@ struct Case {
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
 
 std::vector<Case> cases() {
-  return {{"softmax", kSoftmax, 128, 8, 3},      {"ragged_softmax", kSoftmax, 131, 8, 3},
+  return {{"softmax", kSoftmax, 128, 8, 3},
+          {"ragged_softmax", kSoftmax, 131, 8, 3},
           {"softmax_of_an_end", kSoftmax, 65, 8, 3},  // of which the last part has one element
-          {"logsumexp", kLogSumExp, 96, 2, 2},   {"ragged_logsumexp", kLogSumExp, 101, 3, 2},
-          {"norm", kNorm, 128, 4, 3},            {"ragged_norm", kNorm, 121, 8, 3},
-          {"shares", kShares, 70, 4, 3},         {"deviation", kDeviation, 93, 4, 5},
+          {"logsumexp", kLogSumExp, 96, 2, 2},
+          {"ragged_logsumexp", kLogSumExp, 101, 3, 2},
+          {"norm", kNorm, 128, 4, 3},
+          {"ragged_norm", kNorm, 121, 8, 3},
+          {"shares", kShares, 70, 4, 3},
+          {"deviation", kDeviation, 93, 4, 5},
           {"narrow", kNarrow, 77, 4, 3}};
 }
 

@@ -338,7 +338,9 @@ std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuR
     schedule.steps = one_of({1, 2, 3, 5});
     if (region.reduces()) schedule.walk = random() % 2 == 0 ? Walk::Resident : Walk::MultiPass;
     if (schedule.walk == Walk::Resident && random() % 4 != 0) schedule.keep = region.crossing;
-    if (check_gpu_schedule(graph, region, schedule).empty()) schedules.push_back(std::move(schedule));
+    if (schedule.walk == Walk::MultiPass && random() % 2 != 0) schedule.keep = region.wanted_again;
+    if (check_gpu_schedule(graph, region, schedule, 163 << 10).empty())
+      schedules.push_back(std::move(schedule));
   }
   return schedules;
 }

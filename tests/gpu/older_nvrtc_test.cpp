@@ -32,8 +32,10 @@ std::vector<Source> golden_sources() {
   for (const auto& entry : fs::directory_iterator(TILEFUSE_CUDA_GOLDENS)) {
     std::ifstream file(entry.path());
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const size_t source = text.find("\n---\n"), option = text.find("--target "), run = text.find("run: cuda ");
-    if (source == std::string::npos || run == std::string::npos || text.find("__global__") == std::string::npos)
+    const size_t source = text.find("\n---\n"), option = text.find("--target "),
+                 run = text.find("run: cuda ");
+    if (source == std::string::npos || run == std::string::npos ||
+        text.find("__global__") == std::string::npos)
       continue;
     std::istringstream words(text.substr(option + 9));
     std::string target;
@@ -41,8 +43,8 @@ std::vector<Source> golden_sources() {
     const std::string begin = "\n#define TILEFUSE_LANES";
     for (size_t at = text.find(begin, source); at != std::string::npos;) {
       const size_t next = text.find(begin, at + 1);
-      sources.push_back({entry.path().stem().string(), text.substr(at, next - at),
-                         load_gpu_target(target).architecture});
+      sources.push_back(
+          {entry.path().stem().string(), text.substr(at, next - at), load_gpu_target(target).architecture});
       at = next;
     }
   }
@@ -58,7 +60,8 @@ TEST(OlderNvrtc, compiles_kernels_of_all_kinds) {
     ASSERT_TRUE(nvrtc) << nvrtc.unsupported().reason;
     for (const Source& source : sources) {
       const Result<GpuBinary> binary = nvrtc->compile(source.text, source.architecture);
-      EXPECT_TRUE(binary) << source.name << ", NVRTC " << nvrtc->version() << ": " << binary.unsupported().reason;
+      EXPECT_TRUE(binary) << source.name << ", NVRTC " << nvrtc->version() << ": "
+                          << binary.unsupported().reason;
     }
   }
 }
