@@ -183,6 +183,8 @@ std::vector<Case> cases() {
       {"logsumexp_in_shared_memory", sized(kLogSumExp, "3", "4001"), "walk=in_shared,rows=1"},
       {"norm_in_parts", sized(kNorm, "3", "1024"), "parts=8", 3},
       {"ragged_norm_in_parts", sized(kNorm, "5", "1003"), "parts=8", 3},
+      {"norm_of_run_time_rows_in_parts", sized(kNorm, "s0", "1024"), "parts=8", 3, {{"s0", 5}}},
+      {"norm_of_run_time_rows_in_shared_memory", sized(kNorm, "s0", "1003"), "walk=in_shared", 1, {{"s0", 5}}},
       {"logsumexp_in_parts", sized(kLogSumExp, "3", "2048"), "parts=8", 2},
       {"ragged_logsumexp_in_parts", sized(kLogSumExp, "7", "2011"), "parts=32", 2},
       {"channels", sized(kChannels, "64", "6")},

@@ -91,6 +91,7 @@ std::vector<RowCase> cases() {
       {"a_row_in_parts", kRows, "1", "1200", "i64", "sum", {"parts=8", 3}},
       {"products_in_parts", kRows, "3", "40", "f32", "prod", {"parts=8", 3}},
       {"any_in_parts", kRows, "4", "160", "bool", "any", {"parts=8", 3}},
+      {"run_time_rows_in_parts", kRows, "s0", "640", "f32", "sum", {"parts=8", 3, {{"s0", 5}}}},
       {"columns_in_parts", kColumns, "96", "70", "f32", "sum", {"parts=8", 3}},
       {"probabilities", kProbabilities, "5", "300", "f32", ""},
       {"probabilities_in_passes", kProbabilities, "3", "301", "bf16", "", {"walk=multi_pass"}},
