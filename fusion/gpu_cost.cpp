@@ -115,6 +115,7 @@ std::vector<std::vector<TileValueId>> computed_in_passes(const TileGraph& graph,
                                                          const std::vector<TileValueId>& keep) {
   if (region.reduces()) return values_of_passes(graph, region.structure, keep);
   std::vector<TileValueId> all;
+  all.reserve(graph.values.size());
   for (uint32_t v = 0; v < graph.values.size(); ++v) all.push_back({v});
   return {all};
 }

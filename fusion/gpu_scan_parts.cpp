@@ -20,8 +20,8 @@ std::optional<Pieces> even_pieces(const TileGraph& graph, AxisId axis, int parts
     while (*extent / count % wide != 0) wide /= 2;
     return wide;
   };
-  for (int64_t count = std::max(2, parts / 2); count <= std::min<int64_t>(2 * parts, *extent / kShortest);
-       ++count) {
+  const int64_t most = std::min(int64_t{2} * parts, *extent / kShortest);
+  for (int64_t count = std::max(2, parts / 2); count <= most; ++count) {
     if (*extent % count != 0) continue;
     const bool is_nearer = best && std::abs(count - parts) < std::abs(*best - parts);
     if (!best || width(count) > width(*best) || (width(count) == width(*best) && is_nearer)) best = count;
