@@ -405,18 +405,24 @@ def test_products_by_warpgroups(driver):
     _same(got, _large_product(*inputs), rtol=0, atol=0)
 
 
-def test_floats_are_rounded_to_tf32_where_torch_may(driver, monkeypatch):
+@pytest.mark.parametrize("precision, numbers", [("ieee", "tf32x3"), ("tf32", "tf32")])
+def test_floats_are_rounded_to_tf32_where_torch_may(driver, precision, numbers):
     x, w = torch.randn(48, 64), torch.randn(64, 32)
-    for precision, numbers in (("ieee", "tf32x3"), ("tf32", "tf32")):
-        monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", precision)
+    pins = {"mm": {"kernel": "product"}}
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    try:
+        matmul.fp32_precision = precision
         with torch.no_grad(), collect_graphs() as graphs:
-            got = host_gpu.on_gpu(lambda x, w: x @ w, products="own")(x, w)
-        assert driver.launches() > 0
-        (region,) = Report(graphs).regions()
-        assert f"  numbers  {numbers}\n" in region["schedule"]
-        error = (got.double() - x.double() @ w.double()).abs().max()
-        assert error < (1e-2 if numbers == "tf32" else 1e-5)
-        assert (error > 1e-4) == (numbers == "tf32")
+            got = host_gpu.on_gpu(lambda x, w: x @ w, products="own", pins=pins)(x, w)
+    finally:
+        matmul.fp32_precision = before
+    assert driver.launches() > 0
+    (region,) = Report(graphs).regions()
+    assert f"  numbers  {numbers}\n" in region["schedule"]
+    error = (got.double() - x.double() @ w.double()).abs().max()
+    assert error < (1e-1 if numbers == "tf32" else 1e-4)
+    assert (error > 1e-3) == (numbers == "tf32")
 
 
 def test_a_device_with_less_shared_memory_than_its_profile_says(driver, warned):
