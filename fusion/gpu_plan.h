@@ -5,11 +5,13 @@
 // Axes are prepared (gpu_axes.h), every kernel is solved: as rows (gpu_solve.h) or, where it is a product
 // that tensor cores compute (gpu_product.h) and that is predicted to be quicker, as tiles of that
 // (gpu_product_solve.h); two products with what lies between them are a chain (gpu_chain.h). A reduction,
-// that of a product, too, is split where that is predicted to be quicker, and what a chain only reads of
-// other reductions is a kernel in front of it (gpu_apart.h).
+// that of a product, too, is split where that is predicted to be quicker (gpu_split.h), and so are reductions
+// behind each other (gpu_cascade.h) and scans (gpu_scan_parts.h); what a chain only reads of other reductions
+// is a kernel in front of it (gpu_apart.h).
 // A pin `parts = 16` decides that, `kernel = product`, `kernel = chain` or `kernel = rows` the kind; a
 // decision that only one kind has decides the kind, too. Other pins hold for every kernel that has the
-// decision. Unsupported: the reason of the first kernel that cannot be made.
+// decision. Unsupported: the reason of the first kernel that cannot be made, or a long row that a library
+// scans quicker.
 #pragma once
 #include <variant>
 
