@@ -120,20 +120,11 @@ class Apart {
   }
 
   Buffer buffer_of(TileValueId id, Buffer::Role role) const {
-    Buffer buffer;
-    buffer.name = graph_[id].name + "_before";
-    buffer.dtype = info(graph_[id].dtype).compute;
-    buffer.role = role;
-    for (const AxisId axis : graph_[id].axes) buffer.shape.push_back(graph_[axis].extent);
-    buffer.strides = contiguous_strides(buffer.shape);
-    return buffer;
+    return buffer_over(graph_, graph_[id].name + "_before", info(graph_[id].dtype).compute, graph_[id].axes,
+                       role);
   }
   Expr offset_of(TileValueId id) const {
-    const Buffer buffer = buffer_of(id, Buffer::Role::Input);
-    Expr offset(0);
-    for (size_t i = 0; i < graph_[id].axes.size(); ++i)
-      offset = offset + Expr::index(int(graph_[id].axes[i].index)) * buffer.strides[i];
-    return offset;
+    return place_over(buffer_of(id, Buffer::Role::Input), graph_[id].axes);
   }
 
   TileGraph in_front() const {

@@ -3,27 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "core/index_map.h"
 #include "fusion/contraction.h"
 #include "fusion/expand_online.h"
 #include "fusion/graph_pieces.h"
+#include "fusion/online_walk.h"
 
 namespace tilefuse {
 namespace {
-
-bool folds_floats(const TileGraph& graph, TileValueId id) {
-  const auto* reduce = std::get_if<TileReduce>(&graph[id].op);
-  if (reduce == nullptr || !is_float(graph[id].dtype)) return false;
-  return reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod ||
-         reduce->kind == ReduceKind::Max || reduce->kind == ReduceKind::Min;
-}
-
-Expr offset_in(const Buffer& buffer, const std::vector<AxisId>& axes) {
-  Expr offset(0);
-  for (size_t i = 0; i < axes.size(); ++i)
-    offset = offset + Expr::index(static_cast<int>(axes[i].index)) * buffer.strides[i];
-  return offset;
-}
 
 class Cascade {
  public:
@@ -44,6 +30,8 @@ class Cascade {
     if (pieces_.count < 2 || derived_.passes.empty()) return std::nullopt;
     block_ = expand_online(graph_, derived_, OnlineStep::First, StateWidth::AsElements);
     whole_ = expand_online(graph_, derived_, OnlineStep::Parts, StateWidth::AsElements);
+    for (const TileStore& store : graph_.stores)
+      (is_of_row(store) ? row_stores_ : other_stores_).push_back(store);
     std::vector<TileGraph> nests = {in_pieces(), of_all()};
     if (is_walked_again_) nests.push_back(behind());
     return nests;
@@ -141,16 +129,16 @@ class Cascade {
       copy.keep(id, copy.add(is_carried(id) ? loaded_part(copy, id) : copy.copied(id)));
     for (const auto& [reduction, result] : results())
       copy.keep(reduction, as_declared(copy, copy.made(result), reduction));
-    for (const TileValueId id : behind_results(stores_of(true))) {
+    for (const TileValueId id : behind_results(row_stores_)) {
       const bool is_there = is_result(id) || std::find(needed.begin(), needed.end(), id) != needed.end();
       if (!is_there) copy.keep(id, copy.add(copy.copied(id)));
     }
-    add_stores(stores_of(true), copy);
-    for (const TileValueId id : behind_results(stores_of(false))) {
+    add_stores(row_stores_, copy);
+    for (const TileValueId id : behind_results(other_stores_)) {
       if (!is_result(id)) continue;
       const Buffer buffer = row_buffer(id, Buffer::Role::Output);
       copy.to_.stores.push_back(
-          {results_.at(id), copy.add_buffer(buffer), offset_in(buffer, graph_[id].axes)});
+          {results_.at(id), copy.add_buffer(buffer), place_over(buffer, graph_[id].axes)});
     }
     return copy.finish("split_cascade, rows");
   }
@@ -177,18 +165,12 @@ class Cascade {
     return needed_values(graph_, stored, [&](TileValueId value) { return is_result(value); });
   }
 
-  // Of numbers of a row that need no other walk, or else of what does.
-  std::vector<TileStore> stores_of(bool are_rows) const {
-    std::vector<TileStore> stores;
-    for (const TileStore& store : graph_.stores) {
-      const std::vector<TileValueId> needed = behind_results({store});
-      const bool is_row =
-          !is_walked(store, axis_) && std::none_of(needed.begin(), needed.end(), [&](auto id) {
-            return !is_result(id) && std::holds_alternative<TileReduce>(graph_[id].op);
-          });
-      if (is_row == are_rows) stores.push_back(store);
-    }
-    return stores;
+  // Of a number of a row that needs no other walk.
+  bool is_of_row(const TileStore& store) const {
+    const std::vector<TileValueId> needed = behind_results({store});
+    return !is_walked(store, axis_) && std::none_of(needed.begin(), needed.end(), [&](TileValueId id) {
+      return !is_result(id) && std::holds_alternative<TileReduce>(graph_[id].op);
+    });
   }
 
   TileValue loaded_part(GraphCopy& copy, TileValueId id) const {
@@ -197,9 +179,8 @@ class Cascade {
     const Buffer buffer = part_buffer(number, Buffer::Role::Input);
     TileValue value = whole_.graph[id];
     TileLoad load;
-    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0];
-    for (size_t i = 0; i < row_axes_.size(); ++i)
-      load.offset = load.offset + Expr::index(static_cast<int>(row_axes_[i].index)) * buffer.strides[i + 1];
+    load.offset =
+        Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0] + place_over(buffer, row_axes_, 1);
     load.buffer = copy.add_buffer(buffer);
     value.op = std::move(load);
     return value;
@@ -207,20 +188,19 @@ class Cascade {
 
   // ---- what walks the rows with the results in hand
   TileGraph behind() {
-    const std::vector<TileStore> stores = stores_of(false);
     GraphCopy copy(graph_, graph_.name);
     copy.to_.axes = graph_.axes;
-    for (const TileValueId id : behind_results(stores))
+    for (const TileValueId id : behind_results(other_stores_))
       copy.keep(id, is_result(id) ? as_declared(copy, copy.add(loaded_row(copy, id)), id)
                                   : copy.add(copy.copied(id)));
-    add_stores(stores, copy);
+    add_stores(other_stores_, copy);
     return copy.finish("split_cascade, behind");
   }
 
   TileValue loaded_row(GraphCopy& copy, TileValueId id) const {
     const Buffer buffer = row_buffer(id, Buffer::Role::Input);
     TileLoad load;
-    load.offset = offset_in(buffer, graph_[id].axes);
+    load.offset = place_over(buffer, graph_[id].axes);
     load.buffer = copy.add_buffer(buffer);
     return {.name = buffer.name,
             .op = std::move(load),
@@ -243,13 +223,8 @@ class Cascade {
     return buffer_of_pieces(graph_, pieces_, carry.name + suffix_, carry.dtype, row_axes_, role);
   }
   Buffer row_buffer(TileValueId id, Buffer::Role role) const {
-    Buffer buffer;
-    buffer.name = graph_[id].name + "_row" + suffix_;
-    buffer.dtype = info(graph_[id].dtype).compute;
-    buffer.role = role;
-    for (const AxisId axis : graph_[id].axes) buffer.shape.push_back(graph_[axis].extent);
-    buffer.strides = contiguous_strides(buffer.shape);
-    return buffer;
+    return buffer_over(graph_, graph_[id].name + "_row" + suffix_, info(graph_[id].dtype).compute,
+                       graph_[id].axes, role);
   }
 
   const TileGraph& graph_;
@@ -260,8 +235,9 @@ class Cascade {
   OnlineReductions derived_;
   bool is_walked_again_;
   ExpandedOnline block_, whole_;
-  std::optional<TileValueId> count_;            // in the graph of the pieces
-  std::map<TileValueId, TileValueId> results_;  // in the graph at hand, of reductions
+  std::vector<TileStore> row_stores_, other_stores_;  // which the second kernel makes, and the one behind it
+  std::optional<TileValueId> count_;                  // in the graph of the pieces
+  std::map<TileValueId, TileValueId> results_;        // in the graph at hand, of reductions
 };
 
 std::optional<std::vector<TileGraph>> split(const TileGraph& graph, int parts, int depth) {
@@ -270,7 +246,7 @@ std::optional<std::vector<TileGraph>> split(const TileGraph& graph, int parts, i
   if (scatters(graph) || has_contraction(graph)) return std::nullopt;
   if (!graph[structure->reduced.front()].extent.constant()) return std::nullopt;
   for (const TileValueId id : structure->reductions) {
-    if (!folds_floats(graph, id) || graph[id].axes != structure->parallel) return std::nullopt;
+    if (!folds_floats(graph[id]) || graph[id].axes != structure->parallel) return std::nullopt;
   }
   const std::string suffix = "_parts" + (depth == 0 ? "" : std::to_string(depth));
   std::optional<std::vector<TileGraph>> nests = Cascade(graph, *structure, parts, suffix).run();

@@ -115,7 +115,7 @@ struct InParts {
   std::vector<TileGraph> graphs;
   double margin = 1;
 };
-// A last walk has no decision of a reduction that may be pinned.
+// `may_walk_again`: a last kernel may walk the rows once more.
 std::optional<InParts> in_parts(const TileGraph& graph, int parts, bool may_walk_again) {
   if (parts == 1) return InParts{reductions_apart(graph)};
   if (auto graphs = split_reduction(graph, parts)) return InParts{*std::move(graphs)};
@@ -124,11 +124,19 @@ std::optional<InParts> in_parts(const TileGraph& graph, int parts, bool may_walk
   return graphs ? std::optional(InParts{*std::move(graphs), kMarginOfParts}) : std::nullopt;
 }
 
+// No two kernels or more take less, of which the last one walks again.
+double least_of_kernels(const TileGraph& graph, const GpuTarget& target, const SizeHints& hints) {
+  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  const double memory = facts ? facts->footprint_bytes / target.memory_gbs / 1e3 : 0;
+  return kMarginOfParts * (memory + 2 * target.launch_us);
+}
+
 // Of one row; several are scanned quicker here.
 std::optional<Unsupported> better_scanned_by_a_library(const TileGraph& graph, const GpuPlan& plan,
                                                        const GpuTarget& target, const SizeHints& hints) {
+  if (!scans(graph)) return std::nullopt;
   const Result<Structure> structure = analyze_structure(graph);
-  if (!scans(graph) || !structure) return std::nullopt;
+  if (!structure) return std::nullopt;
   for (const AxisId axis : structure->parallel) {
     if (!graph[axis].extent.is_constant(1)) return std::nullopt;
   }
@@ -152,11 +160,15 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   Pins others = pins;
   const auto pinned = others.decisions.extract("parts");
   const Kind kind = pinned_kind(others);
+  // A last walk has no decision of a reduction that may be pinned.
+  const bool may_walk_again = !pinned.empty() || others.decisions.empty();
+  const double least_again = may_walk_again ? least_of_kernels(whole, target, hints) : 0;
   std::optional<Result<GpuPlan>> best;
   double best_us = 0;
   for (const int parts : kParts) {
     if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
-    const auto ways = in_parts(whole, parts, !pinned.empty() || others.decisions.empty());
+    const bool is_good = best && *best && best_us <= least_again;
+    const auto ways = in_parts(whole, parts, may_walk_again && !is_good);
     if (!ways) continue;
     Result<GpuPlan> plan = solve_nests(ways->graphs, target, kind, others, hints);
     const double us = plan ? ways->margin * judged_us(*plan) : 0;

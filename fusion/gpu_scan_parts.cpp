@@ -45,10 +45,7 @@ class ScanInParts {
   // In a buffer of pieces, which axis `part` of the graph that is made numbers; those of rows stand `shift`
   // further there.
   Expr offset_in(const Buffer& buffer, AxisId part, uint32_t shift) const {
-    Expr offset = Expr::index(int(part.index)) * buffer.strides[0];
-    for (size_t i = 0; i < row_axes_.size(); ++i)
-      offset = offset + Expr::index(int(row_axes_[i].index + shift)) * buffer.strides[i + 1];
-    return offset;
+    return Expr::index(int(part.index)) * buffer.strides[0] + place_over(buffer, row_axes_, 1, shift);
   }
   bool is_scan(TileValueId id) const { return std::find(scans_.begin(), scans_.end(), id) != scans_.end(); }
 

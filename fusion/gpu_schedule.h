@@ -40,10 +40,9 @@ struct GpuSchedule {
   int threads = kWarpThreads;  // a power of two
   int vector = 1;
   int steps = 1;
-  Walk walk = Walk::None;  // None of a map, else MultiPass or Resident
-  std::vector<TileValueId>
-      keep;                    // from pass to pass: in registers, or in shared memory where it walks in loops
-  std::vector<CostTerm> cost;  // as of a Schedule
+  Walk walk = Walk::None;         // None of a map, else MultiPass or Resident
+  std::vector<TileValueId> keep;  // from pass to pass, in registers; of MultiPass in shared memory
+  std::vector<CostTerm> cost;     // as of a Schedule
   double cost_us = 0;
 
   int block_threads() const { return rows * threads; }

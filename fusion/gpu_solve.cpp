@@ -14,6 +14,7 @@ namespace {
 constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
 constexpr int kInLoops = 0, kResident = 1, kInShared = 2;  // walks
 constexpr double kPreferredThreads = 128;
+
 class GpuSystem : LimitSums {
  public:
   GpuSystem(const TileGraph& graph, const GpuRegion& region, const GpuTarget& target,
@@ -279,8 +280,7 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
   Pins others = pins;
   std::optional<GpuSchedule> best;
   std::optional<Unsupported> refusal;
-  std::optional<UserError>
-      wrong_pin;  // along all axes: what one of them has no value for, another one may have
+  std::optional<UserError> wrong_pin;  // what lanes along one axis have no value for, others may have
   for (const AxisId lanes : pinned_lanes(graph, others)) {
     try {
       Result<GpuSchedule> found = solve_lanes(graph, lanes, *facts, target, others);

@@ -84,7 +84,8 @@ class Split {
     axes.push_back(axis_);
     std::sort(axes.begin(), axes.end());
     TileLoad load;
-    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0] + offset_in_part(id, buffer);
+    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0] +
+                  place_over(buffer, graph_[id].axes, 1);
     load.buffer = copy.add_buffer(buffer);
     return copy.add({.name = buffer.name,
                      .op = std::move(load),
@@ -109,7 +110,7 @@ class Split {
         add("_part", position.op, {loaded_parts(copy, id, extremes_buffer(id, Buffer::Role::Input))});
     const Buffer buffer = parts_buffer(id, Buffer::Role::Input);
     TileLoad load;
-    load.offset = offset_in_part(id, buffer);
+    load.offset = place_over(buffer, graph_[id].axes, 1);
     load.gathered.push_back(
         {.value = part, .stride = buffer.strides[0], .extent = Expr(pieces_.count), .wrap = false});
     load.buffer = copy.add_buffer(buffer);
@@ -132,12 +133,6 @@ class Split {
   Buffer extremes_buffer(TileValueId id, Buffer::Role role) const {
     const DType dtype = info(graph_[graph_[id].operands[0]].dtype).compute;
     return buffer_of_pieces(graph_, pieces_, graph_[id].name + "_extremes", dtype, graph_[id].axes, role);
-  }
-  Expr offset_in_part(TileValueId id, const Buffer& buffer) const {
-    Expr offset(0);
-    for (size_t i = 0; i < graph_[id].axes.size(); ++i)
-      offset = offset + Expr::index(static_cast<int>(graph_[id].axes[i].index)) * buffer.strides[i + 1];
-    return offset;
   }
 
   bool is_position(TileValueId id) const {

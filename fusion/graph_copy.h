@@ -7,9 +7,31 @@
 #include <string_view>
 #include <vector>
 
+#include "core/index_map.h"
 #include "fusion/tile_graph.h"
 
 namespace tilefuse {
+
+// What kernels hand each other: an element for each of these axes of a graph.
+inline Buffer buffer_over(const TileGraph& graph, std::string name, DType dtype,
+                          const std::vector<AxisId>& axes, Buffer::Role role) {
+  Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.dtype = dtype;
+  buffer.role = role;
+  for (const AxisId axis : axes) buffer.shape.push_back(graph[axis].extent);
+  buffer.strides = contiguous_strides(buffer.shape);
+  return buffer;
+}
+// Where an element is. `first`: dimensions of others in front; `shift`: how much further the axes stand in
+// the graph at hand.
+inline Expr place_over(const Buffer& buffer, const std::vector<AxisId>& axes, size_t first = 0,
+                       uint32_t shift = 0) {
+  Expr place(0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    place = place + Expr::index(static_cast<int>(axes[i].index + shift)) * buffer.strides[first + i];
+  return place;
+}
 
 // Copies values, with their buffers, from a graph into another one.
 class GraphCopy {

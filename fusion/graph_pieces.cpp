@@ -34,12 +34,8 @@ Pieces pieces_of(const TileGraph& graph, AxisId axis, int parts) {
 
 Buffer buffer_of_pieces(const TileGraph& graph, const Pieces& pieces, const std::string& name, DType dtype,
                         const std::vector<AxisId>& axes, Buffer::Role role) {
-  Buffer buffer;
-  buffer.name = name;
-  buffer.dtype = dtype;
-  buffer.role = role;
-  buffer.shape.emplace_back(pieces.count);
-  for (const AxisId axis : axes) buffer.shape.push_back(graph[axis].extent);
+  Buffer buffer = buffer_over(graph, name, dtype, axes, role);
+  buffer.shape.insert(buffer.shape.begin(), Expr(pieces.count));
   buffer.strides = contiguous_strides(buffer.shape);
   return buffer;
 }
@@ -141,9 +137,7 @@ void PiecesOfGraph::copy(const std::vector<TileValueId>& ids, const Replace& rep
 }
 
 void PiecesOfGraph::store(TileValueId made, const Buffer& buffer, const std::vector<AxisId>& axes) {
-  Expr offset = Expr::index(0) * buffer.strides[0];
-  for (size_t i = 0; i < axes.size(); ++i)
-    offset = offset + Expr::index(static_cast<int>(axes[i].index) + 1) * buffer.strides[i + 1];
+  const Expr offset = Expr::index(0) * buffer.strides[0] + place_over(buffer, axes, 1, 1);
   copy_.to_.stores.push_back({made, copy_.add_buffer(buffer), offset});
 }
 

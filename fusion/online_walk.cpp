@@ -16,11 +16,8 @@ std::optional<std::string> why_not_walked(const TileGraph& graph, const Structur
   if (scatters(graph)) return "a scatter writes element after element";
   for (const TileValueId id : structure.reductions) {
     const TileValue& value = graph[id];
-    const auto* reduce = std::get_if<TileReduce>(&value.op);
-    if (reduce == nullptr) return "%" + value.name + " is a scan";
-    const bool folds = reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod ||
-                       reduce->kind == ReduceKind::Max || reduce->kind == ReduceKind::Min;
-    if (!folds || !is_float(value.dtype)) return "%" + value.name + " is no sum or extreme of floats";
+    if (!std::holds_alternative<TileReduce>(value.op)) return "%" + value.name + " is a scan";
+    if (!folds_floats(value)) return "%" + value.name + " is no sum or extreme of floats";
   }
   for (const AxisId axis : structure.reduced) {
     if (bounds(graph[axis].extent).low < 1) return graph[axis].name + " may be empty";
@@ -91,6 +88,13 @@ std::string state_text(const OnlineReductions& derived, const TileGraph& graph, 
 }
 
 }  // namespace
+
+bool folds_floats(const TileValue& reduction) {
+  const auto* reduce = std::get_if<TileReduce>(&reduction.op);
+  if (reduce == nullptr || !is_float(reduction.dtype)) return false;
+  return reduce->kind == ReduceKind::Sum || reduce->kind == ReduceKind::Prod ||
+         reduce->kind == ReduceKind::Max || reduce->kind == ReduceKind::Min;
+}
 
 Result<OnlineWalk> plan_online_walk(const TileGraph& graph, const Structure& structure) {
   if (auto why = why_not_walked(graph, structure)) return Unsupported{*std::move(why)};

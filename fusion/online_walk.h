@@ -21,6 +21,9 @@ struct OnlineWalk {
   bool can_split = false;
 };
 
+// A sum, a product or an extreme of floats: what may be carried in parts.
+bool folds_floats(const TileValue& reduction);
+
 // Refused where nothing joins, where an axis may be empty (an anchor would never be placed), and for scans,
 // positions and what is no float.
 Result<OnlineWalk> plan_online_walk(const TileGraph& graph, const Structure& structure);

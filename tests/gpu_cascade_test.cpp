@@ -9,8 +9,9 @@
 #include <map>
 #include <random>
 
-#include "fusion/gpu_axes.h"
 #include "fusion/structure.h"
+#include "tests/filled_text.h"
+#include "tests/row_cascades.h"
 #include "tests/tile_evaluate.h"
 
 namespace tilefuse {
@@ -29,47 +30,6 @@ constexpr const char* kSoftmax = R"(tile_graph softmax {
   %s = reduce.sum(%e) over j   : f32[i]
   %y = div(%e, %s)             : f32[i, j]
   store %y -> %y[i*COLS + j]
-}
-)";
-
-constexpr const char* kLogSumExp = R"(tile_graph logsumexp {
-  axes i: ROWS, j: COLS
-  buffers %x: f32[ROWS, COLS] in, %y: f32[ROWS] out
-  %x = load %x[i*COLS + j]     : f32[i, j]
-  %m = reduce.max(%x) over j   : f32[i]
-  %a = abs(%m)                 : f32[i]
-  %c = constant inf            : f32[]
-  %b = eq(%a, %c)              : bool[i]
-  %z = constant 0              : f32[]
-  %g = where(%b, %z, %m)       : f32[i]
-  %d = sub(%x, %g)             : f32[i, j]
-  %e = exp(%d)                 : f32[i, j]
-  %s = reduce.sum(%e) over j   : f32[i]
-  %l = log(%s)                 : f32[i]
-  %r = add(%l, %g)             : f32[i]
-  store %r -> %y[i]
-}
-)";
-
-constexpr const char* kNorm = R"(tile_graph norm {
-  axes i: ROWS, j: COLS
-  buffers %x: f32[ROWS, COLS] in, %w: f32[COLS] in, %y: f32[ROWS, COLS] out, %mean: f32[ROWS] out
-  %x = load %x[i*COLS + j]     : f32[i, j]
-  %w = load %w[j]              : f32[j]
-  %t = reduce.sum(%x) over j   : f32[i]
-  %n = constant COLS           : f32[]
-  %u = div(%t, %n)             : f32[i]
-  %d = sub(%x, %u)             : f32[i, j]
-  %q = square(%d)              : f32[i, j]
-  %v = reduce.sum(%q) over j   : f32[i]
-  %r = div(%v, %n)             : f32[i]
-  %c = constant 1e-05          : f32[]
-  %k = add(%r, %c)             : f32[i]
-  %f = rsqrt(%k)               : f32[i]
-  %z = mul(%d, %f)             : f32[i, j]
-  %y = mul(%z, %w)             : f32[i, j]
-  store %y -> %y[i*COLS + j]
-  store %u -> %mean[i]
 }
 )";
 
@@ -135,12 +95,8 @@ std::vector<Case> cases() {
 }
 
 TileGraph graph_of(const Case& test) {
-  std::string text = test.graph;
-  for (const auto& [name, size] : {std::pair{"ROWS", 9}, std::pair{"COLS", test.columns}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, 4, std::to_string(size));
-  }
-  return parse_tile_graph(text);
+  return parse_tile_graph(
+      filled(test.graph, {{"ROWS", "9"}, {"COLS", std::to_string(test.columns)}, {"DTYPE", "f32"}}));
 }
 
 // Rows of random numbers far from 0, then one each with -inf in front, with only -inf, with NaN, with inf.
@@ -239,9 +195,8 @@ TEST(GpuCascadeRefused, is_what_has_one_pass_or_unknown_sizes) {
   const Case softmax{"", kSoftmax, 64, 8, 3};
   EXPECT_FALSE(split_cascade(graph_of({"", kSoftmax, 8, 8, 3}), 8));  // one part
   EXPECT_TRUE(split_cascade(graph_of(softmax), 8));
-  std::string text = to_text(graph_of(softmax));
-  for (size_t at = text.find("64"); at != std::string::npos; at = text.find("64")) text.replace(at, 2, "s0");
-  EXPECT_FALSE(split_cascade(parse_tile_graph(text), 8));
+  const std::string of_any_length = filled(to_text(graph_of(softmax)), {{"64", "s0"}});
+  EXPECT_FALSE(split_cascade(parse_tile_graph(of_any_length), 8));
 }
 
 }  // namespace

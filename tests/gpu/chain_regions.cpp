@@ -3,15 +3,14 @@
 #include <array>
 #include <ostream>
 
+#include "tests/filled_text.h"
 #include "tests/random_source.h"
 
 namespace tilefuse {
 namespace {
 
 std::string replaced(std::string text, const std::string& name, const std::string& value) {
-  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size()))
-    text.replace(at, name.size(), value);
-  return text;
+  return filled(std::move(text), {{name, value}});
 }
 
 // A tensor of so many heads, with lines of so many elements: its shape, and where an element of it is.

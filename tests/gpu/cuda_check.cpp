@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/result.h"
+#include "tests/filled_text.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
@@ -12,15 +13,8 @@ namespace tilefuse {
 void PrintTo(const RowCase& test, std::ostream* out) { *out << test.name; }
 
 std::string text_of(const RowCase& test) {
-  std::string text = test.graph;
-  for (const auto& [name, to] : {std::pair<std::string, std::string>{"ROWS", test.rows},
-                                 {"COLS", test.columns},
-                                 {"DTYPE", test.dtype},
-                                 {"KIND", test.kind}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, name.size(), to);
-  }
-  return text;
+  return filled(test.graph,
+                {{"ROWS", test.rows}, {"COLS", test.columns}, {"DTYPE", test.dtype}, {"KIND", test.kind}});
 }
 
 void expect_evaluated_on_gpu(const TileGraph& graph, const CheckedPlan& wanted,

@@ -9,22 +9,21 @@
 
 #include "core/result.h"
 #include "fusion/gpu_split.h"
+#include "tests/filled_text.h"
 #include "tests/gpu/cuda_check.h"
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/planted.h"
 #include "tests/kernel_fixture.h"
+#include "tests/row_cascades.h"
 
 namespace tilefuse {
 namespace {
 
 using testing::HasSubstr;
 
-std::string sized(std::string text, const std::string& rows, const std::string& columns) {
-  for (const auto& [name, size] : {std::pair{"ROWS", rows}, std::pair{"COLS", columns}}) {
-    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name))
-      text.replace(at, 4, size);
-  }
-  return text;
+std::string sized(std::string text, const std::string& rows, const std::string& columns,
+                  const std::string& dtype = "bf16") {
+  return filled(std::move(text), {{"ROWS", rows}, {"COLS", columns}, {"DTYPE", dtype}});
 }
 
 constexpr const char* kColumns = R"(tile_graph columns {
@@ -65,41 +64,6 @@ constexpr const char* kChannels = R"(tile_graph channels {
   %a = reduce.any(%g) over n, p          : bool[c]
   store %y -> %y[c]
   store %a -> %any[c]
-}
-)";
-
-// Two reductions behind each other, a last walk, and a number of each row.
-constexpr const char* kNorm = R"(tile_graph norm {
-  axes i: ROWS, j: COLS
-  buffers %x: bf16[ROWS, COLS] in, %w: f32[COLS] in, %y: f32[ROWS, COLS] out, %mean: f32[ROWS] out
-  %x = load %x[i*COLS + j]     : bf16[i, j]
-  %w = load %w[j]              : f32[j]
-  %t = reduce.sum(%x) over j   : f32[i]
-  %n = constant COLS           : f32[]
-  %u = div(%t, %n)             : f32[i]
-  %d = sub(%x, %u)             : f32[i, j]
-  %q = square(%d)              : f32[i, j]
-  %v = reduce.sum(%q) over j   : f32[i]
-  %r = div(%v, %n)             : f32[i]
-  %f = rsqrt(%r)               : f32[i]
-  %z = mul(%d, %f)             : f32[i, j]
-  %y = mul(%z, %w)             : f32[i, j]
-  store %y -> %y[i*COLS + j]
-  store %u -> %mean[i]
-}
-)";
-
-constexpr const char* kLogSumExp = R"(tile_graph logsumexp {
-  axes i: ROWS, j: COLS
-  buffers %x: bf16[ROWS, COLS] in, %y: f32[ROWS] out
-  %x = load %x[i*COLS + j]     : bf16[i, j]
-  %m = reduce.max(%x) over j   : f32[i]
-  %d = sub(%x, %m)             : f32[i, j]
-  %e = exp(%d)                 : f32[i, j]
-  %s = reduce.sum(%e) over j   : f32[i]
-  %l = log(%s)                 : f32[i]
-  %y = add(%l, %m)             : f32[i]
-  store %y -> %y[i]
 }
 )";
 
@@ -158,10 +122,7 @@ struct Case {
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }
 
 std::string transposed(const std::string& dtype, const std::string& rows, const std::string& columns) {
-  std::string text = sized(kTransposed, rows, columns);
-  for (size_t at = text.find("DTYPE"); at != std::string::npos; at = text.find("DTYPE"))
-    text.replace(at, 5, dtype);
-  return text;
+  return sized(kTransposed, rows, columns, dtype);
 }
 
 std::vector<Case> cases() {
