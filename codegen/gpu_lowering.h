@@ -5,6 +5,7 @@
 //
 //   threads   lower_to_gpu_kernel.cpp   rows, coordinates, steps, passes, what is done across threads
 //   extremes  lower_gpu_extremes.cpp    reductions to the position of an extreme
+//   carried   lower_gpu_carried.cpp     reductions across the rows that a block walks
 //   scans     lower_gpu_scans.cpp       what threads pass on to each other, and steps to the next ones
 //   tiles     lower_gpu_tiles.cpp       loads that go through shared memory
 //   values    gpu_values.h              maps, loads, stores, expressions
@@ -58,11 +59,18 @@ class GpuLowering final : GpuValues {
   Code element_of(TileValueId reduction, const ReduceSpelling& spelling);
   void take_in(const Accumulator& accumulator);
   void finish(const Accumulator& accumulator);
+  void lower_row();
   Code total_along_lanes(const Accumulator& accumulator);
   Code total_across_rows(const Accumulator& accumulator);
   Code parts_of(TileValueId reduction, DType dtype, int count);
   int parts_along_lanes() const { return schedule_.block_threads() / kWarpThreads; }
   int parts_across_rows() const;
+
+  // ---- from row to row
+  void begin_carried();
+  Code carried_code(const Accumulator& one) const;  // of the current step
+  void take_in_carried();
+  void walk_rows(const std::function<void()>& body);
 
   // ---- scans
   struct Scan {
@@ -119,6 +127,7 @@ class GpuLowering final : GpuValues {
   std::map<TileValueId, SymbolId> kept_;   // variables for what later passes need again
   std::map<TileValueId, int> kept_in_pass_;
   std::map<TileValueId, Code> kept_rows_;  // in shared memory: where the thread's row begins
+  std::vector<Accumulator> carried_;       // across rows
   int pass_ = 0;
 };
 

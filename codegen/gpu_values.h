@@ -52,6 +52,7 @@ class GpuValues {
   std::vector<Expr> open_guards(const std::vector<Expr>& guard) const;  // those that may be negative
   Code column();
   void emit_store(const TileStore& store);
+  void emit_store(const TileStore& store, Computed stored);
   Code pointer_at(BufferId buffer, const Expr& offset);
   void in_condition(const std::vector<Code>& conditions, const std::function<void()>& body);
 

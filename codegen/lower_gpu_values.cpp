@@ -274,9 +274,10 @@ void GpuValues::in_condition(const std::vector<Code>& conditions, const std::fun
   scopes_.add({If{all, std::move(block)}, ""});
 }
 
-void GpuValues::emit_store(const TileStore& store) {
+void GpuValues::emit_store(const TileStore& store) { emit_store(store, value(store.value)); }
+
+void GpuValues::emit_store(const TileStore& store, Computed stored) {
   const auto group_of_store = static_cast<size_t>(&store - graph_.stores.data());
-  Computed stored = value(store.value);
   const bool is_vector = lanes_.vector > 1 && accesses_->wide_stores[group_of_store];
   if (is_vector && !stored.is_vector) stored = splat(store.value, stored);
   const Code pointer = pointer_at(store.buffer, store.offset);

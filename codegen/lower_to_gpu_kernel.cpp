@@ -362,7 +362,8 @@ void GpuLowering::finish(const Accumulator& accumulator) {
   const SymbolId symbol =
       scopes_.symbol(name_of(accumulator.reduction), type_of(accumulator.reduction, is_vector));
   scopes_.add({Let{symbol, total, schedule_.threads > 1}, "%" + graph_[accumulator.reduction].name});
-  scopes_.remember("%" + std::to_string(accumulator.reduction.index), {reference(symbol), 0, is_vector});
+  scopes_.remember("%" + std::to_string(accumulator.reduction.index),
+                   {reference(symbol), let_depth_, is_vector});
 }
 
 void GpuLowering::lower_pass(int pass) {
@@ -377,7 +378,9 @@ void GpuLowering::lower_pass(int pass) {
   stage_tiles();
   const auto take_step = [&] {
     for (const Accumulator& accumulator : accumulators) take_in(accumulator);
+    take_in_carried();
     for (const TileStore& store : graph_.stores) {
+      if (store.value.index >= structure.level.size()) continue;  // carried
       const bool is_here = !region_.reduces() || structure.pass_of(graph_, store) == pass;
       if (is_here && uses_index(store.offset, static_cast<int>(region_.inner.index))) emit_store(store);
     }
@@ -414,13 +417,21 @@ void GpuLowering::emit_row_stores() {
   });
 }
 
+void GpuLowering::lower_row() {
+  const int passes = std::max(1, region_.structure.passes);
+  for (int pass = 0; pass < passes; ++pass) lower_pass(pass);
+  emit_row_stores();
+}
+
 GpuProgram GpuLowering::run() {
   declare_arguments();
   bind_threads();
   scopes_.blank();
-  const int passes = std::max(1, region_.structure.passes);
-  for (int pass = 0; pass < passes; ++pass) lower_pass(pass);
-  emit_row_stores();
+  if (region_.carried) {
+    walk_rows([&] { lower_row(); });
+  } else {
+    lower_row();
+  }
   kernel_.body = scopes_.close();
   kernel_.header = {"fused     " + fused_ops(graph_), "schedule  " + decisions_of(to_text(schedule_, graph_)),
                     "target    " + schedule_.target};

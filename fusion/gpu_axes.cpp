@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fusion/reduce_in_parts.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -92,7 +93,25 @@ class AxisMerge {
 
 }  // namespace
 
+namespace {
+
+// The axes of the first reduction over several.
+std::optional<std::vector<AxisId>> several_reduced_axes(const TileGraph& graph) {
+  for (const TileValue& value : graph.values) {
+    const auto* reduce = std::get_if<TileReduce>(&value.op);
+    if (reduce != nullptr && reduce->axes.size() > 1) return reduce->axes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 TileGraph merge_reduced_axes(TileGraph graph) {
+  while (!reductions_in_parts(graph).empty()) {  // across rows and along them, each over axes of its own
+    const auto axes = several_reduced_axes(graph);
+    if (!axes) return graph;
+    graph = AxisMerge(std::move(graph), *axes).run();
+  }
   const Result<Structure> structure = analyze_structure(graph);
   if (!structure || structure->reduced.size() < 2) return graph;
   // The position of an extreme counts along one axis; a scan has one.

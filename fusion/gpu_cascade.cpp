@@ -27,7 +27,7 @@ class Cascade {
                          })) {}
 
   std::optional<std::vector<TileGraph>> run() {
-    if (pieces_.count < 2 || derived_.passes.empty()) return std::nullopt;
+    if (pieces_.count.is_constant(1) || derived_.passes.empty()) return std::nullopt;
     block_ = expand_online(graph_, derived_, OnlineStep::First, StateWidth::AsElements);
     whole_ = expand_online(graph_, derived_, OnlineStep::Parts, StateWidth::AsElements);
     for (const TileStore& store : graph_.stores)
@@ -117,7 +117,7 @@ class Cascade {
     const TileGraph& from = whole_.graph;
     GraphCopy copy(from, is_walked_again_ ? graph_.name + "_rows" : graph_.name);
     copy.to_.axes = graph_.axes;
-    copy.to_.axes[axis_.index] = {"part", Expr(pieces_.count)};
+    copy.to_.axes[axis_.index] = {"part", pieces_.count};
     std::vector<TileValueId> roots;
     for (const auto& [reduction, result] : results()) roots.push_back(result);
     const auto is_carried = [&](TileValueId id) {

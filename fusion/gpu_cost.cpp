@@ -49,11 +49,8 @@ double rounds_of_loads(const GpuTraffic& traffic, const GpuSchedule& schedule) {
          std::ceil(steps_of_row(traffic, schedule) / unrolled_steps(schedule));
 }
 
-// Instructions that all warps issue, in us: addresses, conditions and accesses of a step; arithmetic of its
-// elements. A block that begins takes some, too.
-double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double blocks,
-                const GpuTarget& target) {
-  const double warps = double(schedule.block_threads()) / kWarpThreads;
+// That a warp issues for a row: addresses, conditions and accesses of a step; arithmetic of its elements.
+double instructions_of_row(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   const bool is_again = schedule.walk == Walk::MultiPass;
   const double around = is_again ? traffic.passes * (kStepInstructions + kLoopInstructions)
                                  : kStepInstructions + (traffic.passes - 1) * kPassInstructions;
@@ -62,8 +59,15 @@ double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double b
   const double instructions = is_again ? traffic.instructions_again : traffic.instructions;
   const double exchanges = schedule.threads > 1 ? traffic.reductions * kExchangeInstructions : 0;
   const double a_step = around + accesses + instructions * schedule.vector;
-  const double a_warp = exchanges + steps_of_row(traffic, schedule) * a_step;
-  const double a_block = kBlockInstructions + warps * a_warp;
+  return exchanges + steps_of_row(traffic, schedule) * a_step;
+}
+
+// Instructions that all warps issue, in us. A block that begins takes some, too.
+double issue_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double blocks,
+                const GpuTarget& target) {
+  const double warps = double(schedule.block_threads()) / kWarpThreads;
+  const double rows = warps * traffic.walked_rows;
+  const double a_block = kBlockInstructions + rows * instructions_of_row(traffic, schedule);
   return blocks * a_block / kWarpSchedulers / target.multiprocessors / target.clock_ghz / 1e3;
 }
 
@@ -154,7 +158,8 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
   traffic.kept_loads = static_cast<int>(region.wanted_again.size());
   if (traffic.kept_loads > 0)
     traffic.kept_row_bytes = double(kept_row_bytes(graph, region.inner, region.wanted_again));
-  traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.row_elements;
+  if (region.carried) traffic.walked_rows = double(region.carried->rows);
+  traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.walked_rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());
   traffic.scans =
       static_cast<int>(std::count_if(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
@@ -185,7 +190,15 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
       target.multiprocessors * blocks_at_a_time({schedule.block_threads(), registers, kept_bytes}, target);
   const double running = std::min(blocks, at_a_time);
 
-  const double needed = target.memory_gbs * target.memory_latency_ns;  // GB/s * ns = bytes
+  const double exchanged_of_row =
+      (traffic.reductions - traffic.scans) * cycles_of_reduction(schedule, target) +
+      traffic.scans * steps_of_row(traffic, schedule) * cycles_of_scan(schedule, target);
+  const double exchanged = traffic.walked_rows * exchanged_of_row;
+  // Threads that walk from row to row load nothing while they compute one.
+  const double computing =
+      traffic.walked_rows > 1 ? exchanged_of_row + instructions_of_row(traffic, schedule) : 0;
+  const double needed =
+      target.memory_gbs * (target.memory_latency_ns + computing / target.clock_ghz);  // GB/s * ns = bytes
   const double under_way = running * schedule.block_threads() * bytes_under_way(traffic, schedule);
   const double memory = (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3;
   const double waves = blocks / at_a_time;
@@ -209,8 +222,6 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
       std::ceil(waves) * rounds_of_loads(traffic, schedule) * target.memory_latency_ns / 1e3;
   const double waiting = std::max(unfilled, one_by_one - memory - again);
   const double hidden = at_a_time / target.multiprocessors;
-  const double exchanged = (traffic.reductions - traffic.scans) * cycles_of_reduction(schedule, target) +
-                           traffic.scans * steps_of_row(traffic, schedule) * cycles_of_scan(schedule, target);
   const double reduce = std::ceil(waves) * exchanged / target.clock_ghz / 1e3 / hidden;
   const double tail = waves > 1 ? memory * (std::ceil(waves) / waves - 1) / 2 : 0;
   std::vector<CostTerm> terms = {{"memory", memory}};

@@ -20,7 +20,9 @@ struct GpuTraffic {  // of a tile graph, at the hints
   int passes_that_load = 1;   // where nothing is kept
   double kept_row_bytes = 0;  // of shared memory, where it is kept there
   int kept_loads = 0;
+  double walked_rows = 1;  // by a block, one after the other; then `rows` counts such blocks
 };
+// `graph`: of what is done with each row (graph_of_rows).
 GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts);
 
 // The terms, which add up to the predicted time.

@@ -9,14 +9,17 @@
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_apart.h"
 #include "fusion/gpu_axes.h"
+#include "fusion/gpu_carried.h"
 #include "fusion/gpu_cascade.h"
 #include "fusion/gpu_scan_parts.h"
 #include "fusion/gpu_split.h"
+#include "fusion/reduce_in_parts.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr std::array kParts = {1, 8, 32, 128, 512};
+constexpr std::array kRowsOfBlock = {8, 16, 32, 64, 128};  // that hand on what is reduced across them
 // Over a copy: a library scans a single row in parts, one of 2^24 f32 in this time on an H200; several rows
 // by a block or so for each, 8 of 128256 at a hundredth of the bandwidth, 4096 columns at a fiftieth.
 constexpr double kMostOfScan = 1.5;
@@ -149,6 +152,38 @@ std::optional<Unsupported> better_scanned_by_a_library(const TileGraph& graph, c
 
 }  // namespace
 
+namespace {
+
+// Sums across rows beside sums within them: the kernel that walks the rows has the pins.
+Result<GpuPlan> plan_carried(const TileGraph& graph, const GpuTarget& target, Pins pins,
+                             const SizeHints& hints) {
+  const auto pinned = pins.decisions.extract("walked");
+  if (const Kind kind = pinned_kind(pins); kind == Kind::Product || kind == Kind::Chain)
+    return Unsupported{"cannot compute " + graph.name +
+                       " as a product: it is reduced across rows and along them"};
+  std::optional<Result<GpuPlan>> best;
+  for (const int rows : kRowsOfBlock) {
+    if (!pinned.empty() && pinned.mapped() != std::to_string(rows)) continue;
+    const auto graphs = carry_across_rows(graph, rows);
+    if (!graphs)
+      return Unsupported{
+          "cannot compute " + graph.name +
+          " in GPU kernels: what is reduced across its rows is wanted in them, or over several axes"};
+    Result<GpuNest> walk = row_nest(graphs->front(), target, pins, hints);
+    if (!walk) return walk.unsupported();
+    Result<GpuPlan> plan = plan_gpu(graphs->back(), target, {}, hints);
+    if (!plan) return plan;
+    plan->cost_us += cost_us(walk->schedule);
+    plan->nests.insert(plan->nests.begin(), *std::move(walk));
+    if (!best || plan->cost_us < (*best)->cost_us) best = std::move(plan);
+  }
+  if (!best)
+    return Unsupported{"cannot walk rows of " + graph.name + " as pinned: walked = " + pinned.mapped()};
+  return *std::move(best);
+}
+
+}  // namespace
+
 Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
                          const SizeHints& hints) {
   for (const Axis& axis : graph.axes) {
@@ -157,6 +192,7 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
                        " has no elements"};
   }
   const TileGraph whole = merge_reduced_axes(with_an_axis(graph));
+  if (!reductions_in_parts(whole).empty()) return plan_carried(whole, target, pins, hints);
   Pins others = pins;
   const auto pinned = others.decisions.extract("parts");
   const Kind kind = pinned_kind(others);

@@ -7,6 +7,7 @@
 #include "core/expr_terms.h"
 #include "fusion/gpu_access.h"
 #include "fusion/gpu_target.h"
+#include "fusion/online_walk.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -144,7 +145,7 @@ void find_axes(const TileGraph& graph, AxisId lanes, GpuRegion& region) {
   region.lanes = lanes;
   region.rows = 1;
   for (uint32_t axis = 0; axis < graph.axes.size(); ++axis) {
-    if (AxisId{axis} == region.inner) continue;
+    if (AxisId{axis} == region.inner || (region.carried && region.carried->axis == AxisId{axis})) continue;
     region.rows = region.rows * graph.axes[axis].extent;
     if (AxisId{axis} != lanes) region.outer.push_back({axis});
   }
@@ -242,9 +243,15 @@ bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   return std::binary_search(axes.begin(), axes.end(), axis);
 }
 
+TileGraph graph_of_rows(const TileGraph& graph) {
+  const auto carried = find_carried(graph);
+  return carried ? without_carried(graph, *carried) : graph;
+}
+
 std::vector<AxisId> lane_axes(const TileGraph& graph) {
   std::vector<AxisId> axes;
   if (graph.axes.empty()) return axes;
+  if (const auto carried = find_carried(graph)) return {lane_axes(without_carried(graph, *carried)).front()};
   const Result<Structure> structure = analyze_structure(graph);
   const bool reduces = structure && !structure->reduced.empty();
   axes.push_back(reduces ? structure->reduced.front() : AxisId{static_cast<uint32_t>(graph.axes.size() - 1)});
@@ -269,10 +276,11 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph) {
   return analyze_gpu_region(graph, axes.empty() ? AxisId{0} : axes.front());
 }
 
-Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
+namespace {
+
+Result<GpuRegion> analyze_rows(const TileGraph& graph, AxisId lanes, std::optional<GpuCarried> carried) {
   Result<Structure> structure = analyze_structure(graph);
   if (!structure) return structure.unsupported();
-  if (auto refusal = value_without_kernel(graph)) return *std::move(refusal);
   if (auto refusal = check_reductions(graph, *structure)) return *std::move(refusal);
   if (graph.axes.empty()) {
     return Unsupported{"cannot compute " + graph.name +
@@ -280,6 +288,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   }
   GpuRegion region;
   region.structure = *std::move(structure);
+  region.carried = std::move(carried);
   find_axes(graph, lanes, region);
   if (!region.reduces()) find_staged(graph, region);
   find_accesses(graph, lanes, region);
@@ -287,6 +296,40 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   region.kept_words = kept_words(graph, region);
   if (region.reduces()) region.wanted_again = loads_wanted_again(graph, region);
   region.fits_int = conditions_fit_int(graph);
+  return region;
+}
+
+std::optional<Unsupported> why_not_carried(const TileGraph& graph, const GpuRegion& region) {
+  const TileValueId first = region.carried->reductions.front();
+  const auto refused = [&](const std::string& why) { return Unsupported{cannot(graph, first, why)}; };
+  if (!graph[region.inner].extent.constant())
+    return refused("it is reduced across rows whose length is not known");
+  if (scans(graph)) return refused("it is reduced across rows that are scanned");
+  const std::vector<AxisId> rows = region.structure.parallel;
+  for (const TileValueId id : region.carried->reductions) {
+    if (!folds_floats(graph[id])) return refused("no number but a float is reduced across rows");
+    std::vector<AxisId> axes;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(axes),
+                 [&](AxisId axis) { return axis != region.carried->axis; });
+    axes.push_back(region.inner);
+    std::sort(axes.begin(), axes.end());
+    if (graph[id].axes != axes) return refused("it is reduced across rows, and is not there for each column");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
+  if (auto refusal = value_without_kernel(graph)) return *std::move(refusal);
+  auto carried = find_carried(graph);
+  if (!carried) return analyze_rows(graph, lanes, std::nullopt);
+  Result<GpuRegion> region = analyze_rows(without_carried(graph, *carried), lanes, carried);
+  if (!region) return region;
+  if (auto refusal = why_not_carried(graph, *region)) return *std::move(refusal);
+  region->accesses = find_wide_accesses(graph, lanes);
+  for (const TileValueId id : carried->reductions)
+    region->carried_words += std::max(1, size_in_bytes(info(graph[id].dtype).compute) / 4);
   return region;
 }
 

@@ -27,7 +27,7 @@ std::optional<Pieces> even_pieces(const TileGraph& graph, AxisId axis, int parts
     if (!best || width(count) > width(*best) || (width(count) == width(*best) && is_nearer)) best = count;
   }
   if (!best) return std::nullopt;
-  return Pieces{.axis = axis, .length = Expr(*extent / *best), .count = int(*best), .is_even = true};
+  return Pieces{.axis = axis, .length = Expr(*extent / *best), .count = Expr(*best), .is_even = true};
 }
 
 class ScanInParts {
@@ -67,7 +67,7 @@ class ScanInParts {
   TileGraph until() const {
     GraphCopy copy(graph_, graph_.name + "_rows");
     copy.to_.axes = graph_.axes;
-    copy.to_.axes[pieces_.axis.index] = {"part", Expr(pieces_.count)};
+    copy.to_.axes[pieces_.axis.index] = {"part", pieces_.count};
     std::vector<AxisId> axes = row_axes_;
     axes.push_back(pieces_.axis);
     std::sort(axes.begin(), axes.end());

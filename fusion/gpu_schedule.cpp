@@ -38,6 +38,7 @@ class GpuScheduleParser {
     schedule_.steps = positive_integer(cursor_);
     cursor_.expect("walk");
     walk();
+    if (cursor_.accept("carry")) values(schedule_.carry);
     if (cursor_.accept("cost")) cursor_.until("}");
     cursor_.expect("}");
     if (!cursor_.at_end()) cursor_.fail("expected the end behind the schedule");
@@ -67,7 +68,11 @@ class GpuScheduleParser {
     schedule_.walk = *found;
     if (!cursor_.accept(";")) return;
     cursor_.expect("keep");
-    do schedule_.keep.push_back(value());
+    values(schedule_.keep);
+  }
+
+  void values(std::vector<TileValueId>& list) {
+    do list.push_back(value());
     while (cursor_.accept(","));
   }
 
@@ -104,7 +109,8 @@ int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk wa
       ++loads;
   }
   const int under_way = region.staged.empty() ? std::min(steps, 2) : steps;
-  const int stepped = walk == Walk::Resident ? region.kept_words * steps : loads * under_way;
+  const int kept = region.kept_words + region.carried_words;
+  const int stepped = walk == Walk::Resident ? kept * steps : loads * under_way;
   return kFixedRegisters + 2 * static_cast<int>(graph.buffers.size()) +
          vector * (stepped + results + loads + 2);
 }
@@ -164,11 +170,14 @@ std::string to_text(const GpuSchedule& schedule, const TileGraph& graph) {
   if (!lanes.empty() && schedule.lanes != lanes.front()) line("lanes", graph[schedule.lanes].name);
   line("vector", std::to_string(schedule.vector));
   line("steps", std::to_string(schedule.steps));
-  std::string walk(walk_name(schedule.walk));
-  for (size_t i = 0; i < schedule.keep.size(); ++i) {
-    walk += (i == 0 ? "; keep %" : ", %") + graph[schedule.keep[i]].name;
-  }
-  line("walk", walk);
+  const auto names = [&](const std::vector<TileValueId>& ids) {
+    std::string text;
+    for (const TileValueId id : ids) text += (text.empty() ? "%" : ", %") + graph[id].name;
+    return text;
+  };
+  const std::string walk(walk_name(schedule.walk));
+  line("walk", schedule.keep.empty() ? walk : walk + "; keep " + names(schedule.keep));
+  if (!schedule.carry.empty()) line("carry", names(schedule.carry));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
   return text + "}\n";
 }
@@ -202,6 +211,10 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
          "a tile in shared memory has sides of whole warps");
   demand(!region.outer.empty() || schedule.rows == 1, "there is one row");
   const bool is_map = schedule.walk == Walk::None;
+  const std::vector<TileValueId> carried =
+      region.carried ? region.carried->reductions : std::vector<TileValueId>{};
+  demand(schedule.carry == carried, "what is reduced across rows is carried, and nothing else");
+  demand(carried.empty() || schedule.walk == Walk::Resident, "rows that hand something on stay in registers");
   demand(is_map != region.reduces(), is_map ? "a reduction needs a walk" : "a map has no walk");
   const auto extent = graph[region.inner].extent.constant();
   if (schedule.walk == Walk::Resident) {

@@ -18,6 +18,7 @@
 //   resident    by the steps, what later passes need again staying in registers: memory is read once
 //   multi_pass  by a loop for each pass, which reads anew; for rows too long for registers, or of a size that
 //               is known only at run time. What it keeps are loads, in shared memory: read once, too
+// A line `carry  %g` says that threads go on from row to row, and what they reduce across them.
 #pragma once
 #include <string>
 #include <string_view>
@@ -40,9 +41,10 @@ struct GpuSchedule {
   int threads = kWarpThreads;  // a power of two
   int vector = 1;
   int steps = 1;
-  Walk walk = Walk::None;         // None of a map, else MultiPass or Resident
-  std::vector<TileValueId> keep;  // from pass to pass, in registers; of MultiPass in shared memory
-  std::vector<CostTerm> cost;     // as of a Schedule
+  Walk walk = Walk::None;          // None of a map, else MultiPass or Resident
+  std::vector<TileValueId> keep;   // from pass to pass, in registers; of MultiPass in shared memory
+  std::vector<TileValueId> carry;  // from row to row (gpu_carried.h), in registers
+  std::vector<CostTerm> cost;      // as of a Schedule
   double cost_us = 0;
 
   int block_threads() const { return rows * threads; }

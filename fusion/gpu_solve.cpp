@@ -42,8 +42,8 @@ class GpuSystem : LimitSums {
     if (!region_.reduces()) walk.domain = {{0, "none"}};
     if (region_.reduces() && graph_[region_.inner].extent.constant())
       walk.domain.push_back({kResident, "resident"});
-    if (region_.reduces()) walk.domain.push_back({kInLoops, "multi_pass"});
-    if (!region_.wanted_again.empty()) walk.domain.push_back({kInShared, "in_shared"});
+    if (region_.reduces() && !region_.carried) walk.domain.push_back({kInLoops, "multi_pass"});
+    if (!region_.wanted_again.empty() && !region_.carried) walk.domain.push_back({kInShared, "in_shared"});
     std::vector<int> vectors;
     for (int v = region_.accesses.widest; v >= 1; v /= 2) vectors.push_back(v);
     const bool reduces = region_.reduces();
@@ -161,6 +161,7 @@ class GpuSystem : LimitSums {
     const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
     at_most({{1, {if_resident(), without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1,
             "elements", "every step has elements of " + row);
+    if (region_.carried) return;  // it is resident
     AnyOf one_step;
     if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, kResident});
     one_step.choices.push_back({kSteps, 1});
@@ -231,6 +232,7 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   if (region.reduces()) schedule.walk = number(kWalk) == kResident ? Walk::Resident : Walk::MultiPass;
   if (schedule.walk == Walk::Resident) schedule.keep = region.crossing;
   if (region.reduces() && number(kWalk) == kInShared) schedule.keep = region.wanted_again;
+  if (region.carried) schedule.carry = region.carried->reductions;
   return schedule;
 }
 
@@ -239,8 +241,9 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const Regi
                                 const GpuTarget& target, const Pins& pins) {
   const Result<GpuRegion> region = analyze_gpu_region(graph, lanes);
   if (!region) return region.unsupported();
-  const GpuTraffic traffic = collect_gpu_traffic(graph, *region, facts);
-  ConstraintSystem system = GpuSystem(graph, *region, target, traffic).build();
+  const TileGraph rows = graph_of_rows(graph);
+  const GpuTraffic traffic = collect_gpu_traffic(rows, *region, facts);
+  ConstraintSystem system = GpuSystem(rows, *region, target, traffic).build();
   add_pins(pins, system);
 
   return cheapest_schedule(
@@ -248,7 +251,7 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const Regi
       [&](const Domains& assignment) { return schedule_of(system, assignment, *region); },
       [&](const GpuSchedule& schedule) {
         const int registers =
-            estimated_registers(graph, *region, schedule.walk, schedule.vector, schedule.steps);
+            estimated_registers(rows, *region, schedule.walk, schedule.vector, schedule.steps);
         return gpu_cost(traffic, schedule, registers, target);
       },
       [&](const GpuSchedule& schedule) {
@@ -275,7 +278,7 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
                               const SizeHints& hints) {
   const Result<GpuRegion> region = analyze_gpu_region(graph);
   if (!region) return region.unsupported();
-  const Result<RegionFacts> facts = collect_region_facts(graph, hints);
+  const Result<RegionFacts> facts = collect_region_facts(graph_of_rows(graph), hints);
   if (!facts) return facts.unsupported();
   Pins others = pins;
   std::optional<GpuSchedule> best;

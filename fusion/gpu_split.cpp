@@ -17,7 +17,7 @@ class Split {
         pieces_(pieces_of(graph, axis_, parts)) {}
 
   std::optional<std::vector<TileGraph>> run() {
-    if (pieces_.count < 2) return std::nullopt;
+    if (pieces_.count.is_constant(1)) return std::nullopt;
     for (const TileValueId id : structure_.reductions) {
       const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
       if (reduce == nullptr || (info(reduce->kind).is_index && !pieces_.length.constant()))
@@ -59,7 +59,7 @@ class Split {
   TileGraph rest() {
     GraphCopy copy(graph_, graph_.name);
     copy.to_.axes = graph_.axes;
-    copy.to_.axes[axis_.index] = {"part", Expr(pieces_.count)};
+    copy.to_.axes[axis_.index] = {"part", pieces_.count};
     std::vector<TileValueId> stored;
     stored.reserve(graph_.stores.size());
     for (const TileStore& store : graph_.stores) stored.push_back(store.value);
@@ -80,19 +80,7 @@ class Split {
   }
 
   TileValueId loaded_parts(GraphCopy& copy, TileValueId id, const Buffer& buffer) const {
-    std::vector<AxisId> axes = graph_[id].axes;
-    axes.push_back(axis_);
-    std::sort(axes.begin(), axes.end());
-    TileLoad load;
-    load.offset = Expr::index(static_cast<int>(axis_.index)) * buffer.strides[0] +
-                  place_over(buffer, graph_[id].axes, 1);
-    load.buffer = copy.add_buffer(buffer);
-    return copy.add({.name = buffer.name,
-                     .op = std::move(load),
-                     .operands = {},
-                     .dtype = buffer.dtype,
-                     .axes = std::move(axes),
-                     .node = {}});
+    return load_pieces(copy, graph_, buffer, id, axis_);
   }
 
   // The first part with the extreme has it at the position that this part found.
@@ -112,7 +100,7 @@ class Split {
     TileLoad load;
     load.offset = place_over(buffer, graph_[id].axes, 1);
     load.gathered.push_back(
-        {.value = part, .stride = buffer.strides[0], .extent = Expr(pieces_.count), .wrap = false});
+        {.value = part, .stride = buffer.strides[0], .extent = pieces_.count, .wrap = false});
     load.buffer = copy.add_buffer(buffer);
     const TileValueId within = add("_within", std::move(load), {});
     const TileValueId length = copy.add({.name = position.name + "_length",

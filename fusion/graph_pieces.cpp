@@ -26,18 +26,41 @@ Pieces pieces_of(const TileGraph& graph, AxisId axis, int parts) {
   Pieces pieces;
   pieces.axis = axis;
   pieces.length = ceildiv(whole, Expr(int64_t{parts} * kPieceGranule)) * kPieceGranule;
-  const bool is_number = whole.constant().has_value();
-  pieces.count = is_number ? static_cast<int>(*ceildiv(whole, pieces.length).constant()) : parts;
+  pieces.count = whole.constant() ? ceildiv(whole, pieces.length) : Expr(parts);
   pieces.is_even = (pieces.length * pieces.count - whole).is_constant(0);
+  return pieces;
+}
+
+Pieces pieces_of_length(const TileGraph& graph, AxisId axis, int64_t length) {
+  const Expr& whole = graph[axis].extent;
+  Pieces pieces{.axis = axis, .length = length, .count = ceildiv(whole, length)};
+  pieces.is_even = is_multiple_of(whole, length);
   return pieces;
 }
 
 Buffer buffer_of_pieces(const TileGraph& graph, const Pieces& pieces, const std::string& name, DType dtype,
                         const std::vector<AxisId>& axes, Buffer::Role role) {
   Buffer buffer = buffer_over(graph, name, dtype, axes, role);
-  buffer.shape.insert(buffer.shape.begin(), Expr(pieces.count));
+  buffer.shape.insert(buffer.shape.begin(), pieces.count);
   buffer.strides = contiguous_strides(buffer.shape);
   return buffer;
+}
+
+TileValueId load_pieces(GraphCopy& copy, const TileGraph& graph, const Buffer& buffer, TileValueId of,
+                        AxisId part) {
+  std::vector<AxisId> axes = graph[of].axes;
+  axes.push_back(part);
+  std::sort(axes.begin(), axes.end());
+  TileLoad load;
+  load.offset =
+      Expr::index(static_cast<int>(part.index)) * buffer.strides[0] + place_over(buffer, graph[of].axes, 1);
+  load.buffer = copy.add_buffer(buffer);
+  return copy.add({.name = buffer.name,
+                   .op = std::move(load),
+                   .operands = {},
+                   .dtype = buffer.dtype,
+                   .axes = std::move(axes),
+                   .node = {}});
 }
 
 std::vector<TileValueId> needed_values(const TileGraph& graph, const std::vector<TileValueId>& roots,
@@ -55,17 +78,20 @@ std::vector<TileValueId> needed_values(const TileGraph& graph, const std::vector
   return ids;
 }
 
-PiecesOfGraph::PiecesOfGraph(const TileGraph& graph, const Pieces& pieces, std::string name)
-    : graph_(graph), pieces_(pieces), copy_(graph, std::move(name)) {
-  copy_.to_.axes.push_back({"part", Expr(pieces.count)});
+PiecesOfGraph::PiecesOfGraph(const TileGraph& graph, const Pieces& pieces, std::string name, BeyondEnd beyond)
+    : graph_(graph), pieces_(pieces), beyond_(beyond), copy_(graph, std::move(name)) {
+  copy_.to_.axes.push_back({"part", pieces.count});
   for (const Axis& axis : graph.axes) copy_.to_.axes.push_back(axis);
   copy_.to_.axes[pieces.axis.index + 1].extent = pieces.length;
   extents_ = axis_extents(copy_.to_);
   for (Expr& extent : extents_) {  // an axis of one element stays in the domains that it is in
     if (extent.is_constant(1)) extent = Expr(2);
   }
-  left_ = moved(graph[pieces.axis].extent - 1 - Expr::index(static_cast<int>(pieces.axis.index)));
+  const Expr last = graph[pieces.axis].extent - 1;
+  place_ = Expr::index(0) * pieces.length + Expr::index(static_cast<int>(pieces.axis.index) + 1);
+  left_ = simplify(last - place_, extents_);
   if (pieces.is_even) return;
+  if (beyond == BeyondEnd::LastAgain) place_ = min(place_, last);
   inside_ = copy_.add({.name = "in_part",
                        .op = TilePredicate{{left_}},
                        .operands = {},
@@ -78,7 +104,7 @@ Expr PiecesOfGraph::moved(const Expr& e) const {
   std::vector<Expr> replacements;
   for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
     const Expr own = Expr::index(static_cast<int>(a) + 1);
-    replacements.push_back(AxisId{a} == pieces_.axis ? Expr::index(0) * pieces_.length + own : own);
+    replacements.push_back(AxisId{a} == pieces_.axis ? place_ : own);
   }
   return simplify(substitute_indices(e, replacements), extents_);
 }
@@ -106,12 +132,24 @@ TileValueId PiecesOfGraph::masked(const std::string& name, TileValueId element, 
                     .node = {}});
 }
 
+TileValueId PiecesOfGraph::masked_element(TileValueId reduction) {
+  if (const auto known = elements_.find(reduction); known != elements_.end()) return known->second;
+  const TileValue& value = graph_[reduction];
+  const TileValueId element = copy_.made(value.operands[0]);
+  return elements_[reduction] = masked(value.name, element, std::get<TileReduce>(value.op).kind);
+}
+
+void PiecesOfGraph::mask_elements(const std::vector<TileValueId>& reductions) {
+  if (!inside_) return;
+  for (const TileValueId id : reductions) masked_element(id);
+}
+
 TileValue PiecesOfGraph::moved_value(TileValueId id) {
   TileValue value = copy_.copied(id);
   if (auto* load = std::get_if<TileLoad>(&value.op)) {
     move(load->guard);
     load->offset = moved(load->offset);
-    if (inside_ && varies(id)) load->guard.push_back(left_);
+    if (inside_ && beyond_ == BeyondEnd::Fill && varies(id)) load->guard.push_back(left_);
     for (IndexTerm& term : load->gathered) {
       term.stride = moved(term.stride);
       term.extent = moved(term.extent);
@@ -121,9 +159,10 @@ TileValue PiecesOfGraph::moved_value(TileValueId id) {
   if (auto* predicate = std::get_if<TilePredicate>(&value.op)) move(predicate->guard);
   if (auto* scan = std::get_if<TileScan>(&value.op)) ++scan->axis.index;
   if (auto* reduce = std::get_if<TileReduce>(&value.op)) {
-    reduce->axes = {{pieces_.axis.index + 1}};
-    value.dtype = info(value.dtype).compute;
-    if (inside_) value.operands[0] = masked(value.name, value.operands[0], reduce->kind);
+    const bool is_in_pieces = reduce->axes == std::vector{pieces_.axis};
+    for (AxisId& axis : reduce->axes) ++axis.index;
+    if (is_in_pieces) value.dtype = info(value.dtype).compute;
+    if (inside_ && is_in_pieces) value.operands[0] = masked_element(id);
   }
   value.axes = domain_of(copy_.to_, value.op, value.operands);
   return value;

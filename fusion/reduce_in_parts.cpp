@@ -22,21 +22,6 @@ bool contains(const Axes& sorted, AxisId axis) {
   return std::binary_search(sorted.begin(), sorted.end(), axis);
 }
 
-std::optional<ScatterMode> scatter_mode(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::Sum:
-      return ScatterMode::Add;
-    case ReduceKind::Prod:
-      return ScatterMode::Prod;
-    case ReduceKind::Max:
-      return ScatterMode::Max;
-    case ReduceKind::Min:
-      return ScatterMode::Min;
-    default:
-      return std::nullopt;
-  }
-}
-
 DType held(const TileGraph& graph, TileValueId id) { return info(graph[id].dtype).compute; }
 
 // A product of which both factors serve several results: better cut in blocks (chain.h).
@@ -302,6 +287,21 @@ class LaunchesInParts {
 };
 
 }  // namespace
+
+std::optional<ScatterMode> scatter_mode(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::Sum:
+      return ScatterMode::Add;
+    case ReduceKind::Prod:
+      return ScatterMode::Prod;
+    case ReduceKind::Max:
+      return ScatterMode::Max;
+    case ReduceKind::Min:
+      return ScatterMode::Min;
+    default:
+      return std::nullopt;
+  }
+}
 
 std::vector<TileValueId> reductions_in_parts(const TileGraph& graph) {
   const auto reductions = reductions_by_axes(graph);

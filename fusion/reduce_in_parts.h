@@ -13,6 +13,7 @@
 // Each part of the rows has a place of its own, so that the result does not depend on who computes it. The
 // rows of a part are added up in the type that elements are computed in, the parts as any reduction.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "core/result.h"
@@ -23,6 +24,9 @@ namespace tilefuse {
 // Those that are reduced in parts, in the order of the values; none: a single nest, a chain or nothing
 // computes the graph.
 std::vector<TileValueId> reductions_in_parts(const TileGraph& graph);
+
+// What adds an element to what there is of a reduction.
+std::optional<ScatterMode> scatter_mode(ReduceKind kind);
 
 // Of a graph that has some. The workspaces, one for each, stand behind the buffers of the graph.
 Result<std::vector<TileGraph>> launches_in_parts(const TileGraph& graph);

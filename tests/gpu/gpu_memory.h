@@ -44,6 +44,7 @@ struct GpuAccess {
   int bytes = 0;
   bool is_store = false;
   bool is_read_only = false;
+  const unsigned char* stored = nullptr;  // what a store writes, where it is known
 };
 
 class GlobalMemory {

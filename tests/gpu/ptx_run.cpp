@@ -397,6 +397,12 @@ class Runner {
       const int thread = warp.number * kLanes + lane;
       GpuAccess wanted{thread, address, static_cast<int>(count * element), is_store,
                        instruction.is_read_only};
+      std::array<unsigned char, 16> stored{};  // the widest access
+      if (is_store) {
+        for (size_t i = 0; i < count; ++i)
+          std::memcpy(&stored.at(i * element), &warp.registers[size_t(elements[i])][size_t(lane)], element);
+        wanted.stored = stored.data();
+      }
       unsigned char* bytes = nullptr;
       if (instruction.space == PtxSpace::Shared) {
         wanted.address = static_cast<uint32_t>(address);
@@ -409,10 +415,10 @@ class Runner {
           sectors.insert(at / kGpuSectorBytes);
       }
       for (size_t i = 0; i < count; ++i) {
-        uint64_t& value = warp.registers[size_t(elements[i])][size_t(lane)];
         if (is_store) {
-          std::memcpy(bytes + i * element, &value, element);
+          std::memcpy(bytes + i * element, &stored.at(i * element), element);
         } else {
+          uint64_t& value = warp.registers[size_t(elements[i])][size_t(lane)];
           value = 0;
           std::memcpy(&value, bytes + i * element, element);
           const int unused = 64 - 8 * static_cast<int>(element);

@@ -112,6 +112,10 @@ TEST(PtxModel, takes_a_prefetch_for_no_access) {
   EXPECT_EQ(run("prefetch.global.L2 [%rd4];").buffers[0].sectors, 256 / 32);
 }
 
+TEST(PtxModel, lets_a_thread_write_the_same_again) {
+  EXPECT_EQ(fault_of("st.global.u32 [%rd5], %r4;"), "no fault");
+}
+
 TEST(PtxModel, packs_and_unpacks_registers) {
   const GpuRun result = run("mov.b32 {%rs1, %rs2}, %r4;\nmov.b32 %r4, {%rs2, %rs1};");
   EXPECT_EQ(result.buffers[1].bytes[0], 2);
@@ -176,6 +180,8 @@ const Planted kPlanted[] = {
     {"vector_that_is_not_aligned", "ld.global.v2.u32 {%r5, %r6}, [%rd1+4];", "not aligned"},
     {"store_to_an_input", "st.global.u32 [%rd4], %r4;", "writes to an input"},
     {"two_threads_write_one_element", "st.global.u32 [%rd2], %r4;", "writes what was written already"},
+    {"another_value_than_before", "add.s32 %r6, %r4, 1;\nst.global.u32 [%rd5], %r6;",
+     "writes what was written already"},
     {"output_read_before_it_is_written", "ld.global.u32 %r5, [%rd5];", "reads what nobody wrote"},
     {"output_taken_for_read_only", "ld.global.nc.u32 %r5, [%rd5];", "takes an output for read-only"},
     {"element_that_nobody_writes", "@%p1 ret;", "nobody writes byte 0"},
