@@ -6,8 +6,8 @@ around it.
 The gradient of a gather adds to zeros at the places that were read. Where each line of the input was read once, every element is told
 from its place whether it gets one, and nothing waits for zeros to be written.
 
-Losses that pick from the logarithm of a softmax (`loss_rules.py`), gradients of filters of single channels (`convolution_rules.py`) and complex
-numbers (`complex_pairs.py`) have rules of their own.
+Losses that pick from the logarithm of a softmax (`loss_rules.py`), gradients of filters of single channels (`convolution_rules.py`), transposed
+convolutions (`phase_rules.py`) and complex numbers (`complex_pairs.py`) have rules of their own.
 
 A conjugate, or a negative, is in torch a view with a mark, which kernels apply while they read. Between operators of a graph there are
 values only: torch hands an operator that does not know the mark its arguments without it. So the mark is applied where it is made.
@@ -26,6 +26,7 @@ from tilefuse.complex_pairs import pair_rules
 from tilefuse.convolution_rules import convolution_rules
 from tilefuse.library import operators
 from tilefuse.loss_rules import loss_rules
+from tilefuse.phase_rules import phase_rules
 
 __all__ = ["mark_rules", "trace_rules"]
 
@@ -35,7 +36,7 @@ def trace_rules() -> dict[Any, Callable[..., Any]]:
     _masks_are_laid_out_like_inputs()  # asked before anything is traced
     aten = torch.ops.aten
     rules = {aten.native_dropout.default: _native_dropout, aten.scatter_add.default: _gradient_of_gather}
-    return rules | mark_rules() | loss_rules() | convolution_rules() | pair_rules()
+    return rules | mark_rules() | loss_rules() | convolution_rules() | phase_rules() | pair_rules()
 
 
 def mark_rules() -> dict[Any, Callable[..., Any]]:
