@@ -1,5 +1,7 @@
 #include "torch_ext/argument_pattern.h"
 
+#include <ATen/Context.h>
+
 #include <bit>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -24,6 +26,11 @@ Expr parse_side(const Json& text) {
   auto parsed = aten::parse_sympy(text.get<std::string>(), any_range);
   if (!parsed) throw UserError("cannot read a guard: " + parsed.unsupported().reason);
   return *parsed;
+}
+
+bool rounds_to_tf32() {
+  return at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) ==
+         at::Float32Precision::TF32;
 }
 
 bool same_double(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
@@ -65,11 +72,13 @@ ArgumentPattern::ArgumentPattern(Arguments arguments, const Json& text) : progra
     sizes_.push_back({symbol.at(1).get<size_t>(), symbol.at(2).get<size_t>()});
   }
   read_guards(text);
+  if (text.contains("tf32")) tf32_ = text.at("tf32").get<bool>();
 }
 
 ArgumentPattern::TensorPattern ArgumentPattern::read_tensor(const at::Tensor& tensor, const Json& text) {
   TensorPattern pattern;
   pattern.type = tensor.scalar_type();
+  pattern.device = c10::Device(text.at("device").get<std::string>());
   pattern.sizes = text.at("sizes").get<std::vector<int64_t>>();
   for (const Json& stride : text.at("strides")) {
     if (stride.is_null()) {
@@ -101,7 +110,7 @@ void ArgumentPattern::read_guards(const Json& text) {
 
 // ---------------------------------------------------------------- matching
 bool ArgumentPattern::matches_tensor(const TensorPattern& pattern, const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.scalar_type() != pattern.type || !tensor.device().is_cpu() ||
+  if (!tensor.defined() || tensor.scalar_type() != pattern.type || tensor.device() != pattern.device ||
       tensor.layout() != c10::kStrided || tensor.is_conj() || tensor.is_neg()) {
     return false;
   }
@@ -122,6 +131,7 @@ bool ArgumentPattern::matches_tensor(const TensorPattern& pattern, const at::Ten
 }
 
 bool ArgumentPattern::matches(Arguments arguments) const {
+  if (tf32_ && *tf32_ != rounds_to_tf32()) return false;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const Argument& argument = arguments_[i];
     const c10::IValue& value = arguments[i];

@@ -2,9 +2,11 @@
 // and stride what its graph takes for granted.
 //
 // Made from the arguments of the call that asked for it and a JSON text that says what may vary:
-//   {"tensors": [{"sizes": [-1, 64], "strides": [{"over": 1}, 1]}, ...],    every tensor, those in lists too
+//   {"tensors": [{"device": "cuda:0", "sizes": [-1, 64], "strides": [{"over": 1}, 1]}, ...],
+//                                                                   every tensor, those in lists too
 //    "symbols": [["s77", 0, 0], ...],                tensor 0, dimension 0 is s77: the graph's size inputs
-//    "guards": [["eq", "Mod(Symbol('s77'), Integer(2))", "Integer(0)"], ...]}
+//    "guards": [["eq", "Mod(Symbol('s77'), Integer(2))", "Integer(0)"], ...],
+//    "tf32": false}     whether torch may round products of f32 on GPUs; absent: it does not matter
 // A size of -1 is any from 2 on: 0 and 1 change what broadcasts. {"over": d} is the stride that runs densely
 // over dimension d; null stands where the stride does not matter.
 #pragma once
@@ -12,6 +14,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,7 @@ class ArgumentPattern {
   };
   struct TensorPattern {
     c10::ScalarType type = c10::ScalarType::Float;
+    c10::Device device = c10::Device(c10::DeviceType::CPU);
     std::vector<int64_t> sizes;
     std::vector<Stride> strides;
   };
@@ -66,6 +70,7 @@ class ArgumentPattern {
   std::vector<SizeAt> sizes_;
   std::vector<Guard> guards_;
   SizeProgram program_;
+  std::optional<bool> tf32_;
 };
 
 }  // namespace tilefuse

@@ -275,8 +275,7 @@ class GraphCall {
   }
 
   at::Tensor fresh(const LoadedSlot& slot) const {
-    if (graph_.is_on_gpu_) return framework_tensor(sizes(slot), strides(slot), slot.type, slot.device);
-    return pooled_tensor(sizes(slot), strides(slot), slot.type);
+    return graph_.fresh(sizes(slot), strides(slot), slot.type, slot.device);
   }
 
   at::Tensor laid_out(const at::Tensor& given, const LoadedSlot& slot) const {
@@ -474,6 +473,12 @@ class GraphCall {
   c10::SmallVector<std::shared_ptr<const PackedConstant>, 4> held_packs_;
   c10::SmallVector<c10::Storage, 1> unkept_packs_;
 };
+
+at::Tensor GraphRunner::fresh(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type,
+                              c10::Device device) const {
+  if (is_on_gpu_) return framework_tensor(sizes, strides, type, device);
+  return pooled_tensor(sizes, strides, type);
+}
 
 void GraphRunner::run(torch::jit::Stack& stack) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -44,6 +44,9 @@ class GraphRunner {
   const Executable& executable() const { return executable_; }
   const std::vector<SymbolBinding>& bindings() const { return bindings_; }
   c10::Device device() const { return device_; }
+  // Memory for what is returned: on a GPU the framework's, otherwise of the pool.
+  at::Tensor fresh(at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType type,
+                   c10::Device device) const;
 
  private:
   friend class GraphCall;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 c10::ScalarType type_of(const std::string& name) {
   for (int i = 0; i < int(c10::ScalarType::NumOptions); ++i) {

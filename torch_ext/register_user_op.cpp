@@ -7,9 +7,11 @@
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
 #include <torch/library.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -79,8 +81,8 @@ struct UserOpAutograd final : c10::OperatorKernel {
       run_with_gradient(handle, derivative, *stack);
       return;
     }
-    const c10::DispatchKeySet below = keys & c10::after_ADInplaceOrView_keyset;
-    if (below.highestPriorityTypeId() == c10::DispatchKey::CPU) {
+    const c10::DispatchKey below = (keys & c10::after_ADInplaceOrView_keyset).highestPriorityTypeId();
+    if (below == c10::DispatchKey::CPU || below == c10::DispatchKey::CUDA) {
       run_below_autograd(op, *stack);
       return;
     }
@@ -92,19 +94,25 @@ struct UserOpAutograd final : c10::OperatorKernel {
 };
 
 struct UserOpAutocast final : c10::OperatorKernel {
-  explicit UserOpAutocast(bool lower) : lower(lower) {}
+  UserOpAutocast(bool lower, c10::DeviceType device) : lower(lower), device(device) {}
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-    const at::ScalarType type = lower ? at::autocast::get_autocast_dtype(at::kCPU) : at::kFloat;
+    const at::ScalarType type = lower ? at::autocast::get_autocast_dtype(device) : at::kFloat;
     const size_t count = handle.schema().arguments().size();
     for (size_t i = stack->size() - count; i < stack->size(); ++i) {
       c10::IValue& value = (*stack)[i];
-      if (value.isTensor()) value = at::autocast::cached_cast(type, value.toTensor(), at::kCPU);
+      if (value.isTensor()) value = at::autocast::cached_cast(type, value.toTensor(), device);
     }
     handle.callBoxed(stack);
   }
   bool lower;
+  c10::DeviceType device;
 };
+// On two kinds of devices at once the dispatcher takes the last row's.
+constexpr std::array<std::pair<c10::DispatchKey, c10::DeviceType>, 2> kAutocastDevices = {{
+    {c10::DispatchKey::AutocastCPU, c10::DeviceType::CPU},
+    {c10::DispatchKey::AutocastCUDA, c10::DeviceType::CUDA},
+}};
 
 template <class Kernel, class... Arguments>
 torch::CppFunction boxed_kernel(Arguments&&... arguments) {
@@ -141,8 +149,9 @@ const UserOp& define_one(torch::Library& library, const std::string& schema_text
   const std::string name = names_of(schema.name()).name;
   library.def(schema_text.substr(schema_text.find("::") + 2).c_str(),
               {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
-  // What is no dense CPU tensor finds no kernel of ours and runs the plain function.
-  for (const auto key : {c10::DispatchKey::CPU, c10::DispatchKey::CompositeExplicitAutograd}) {
+  // What is no dense tensor of these finds no kernel of ours and runs the plain function.
+  using c10::DispatchKey;
+  for (const auto key : {DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::CompositeExplicitAutograd}) {
     library.impl(name.c_str(), torch::dispatch(key, boxed_kernel<UserOpKernel>(*op)));
   }
   library.impl(name.c_str(),
@@ -165,10 +174,10 @@ void define_user_op(const std::string& schema, const std::string& python_name,
                                                   std::nullopt, __FILE__, __LINE__);
   define_one(*library, schema, python_name, backward);
   define_one(*library, backward_schema, python_name + "_backward", "");
-  if (!autocast.empty()) {
-    library->impl(
-        names_of(name).name.c_str(),
-        torch::dispatch(c10::DispatchKey::AutocastCPU, boxed_kernel<UserOpAutocast>(autocast == "lower")));
+  for (const auto& [key, device] : kAutocastDevices) {
+    if (autocast.empty()) continue;
+    library->impl(names_of(name).name.c_str(),
+                  torch::dispatch(key, boxed_kernel<UserOpAutocast>(autocast == "lower", device)));
   }
   definitions().libraries.push_back(std::move(library));
 }

@@ -1,5 +1,5 @@
-// Gives a user's operator (user_op.h) its kernels in the dispatcher: CPU, autograd, autocast. Its fake kernel
-// is Python's, which runs the plain function on fake tensors.
+// Gives a user's operator (user_op.h) its kernels in the dispatcher: CPU, CUDA, autograd, autocast. Its fake
+// kernel is Python's, which runs the plain function on fake tensors.
 //
 //   define_user_op("mylib::scaled(Tensor x, float by=2.0) -> Tensor", "mylib_scaled",
 //                  "mylib::scaled_backward(Tensor x, float by, Tensor[] grads, SymInt wanted) -> Tensor[]",

@@ -50,7 +50,7 @@ std::vector<at::Tensor> wanted_tensors(Arguments arguments) {
 // with an argument or with another one (that of a sum is its result's, for both of its operands).
 class OwnGradients {
  public:
-  explicit OwnGradients(const Stack& inputs) {
+  OwnGradients(const GraphRunner& runner, const Stack& inputs) : runner_(runner) {
     for (const c10::IValue& value : inputs) {
       if (value.isTensor()) taken_.push_back(value.toTensor().storage().unsafeGetStorageImpl());
     }
@@ -62,14 +62,15 @@ class OwnGradients {
     const auto* storage = gradient.storage().unsafeGetStorageImpl();
     if (std::find(taken_.begin(), taken_.end(), storage) == taken_.end()) {
       taken_.push_back(storage);
-      return with_layout(gradient, gradient.sizes(), strides);
+      if (has_layout(gradient, gradient.sizes(), strides) && is_aligned(gradient)) return gradient;
     }
-    at::Tensor copy = pooled_tensor(gradient.sizes(), strides, gradient.scalar_type());
+    at::Tensor copy = runner_.fresh(gradient.sizes(), strides, gradient.scalar_type(), gradient.device());
     copy_into(copy, gradient);
     return copy;
   }
 
  private:
+  const GraphRunner& runner_;
   std::vector<const c10::StorageImpl*> taken_;
 };
 
@@ -161,7 +162,7 @@ void UserOp::run_compiled(const Specialisation& found, Stack& stack) const {
   found.pattern.push_inputs(arguments, values);
   for (const at::Tensor& constant : found.constants) values.emplace_back(constant);
   if (returns_like_) {
-    OwnGradients gradients(values);
+    OwnGradients gradients(*found.runner, values);
     found.runner->run(values);
     const std::vector<at::Tensor> models = wanted_tensors(arguments);
     for (size_t i = 0; i < models.size(); ++i) values[i] = gradients.own(values[i].toTensor(), models[i]);

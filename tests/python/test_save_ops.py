@@ -60,9 +60,9 @@ def test_only_operators_are_saved(tmp_path):
     ("text", "message"),
     [
         ("{", "parse error"),
-        ('{"version": 7, "ops": []}', "version 7 is not one that this library reads, 1"),
-        ('{"version": 1, "ops": [{}]}', "key 'schema' not found"),
-        ('{"version": 1}', "key 'ops' not found"),
+        ('{"version": 7, "ops": []}', "version 7 is not one that this library reads, 2"),
+        ('{"version": 2, "ops": [{}]}', "key 'schema' not found"),
+        ('{"version": 2}', "key 'ops' not found"),
     ],
 )
 def test_malformed_files_are_named(tmp_path, text, message):

@@ -10,6 +10,7 @@ function is traced through AOTAutograd, the engine compiles the graph, and the n
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -37,6 +38,7 @@ from tilefuse.specialise import NotSymbolic, Sizes, scalars_of, tensors_of, trac
 __all__ = ["CustomOp", "decompositions", "op", "save_ops"]
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
+_DEVICES = ("cuda", "cpu")  # that kernels are made for; whose autocast rule holds on both: the first one's
 _AUTOCAST = {None: "", "lower": "lower", torch.float32: "float"}
 _MOST_SPECIALISATIONS = 64  # of one operator: then its scalars vary more than kernels pay for
 _MOST_TENSORS = 62  # gradients are asked for by the bits of an int
@@ -150,13 +152,16 @@ class CustomOp:
 
     def inlined(self, *args: Any, **kwargs: Any) -> Any:
         """As ``plain``, with the autocast rule of the operator: for graphs that it dissolves into."""
-        if not torch.is_autocast_enabled("cpu"):
-            return self.plain(*args, **kwargs)
-        if self.autocast:
-            to = torch.get_autocast_dtype("cpu") if self.autocast == "lower" else torch.float32
-            args = tuple(_cast(value, to) for value in args)
-            kwargs = {name: _cast(value, to) for name, value in kwargs.items()}
-        with torch.autocast("cpu", enabled=False):
+        enabled = [device for device in _DEVICES if torch.is_autocast_enabled(device)]
+        given = {tensor.device.type for tensor in tensors_of((*args, *kwargs.values()))}
+        device = next((device for device in enabled if device in given), None)
+        if self.autocast and device is not None:
+            to = torch.get_autocast_dtype(device) if self.autocast == "lower" else torch.float32
+            args = tuple(_cast(value, to, device) for value in args)
+            kwargs = {name: _cast(value, to, device) for name, value in kwargs.items()}
+        with contextlib.ExitStack() as without:
+            for each in enabled:
+                without.enter_context(torch.autocast(each, enabled=False))
             return self.plain(*args, **kwargs)
 
     def backward(self, *args: Any) -> list[torch.Tensor]:
@@ -218,10 +223,12 @@ class CustomOp:
 
     def _specialise(self, suffix: str, args: Sequence[Any]) -> tuple[str, list[torch.Tensor]]:
         tensors = tensors_of(args)
-        other = next((t for t in tensors if t.device.type != "cpu" or t.layout != torch.strided or t.is_conj()), None)
+        other = next((t for t in tensors if t.device.type not in _DEVICES or t.layout != torch.strided or t.is_conj()), None)
         if other is not None:
             warn_once(f"tilefuse: {self.name} runs as plain PyTorch on {other.device.type} {other.layout} tensors")
             return "{}", []
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return self._plain_while_capturing()
         if operators().op_specialisations(self.name + suffix) >= _MOST_SPECIALISATIONS:
             warn_once(
                 f"tilefuse: {self.name} has kernels for {_MOST_SPECIALISATIONS} kinds of arguments; others run as plain "
@@ -250,10 +257,21 @@ class CustomOp:
             if not is_static:
                 raise NotSymbolic(answer["fallback_reason"])
             return self._plain_from_now_on(suffix, args, answer["fallback_reason"], patterns)
-        pattern = {"tensors": patterns, "symbols": traced.symbols, "guards": traced.guards}
+        pattern = {"tensors": patterns, "symbols": traced.symbols, "guards": traced.guards} 
+        pattern |= self.settings.of_gpu_products({t.device.type for t in tensors_of(args)})
         if not captured.constants:  # their data is in no file
             self.saved.append(saved_call(self.name + suffix, captured.json, self.settings, args) | pattern)
         return json.dumps({"graph": answer["op"], **pattern}), captured.constants
+
+    def _plain_while_capturing(self) -> tuple[str, list[torch.Tensor]]:
+        reason = (
+            f"{self.name} has no kernel for a call of this kind yet, and none can be made while a CUDA graph is captured: "
+            "call it once with such arguments before"
+        )
+        if self.settings.strict:
+            raise UserError(reason)
+        warn_once(f"tilefuse: the graph holds PyTorch's operators: {reason}")
+        return "{}", []
 
     def _plain_from_now_on(
         self, suffix: str, args: Sequence[Any], reason: str, patterns: list[dict[str, Any]]
@@ -271,9 +289,9 @@ class CustomOp:
             return self.plain(*with_tensors(args, [t.detach() for t in tensors_of(args)]))
 
 
-def _cast(value: Any, to: torch.dtype) -> Any:
-    is_cast = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
-    return value.to(to) if is_cast else value
+def _cast(value: Any, to: torch.dtype, device: str) -> Any:
+    is_tensor = isinstance(value, torch.Tensor) and value.device.type == device
+    return value.to(to) if is_tensor and value.is_floating_point() and value.dtype != torch.float64 else value
 
 
 # ---------------------------------------------------------------- schemas and registration

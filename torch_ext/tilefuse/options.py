@@ -12,7 +12,7 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -130,6 +130,11 @@ class Options:
     @property
     def pins(self) -> Mapping[str, Any]:
         return self.values.get("pins", {})
+
+    def of_gpu_products(self, devices: Collection[str]) -> dict[str, bool]:
+        """What products of regions depend on beside these options: a setting of torch's, on a GPU."""
+        is_on_gpu = "cuda" in devices or bool(self.values.get("gpu_on_host"))
+        return {"tf32": rounds_to_tf32()} if is_on_gpu and self.values.get("products") == "own" else {}
 
     def for_training(self) -> Options:
         """Parameters that are trained are no constants."""

@@ -15,7 +15,7 @@ from tilefuse.specialise import is_tensors, tensors_of
 
 __all__ = ["saved_call", "write"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 class _Definition(Protocol):

@@ -84,10 +84,10 @@ class Sizes:
         self._varying: dict[Any, set[tuple[int, int]]] = {}
 
     def patterns(self, arguments: Sequence[Any], inputs: int) -> list[dict[str, Any]]:
-        """Per tensor the "sizes" and "strides" of an argument pattern. Tensors after the first ``inputs`` are gradients:
+        """Per tensor the "device", "sizes" and "strides" of an argument pattern. Tensors after the first ``inputs`` are gradients:
         their strides do not count, because they are read once and change from caller to caller."""
         tensors = tensors_of(arguments)
-        kind = (tuple((t.dtype, t.dim()) for t in tensors), scalars_of(arguments))
+        kind = (tuple((t.device, t.dtype, t.dim()) for t in tensors), scalars_of(arguments))
         first, varying = self._first.setdefault(kind, {}), self._varying.setdefault(kind, set())
         for t, tensor in enumerate(tensors):
             for d, size in enumerate(tensor.shape):
@@ -95,6 +95,7 @@ class Sizes:
                     varying.add((t, d))
         return [
             {
+                "device": str(tensor.device),
                 "sizes": [-1 if size >= 2 and (t, d) in varying else size for d, size in enumerate(tensor.shape)],
                 "strides": _strides(tensor) if t < inputs else [None] * tensor.dim(),
             }
@@ -128,7 +129,8 @@ class _Fakes:
         for t, (tensor, pattern) in enumerate(zip(tensors, patterns, strict=True)):
             shape = [self._size(t, d, tensor.shape[d], size) for d, size in enumerate(pattern["sizes"])]
             with self.mode:
-                fake = torch.empty_strided(shape, _fake_strides(tensor, shape, pattern["strides"]), dtype=tensor.dtype)
+                strides = _fake_strides(tensor, shape, pattern["strides"])
+                fake = torch.empty_strided(shape, strides, dtype=tensor.dtype, device=tensor.device)
             self.tensors.append(fake.requires_grad_() if wanted >> t & 1 else fake)
 
     def _size(self, tensor: int, dim: int, actual: int, size: int) -> Any:
