@@ -36,8 +36,8 @@ y = ops.rms_norm(x, weight)                # also torch.ops.tilefuse.rms_norm
 ops.rms_norm.plain(x, weight)              # its definition, in plain PyTorch
 ```
 
-Each operator is what its definition says and nothing else; gradients, fake kernels and all data types follow from it. Beside
-these, `ops.attention_op(name, score=..., mask=...)` defines attention with functions of one's own, and `ops.patch(model)` puts
+Each operator is what its definition says and nothing else; gradients, fake kernels and all data types follow from it, and kernels
+of CUDA tensors as of those of the CPU. Beside these, `ops.attention_op(name, score=..., mask=...)` defines attention with functions of one's own, and `ops.patch(model)` puts
 the operators into a model.
 
 ## Speed
