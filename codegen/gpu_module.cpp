@@ -7,62 +7,36 @@
 namespace tilefuse {
 namespace {
 
-// "sm_90a" -> 90
-int capability_of(const std::string& architecture) {
-  int number = 0;
-  const size_t digits = architecture.find_first_of("0123456789");
-  std::from_chars(architecture.data() + digits, architecture.data() + architecture.size(), number);
-  return number;
-}
-
-struct Image {
-  std::string cubin, ptx;
-};
-
-// "<bytes of the PTX>\n<PTX><cubin>"
-std::string packed(const Image& image) {
-  return std::to_string(image.ptx.size()) + "\n" + image.ptx + image.cubin;
-}
-
-std::optional<Image> unpacked(const std::string& bytes) {
-  const size_t line = bytes.find('\n');
-  size_t size = 0;
-  const auto [end, error] = std::from_chars(bytes.data(), bytes.data() + std::min(line, bytes.size()), size);
-  const bool is_whole = line != std::string::npos && error == std::errc{} && end == bytes.data() + line &&
-                        size <= bytes.size() - line - 1;
-  if (!is_whole) return std::nullopt;
-  return Image{bytes.substr(line + 1 + size), bytes.substr(line + 1, size)};
-}
-
-std::string key_of(const std::string& source, const FoundGpu& gpu, const GpuCompileOptions& options) {
-  return "cuda\n" + gpu.nvrtc.version() + "\n" + gpu.target.architecture + "\n" +
+std::string key_of(const std::string& source, const Nvrtc& nvrtc, const std::string& architecture,
+                   const GpuCompileOptions& options) {
+  return "cuda\n" + nvrtc.version() + "\n" + architecture + "\n" +
          (options.eager_numerics ? "eager" : "fast") + "\n" + std::string(Nvrtc::runtime()) + "\n" + source;
 }
 
-Result<Image> image_of(const std::string& source, const FoundGpu& gpu, const GpuCompileOptions& options,
-                       KernelCache& cache) {
-  const std::string key = key_of(source, gpu, options);
+Result<GpuImage> image_of(const std::string& source, const Nvrtc& nvrtc, const std::string& architecture,
+                          const GpuCompileOptions& options, KernelCache& cache) {
+  const std::string key = key_of(source, nvrtc, architecture, options);
   if (const auto bytes = cache.load(key)) {
-    if (auto image = unpacked(*bytes)) return *std::move(image);
+    if (auto image = unpacked_image(*bytes)) return *std::move(image);
   }
-  Result<GpuBinary> binary = gpu.nvrtc.compile(source, gpu.target.architecture, options);
+  Result<GpuBinary> binary = nvrtc.compile(source, architecture, options);
   if (!binary) return binary.unsupported();
-  Image image{std::move(binary->cubin), std::move(binary->ptx)};
-  cache.store(key, packed(image));
+  GpuImage image{std::move(binary->cubin), std::move(binary->ptx)};
+  cache.store(key, packed_image(image));
   return image;
 }
 
 // The machine code, or, where the driver does not know it, PTX, which the driver compiles itself.
-Result<CudaFunction> loaded(const Image& image, const FoundGpu& gpu, const GpuStep& step) {
-  Result<CudaFunction> function = gpu.driver.load_function(gpu.device, image.cubin, step.symbol);
+Result<CudaFunction> loaded(const GpuImage& image, const CudaDriver& driver, int device,
+                            const GpuStep& step) {
+  Result<CudaFunction> function = driver.load_function(device, image.cubin, step.symbol);
   if (!function) {
-    Result<CudaFunction> compiled = gpu.driver.load_function(gpu.device, image.ptx, step.symbol);
+    Result<CudaFunction> compiled = driver.load_function(device, image.ptx, step.symbol);
     if (!compiled) return function;
     function = std::move(compiled);
   }
   if (step.shared_bytes == 0) return function;
-  if (auto refusal = gpu.driver.allow_shared_bytes(*function, step.symbol, step.shared_bytes))
-    return *refusal;
+  if (auto refusal = driver.allow_shared_bytes(*function, step.symbol, step.shared_bytes)) return *refusal;
   return function;
 }
 
@@ -88,16 +62,38 @@ void take_limits(const CudaDevice& device, GpuTarget& target) {
 
 }  // namespace
 
+int compute_capability(const std::string& architecture) {
+  int number = 0;
+  const size_t digits = std::min(architecture.find_first_of("0123456789"), architecture.size());
+  std::from_chars(architecture.data() + digits, architecture.data() + architecture.size(), number);
+  return number;
+}
+int compute_capability(const CudaDevice& device) { return device.major * 10 + device.minor; }
+
+std::string packed_image(const GpuImage& image) {
+  return std::to_string(image.ptx.size()) + "\n" + image.ptx + image.cubin;
+}
+
+std::optional<GpuImage> unpacked_image(const std::string& bytes) {
+  const size_t line = bytes.find('\n');
+  size_t size = 0;
+  const auto [end, error] = std::from_chars(bytes.data(), bytes.data() + std::min(line, bytes.size()), size);
+  const bool is_whole = line != std::string::npos && error == std::errc{} && end == bytes.data() + line &&
+                        size <= bytes.size() - line - 1;
+  if (!is_whole) return std::nullopt;
+  return GpuImage{bytes.substr(line + 1 + size), bytes.substr(line + 1, size)};
+}
+
 Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
-  const int wanted = device.major * 10 + device.minor;
+  const int wanted = compute_capability(device);
   std::optional<GpuTarget> best;
   std::string known;
   for (const std::string& name : gpu_target_names()) {
     GpuTarget target = load_gpu_target(name);
     if (known.find(target.architecture) == std::string::npos)
       known += (known.empty() ? "" : ", ") + target.architecture;
-    const int capability = capability_of(target.architecture);
-    const int so_far = best ? capability_of(best->architecture) : 0;
+    const int capability = compute_capability(target.architecture);
+    const int so_far = best ? compute_capability(best->architecture) : 0;
     const bool is_better =
         capability > so_far ||
         (capability == so_far && distance_of_memory(device, target) < distance_of_memory(device, *best));
@@ -107,7 +103,7 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
     return Unsupported{"cannot make kernels for " + device.name + " (sm_" + std::to_string(wanted) +
                        "): the oldest profiles are for " + known};
   }
-  if (capability_of(best->architecture) != wanted) {
+  if (compute_capability(best->architecture) != wanted) {
     best->architecture = "sm_" + std::to_string(wanted);
     best->warpgroup_flops_per_cycle = 0;
     best->bulk_copy_gbs = 0;
@@ -133,17 +129,34 @@ Result<FoundGpu> find_gpu(const GpuRequest& request) {
   return FoundGpu{*std::move(nvrtc), *std::move(driver), request.device, *std::move(target), std::move(note)};
 }
 
-Result<GpuKernels> build_gpu(const RegionProgram& program, const FoundGpu& gpu,
-                             const GpuCompileOptions& options, KernelCache& cache) {
-  GpuKernels kernels{gpu.driver, {}};
+Result<std::vector<GpuImage>> compile_images(const RegionProgram& program, const Nvrtc& nvrtc,
+                                             const std::string& architecture,
+                                             const GpuCompileOptions& options, KernelCache& cache) {
+  std::vector<GpuImage> images;
   for (const GpuStep& step : program.gpu) {
-    const Result<Image> image = image_of(step.source, gpu, options, cache);
+    Result<GpuImage> image = image_of(step.source, nvrtc, architecture, options, cache);
     if (!image) return image.unsupported();
-    Result<CudaFunction> function = loaded(*image, gpu, step);
+    images.push_back(*std::move(image));
+  }
+  return images;
+}
+
+Result<GpuKernels> load_images(const RegionProgram& program, const std::vector<GpuImage>& images,
+                               const CudaDriver& driver, int device) {
+  GpuKernels kernels{driver, {}};
+  for (size_t s = 0; s < program.gpu.size(); ++s) {
+    Result<CudaFunction> function = loaded(images[s], driver, device, program.gpu[s]);
     if (!function) return function.unsupported();
     kernels.functions.push_back(*std::move(function));
   }
   return kernels;
+}
+
+Result<GpuKernels> build_gpu(const RegionProgram& program, const FoundGpu& gpu,
+                             const GpuCompileOptions& options, KernelCache& cache) {
+  const auto images = compile_images(program, gpu.nvrtc, gpu.target.architecture, options, cache);
+  if (!images) return images.unsupported();
+  return load_images(program, *images, gpu.driver, gpu.device);
 }
 
 }  // namespace tilefuse

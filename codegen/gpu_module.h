@@ -40,10 +40,29 @@ Result<FoundGpu> find_gpu(const GpuRequest& request);
 // Unsupported: all of them are.
 Result<GpuTarget> gpu_target_for(const CudaDevice& device);
 
+int compute_capability(const std::string& architecture);  // "sm_90a": 90
+int compute_capability(const CudaDevice& device);
+
+// One kernel, compiled: machine code for an architecture, and what drivers of newer devices compile it from.
+struct GpuImage {
+  std::string cubin, ptx;
+};
+// "<bytes of the PTX>\n<PTX><cubin>", and back. nullopt: it is no such text.
+std::string packed_image(const GpuImage& image);
+std::optional<GpuImage> unpacked_image(const std::string& bytes);
+
+// By step of the program; needs no GPU. Unsupported: what the compiler says.
+Result<std::vector<GpuImage>> compile_images(const RegionProgram& program, const Nvrtc& nvrtc,
+                                             const std::string& architecture,
+                                             const GpuCompileOptions& options, KernelCache& cache);
+
 struct GpuKernels {
   CudaDriver driver;
   std::vector<CudaFunction> functions;  // by step of the program
 };
+// Unsupported: what the driver says.
+Result<GpuKernels> load_images(const RegionProgram& program, const std::vector<GpuImage>& images,
+                               const CudaDriver& driver, int device);
 // Unsupported: what the compiler or the driver says.
 Result<GpuKernels> build_gpu(const RegionProgram& program, const FoundGpu& gpu,
                              const GpuCompileOptions& options, KernelCache& cache);

@@ -42,14 +42,21 @@ std::optional<GpuRequest> gpu_request(const std::string& device, const CompileOp
 
 Target processor_for(const CompileOptions& options) {
   Target target = load_target(options.target.empty() ? host_target_name() : options.target);
-  if (options.eager_numerics) target.rates.erase(tile_rate(DotKind::Pairs));
-  return target;
+  return std::get<Target>(as_allowed(std::move(target), options));
 }
 
 // torch rounds in its products, which regions have only then, and nowhere else.
 GpuTarget gpu_for(GpuTarget device, const CompileOptions& options) {
   device.rounds_to_tf32 = options.tf32 && options.products == ProductChoice::Own;
   return device;
+}
+
+KernelTarget as_allowed(KernelTarget profile, const CompileOptions& options) {
+  if (auto* processor = std::get_if<Target>(&profile)) {
+    if (options.eager_numerics) processor->rates.erase(tile_rate(DotKind::Pairs));
+    return profile;
+  }
+  return gpu_for(std::get<GpuTarget>(std::move(profile)), options);
 }
 
 KernelTarget target_to_plan_for(const std::string& device, const CompileOptions& options) {

@@ -20,6 +20,8 @@ std::optional<GpuRequest> gpu_request(const std::string& device, const CompileOp
 Target processor_for(const CompileOptions& options);
 // The device, and what the options allow on it.
 GpuTarget gpu_for(GpuTarget device, const CompileOptions& options);
+// Either, of a profile that is not the options'.
+KernelTarget as_allowed(KernelTarget profile, const CompileOptions& options);
 // Where nothing will be built: the profile that the options name, else the one of what is there; of GPUs,
 // where there is none, the newest.
 KernelTarget target_to_plan_for(const std::string& device, const CompileOptions& options);

@@ -9,6 +9,7 @@ constexpr std::string_view kNamespace = "tilefuse::";
 
 bool is_same(const TensorSpec& compiled, const TensorSpec& given) {
   if (compiled.dtype != given.dtype || compiled.sizes != given.sizes) return false;
+  if (compiled.elsewhere != given.elsewhere) return false;
   for (size_t d = 0; d < compiled.sizes.size(); ++d) {
     if (!compiled.sizes[d].is_constant(1) && compiled.strides[d] != given.strides[d]) return false;
   }
@@ -28,7 +29,7 @@ bool fits(const Graph& graph, const Node& node, const CompiledRegion& region) {
 }  // namespace
 
 LinkedGraph link_regions(const Graph& graph, const std::map<std::string, CompiledRegion>& regions,
-                         const CallFactsOf& facts) {
+                         const CallFactsOf& facts, const Place& place) {
   LinkedGraph linked;
   Partition partition;
   std::vector<CompiledRegion> compiled;
@@ -40,7 +41,7 @@ LinkedGraph link_regions(const Graph& graph, const std::map<std::string, Compile
     if (call == nullptr || !call->op.starts_with(kNamespace)) continue;
     const auto found = regions.find(call->op.substr(kNamespace.size()));
     if (found == regions.end() || !fits(graph, node, found->second)) continue;
-    const auto [place, is_new] = known.try_emplace(found->first, int(compiled.size()));
+    const auto [program, is_new] = known.try_emplace(found->first, int(compiled.size()));
     if (is_new) {
       compiled.push_back(found->second);
       linked.operators.push_back(found->first);
@@ -51,9 +52,9 @@ LinkedGraph link_regions(const Graph& graph, const std::map<std::string, Compile
     region.inputs = node.operands;
     region.outputs = node.results;
     partition.regions.push_back(std::move(region));
-    region_of.push_back(place->second);
+    region_of.push_back(program->second);
   }
-  linked.executable = plan(graph, partition, std::move(compiled), region_of, facts);
+  linked.executable = plan(graph, partition, std::move(compiled), region_of, facts, place);
   return linked;
 }
 

@@ -20,6 +20,6 @@ struct LinkedGraph {
 
 // regions: by operator, "layer_norm_gelu_0f3a".
 LinkedGraph link_regions(const Graph& graph, const std::map<std::string, CompiledRegion>& regions,
-                         const CallFactsOf& facts);
+                         const CallFactsOf& facts, const Place& place = {});
 
 }  // namespace tilefuse

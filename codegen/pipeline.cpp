@@ -415,7 +415,11 @@ Result<CompiledGraph> compile_captured(std::string_view graph_json, CompileOptio
 }
 
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework) {
-  const KernelTarget target = target_to_plan_for(graph.device, options);
+  return plan_graph(graph, target_to_plan_for(graph.device, options), options, framework);
+}
+
+PlannedGraph plan_graph(const Graph& graph, const KernelTarget& target, const CompileOptions& options,
+                        const Framework& framework) {
   Planned planned = plan_and_build(graph, target, options, {}, {}, [](Planned&) {});
   PlannedGraph result;
   result.executable = plan_executable(planned, framework);
@@ -426,11 +430,11 @@ PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const
         region_graph(planned.graph, planned.partition.regions[size_t(representative)]));
   }
   result.regions = std::move(planned.regions);
-  if (auto* processor = std::get_if<Target>(&planned.target)) result.target = std::move(*processor);
+  result.target = std::move(planned.target);
   return result;
 }
 
-std::vector<LoweredRegion> lower_for(const Target& target, const PlannedGraph& planned,
+std::vector<LoweredRegion> lower_for(const KernelTarget& target, const PlannedGraph& planned,
                                      const CompileOptions& options) {
   std::vector<LoweredRegion> regions;
   StageTimes times;

@@ -12,6 +12,7 @@
 #include "codegen/compile_options.h"
 #include "codegen/executable.h"
 #include "codegen/gpu_module.h"
+#include "codegen/kernel_target.h"
 #include "codegen/lower_region.h"
 #include "codegen/module.h"
 #include "codegen/plan.h"
@@ -59,12 +60,14 @@ struct PlannedGraph {
   std::vector<Graph> region_graphs;    // each as a graph of its own
   std::string report;                  // JSON
   std::vector<std::string> warnings;   // what is not as it should be because something broke
-  Target target;
+  KernelTarget target;
 };
 // A graph on a GPU is planned for the profile of one that the options name, or for the newest.
 PlannedGraph plan_graph(const Graph& graph, const CompileOptions& options, const Framework& framework);
+PlannedGraph plan_graph(const Graph& graph, const KernelTarget& target, const CompileOptions& options,
+                        const Framework& framework);
 // The same regions for another target, pins and all; what it does not allow is refused there.
-std::vector<LoweredRegion> lower_for(const Target& target, const PlannedGraph& planned,
+std::vector<LoweredRegion> lower_for(const KernelTarget& target, const PlannedGraph& planned,
                                      const CompileOptions& options);
 // The report alone.
 Result<std::string> explain_captured(std::string_view graph_json, CompileOptions options,

@@ -35,12 +35,17 @@ CallFacts no_facts(const Call&) { return {}; }
 
 Graph imported(const ProgramFile& file) {
   Result<Graph> graph = import_program(file);
+  if (graph && graph->device != "cpu") {
+    throw UserError(file.archive().path() + ": cannot be a library: its tensors are on " + graph->device +
+                    ", and libraries are for processors");
+  }
   if (graph) return *std::move(graph);
   throw UserError(file.archive().path() + ": cannot be a library: " + graph.unsupported().reason);
 }
 
 // Of a program that was fused before: its own regions, with the schedules that the file has.
 Planned linked(const ProgramFile& file, const ExtraFiles& files, const CompileOptions& options) {
+  const Graph graph = canonicalize(imported(file));
   const std::string origin = file.archive().path() + ": entry " + std::string(kExtraFolder);
   RegionSources sources = lower_regions(files, origin, options);
   Planned planned{.executable = {}, .eager_numerics = sources.eager_numerics, .refusals = {}};
@@ -49,7 +54,7 @@ Planned linked(const ProgramFile& file, const ExtraFiles& files, const CompileOp
     planned.refusals[region.op] = region.compiled.refusal;
     compiled.emplace(region.op, std::move(region.compiled));
   }
-  planned.executable = link_regions(canonicalize(imported(file)), compiled, no_facts).executable;
+  planned.executable = link_regions(graph, compiled, no_facts).executable;
   return planned;
 }
 

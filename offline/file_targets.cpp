@@ -1,8 +1,10 @@
 #include "offline/file_targets.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "codegen/cpu_features.h"
+#include "codegen/gpu_module.h"
 #include "core/source_writer.h"
 #include "core/structural_hash.h"
 #include "fusion/instruction_sets.h"
@@ -17,6 +19,10 @@ std::string this_processor() { return to_text(hash_bytes(cpu_features())); }
 FileTarget file_target(const Target& target, bool is_for_any) {
   return {target.name, cpu_architecture(), target.instructions, is_for_any ? "" : this_processor()};
 }
+
+FileTarget file_target(const GpuTarget& target) { return {target.name, target.architecture, {}, ""}; }
+
+bool is_of_gpu(const FileTarget& target) { return target.architecture.starts_with("sm_"); }
 
 nlohmann::json to_json(const FileTarget& target) {
   nlohmann::json json = {
@@ -43,6 +49,12 @@ std::string what_lacks(const FileTarget& target) {
 
 bool runs_here(const FileTarget& target) {
   return what_lacks(target).empty() && (target.processor.empty() || target.processor == this_processor());
+}
+
+std::string what_lacks(const FileTarget& target, const CudaDevice& device) {
+  const int wanted = compute_capability(target.architecture), is = compute_capability(device);
+  const bool is_for_one = std::isalpha(static_cast<unsigned char>(target.architecture.back())) != 0;
+  return is == wanted || (is > wanted && !is_for_one) ? "" : "is sm_" + std::to_string(is);
 }
 
 std::string why_none_runs(const std::vector<FileTarget>& targets) {

@@ -4,9 +4,10 @@
 //   fuse_file("model.pt2", "fused.pt2", {.targets = {"x86-avx2", "x86-zen4"}});
 //
 // With targets the file holds kernels for each; regions are those of the richest one, whatever their order.
-// Without, its kernels are for this processor alone.
-// A file that is fused already is copied as it is. A program that cannot be taken as a whole (sizes that
-// depend on data, graphs inside of graphs) is copied, too, and `refusal` says why.
+// Without, its kernels are for this processor alone. A program whose tensors are on a GPU gets kernels for
+// GPUs in the same way, {"cuda-sm80", "cuda-sm90a"}; without targets for the architecture of the GPU that is
+// here. A file that is fused already is copied as it is. A program that cannot be taken as a whole (sizes
+// that depend on data, graphs inside of graphs) is copied, too, and `refusal` says why.
 #pragma once
 #include <string>
 #include <vector>

@@ -123,11 +123,19 @@ class Writer {
     return *names_[id.index];
   }
 
+  // "cuda:0" as {"type": "cuda", "index": 0}.
+  Json device_of(const TensorSpec& spec) const {
+    const std::string& device = spec.elsewhere.empty() ? executable_.place.device : spec.elsewhere;
+    const size_t colon = device.find(':');
+    const Json index = colon == std::string::npos ? Json() : Json::parse(device.substr(colon + 1));
+    return {{"type", device.substr(0, colon)}, {"index", index}};
+  }
+
   Json metadata(const TensorSpec& spec) const {
     return {{"dtype", aten::schema_number(spec.dtype)},
             {"sizes", text_.sizes(spec.sizes)},
             {"requires_grad", false},
-            {"device", {{"type", "cpu"}, {"index", nullptr}}},
+            {"device", device_of(spec)},
             {"strides", text_.sizes(spec.strides)},
             {"storage_offset", {{"as_int", 0}}},
             {"layout", aten::schema_number("layout", "strided")}};

@@ -55,12 +55,17 @@ Graph frozen(const ProgramFile& file, const Graph& graph) {
 
 bool is_fused(const ProgramFile& file) { return file.archive().has("extra/tilefuse/tilefuse.json"); }
 
-Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options) {
+Result<PlannedGraph> plan_file(const ProgramFile& file, const CompileOptions& options) {
   const Result<Graph> graph = import_program(file);
   if (!graph) return graph.unsupported();
+  return plan_program(file, *graph, target_to_plan_for(graph->device, options), options);
+}
+
+PlannedGraph plan_program(const ProgramFile& file, const Graph& graph, const KernelTarget& target,
+                          CompileOptions options) {
   options.hints = captured_size_hints(file.program());
   try {
-    PlannedGraph planned = plan_graph(frozen(file, *graph), options, {guessed_facts, "none"});
+    PlannedGraph planned = plan_graph(frozen(file, graph), target, options, {guessed_facts, "none"});
     check_pins(options, planned);
     return planned;
   } catch (const SizeError& error) {

@@ -9,6 +9,9 @@ bool is_fused(const ProgramFile& file);
 
 // Unsupported: the program as a whole stays with the framework, for this reason. UserError: a pin names no
 // region.
-Result<PlannedGraph> plan_file(const ProgramFile& file, CompileOptions options);
+Result<PlannedGraph> plan_file(const ProgramFile& file, const CompileOptions& options);
+// The program's graph, for this target.
+PlannedGraph plan_program(const ProgramFile& file, const Graph& graph, const KernelTarget& target,
+                          CompileOptions options);
 
 }  // namespace tilefuse

@@ -230,9 +230,6 @@ void ProgramFile::check_state() const {
 Result<Graph> import_program(const ProgramFile& file) {
   try {
     Result<Graph> graph = import_graph(file.program());
-    if (graph && graph->device != "cpu") {
-      return Unsupported{"cannot take a graph on " + graph->device + ": files hold kernels for processors"};
-    }
     if (graph) {
       if (const auto reason = reads_outside(*graph)) return Unsupported{*reason};
     }

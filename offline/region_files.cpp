@@ -1,6 +1,7 @@
 #include "offline/region_files.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 #include "codegen/c_names.h"
@@ -15,6 +16,7 @@
 #include "core/unproven_reads.h"
 #include "fusion/whole_graph_region.h"
 #include "offline/base64.h"
+#include "offline/gpu_file.h"
 
 namespace tilefuse {
 namespace {
@@ -23,12 +25,12 @@ using aten::Field;
 using Json = nlohmann::json;
 
 constexpr const char* kManifest = "tilefuse.json";
-constexpr int kFormat = 2;
-constexpr size_t kHashDigits = 16;
+constexpr int kFormat = 2, kGpuFormat = 3;              // the latter has a device, and targets that are GPUs
+constexpr size_t kHashDigits = 16, kLongestDevice = 8;  // "cuda:127"
 
 enum class Wanted : uint8_t { EmbeddedCode, CompiledCode, Sources };
 
-// Files hold nothing else.
+// Those of processors hold nothing else.
 bool is_for_processors(const Executable& executable) {
   const CompiledRegion& region = executable.regions[0];
   const auto is_here = [](const TensorSpec& spec) { return spec.elsewhere.empty(); };
@@ -36,6 +38,13 @@ bool is_for_processors(const Executable& executable) {
          std::all_of(region.inputs.begin(), region.inputs.end(), is_here) &&
          std::all_of(region.outputs.begin(), region.outputs.end(), is_here);
 }
+
+bool is_for_gpus(const Executable& executable) {
+  const RegionProgram& program = executable.regions[0].program;
+  return !program.gpu.empty() && program.launches.empty() && program.packs.empty();
+}
+
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 class Loader {
  public:
@@ -52,14 +61,19 @@ class Loader {
   std::vector<FileRegion> load() {
     const Json json = parse_document(file(kManifest), origin_ + kManifest);
     const Field manifest = Field(json).inside(origin_ + kManifest);
-    if (manifest["format"].integer() != kFormat) {
-      manifest["format"].fail("must be " + std::to_string(kFormat) + ", got " +
-                              std::to_string(manifest["format"].integer()) + "; fuse the model again");
+    const int64_t format = manifest["format"].integer();
+    if (format != kFormat && format != kGpuFormat) {
+      manifest["format"].fail("must be " + std::to_string(kFormat) + " or " + std::to_string(kGpuFormat) +
+                              ", got " + std::to_string(format) + "; fuse the model again");
     }
     options_.eager_numerics = manifest["numerics"].text() == "eager";
     const Field targets = manifest["targets"];
     for (size_t i = 0; i < targets.size(); ++i) targets_.push_back(parse_file_target(targets.at(i)));
-    std::copy_if(targets_.begin(), targets_.end(), std::back_inserter(of_this_machine_), runs_here);
+    if (format == kGpuFormat) {
+      look_for_gpu(manifest);
+    } else {
+      std::copy_if(targets_.begin(), targets_.end(), std::back_inserter(of_this_machine_), runs_here);
+    }
     std::vector<FileRegion> regions;
     const Field list = manifest["regions"];
     regions.reserve(list.size());
@@ -77,48 +91,113 @@ class Loader {
     throw UserError(origin_ + name + ": " + what);
   }
 
+  void look_for_gpu(const Field& manifest) {
+    device_ = manifest["device"].text();
+    const bool is_known = device_ == "cpu" || (device_.starts_with("cuda:") && device_.size() > 5 &&
+                                               std::all_of(device_.begin() + 5, device_.end(), is_digit));
+    if (!is_known || device_.size() > kLongestDevice) manifest["device"].fail("is no device: " + device_);
+    if (targets_.empty() || !std::all_of(targets_.begin(), targets_.end(), is_of_gpu)) {
+      manifest["targets"].fail("must be GPUs");
+    }
+    if (wanted_ == Wanted::Sources) {
+      throw UserError(origin_ + kManifest +
+                      ": holds kernels for a GPU, where those for processors are wanted");
+    }
+    gpu_.emplace(device_, targets_, options_);
+    of_this_machine_ = gpu_->targets_here();
+  }
+
   FileRegion region(const Field& row) {
     FileRegion region{row["op"].text(), {}, std::nullopt, ""};
     const std::string name = row["name"].text();
     if (c_identifier(name) != name) row["name"].fail("must be letters, digits and underscores");
     if (!is_symbol_name(region.op)) row["op"].fail("is no name of an operator: " + region.op);
     const std::string& graph = file(region.op + "/graph.txt");
-    if (region.op != region_operator(name, graph, options_.eager_numerics)) {
+    if (region.op != region_operator(name, graph, options_.eager_numerics, device_)) {
       fail(region.op + "/graph.txt", "is not the graph that the operator is named after");
     }
-    if (load_embedded(region, row)) return region;
+    if (gpu_) region.place = gpu_->place();
+    std::string refused;
+    if (load_embedded(region, row, refused)) {
+      if (gpu_) region.compiled.fallback = graph;
+      return region;
+    }
     make_again(region, name, graph);
     // Code that the caller trusts is not quietly replaced.
-    if (wanted_ == Wanted::EmbeddedCode && row.find("objects") && of_this_machine_.empty()) {
-      region.how += ": the file has no code for this machine: " + why_none_runs(targets_);
-    }
+    if (wanted_ == Wanted::EmbeddedCode && row.find("objects"))
+      region.how += why_not_embedded(refused, region.how);
     return region;
   }
 
-  // The code for the richest target that this machine is; false: there is none, or it is not trusted.
-  bool load_embedded(FileRegion& region, const Field& row) const {
+  std::string why_not_embedded(const std::string& refused, const std::string& how) const {
+    if (!refused.empty()) return ": the file's code does not load: " + refused;
+    if (!of_this_machine_.empty()) return "";
+    const std::string why = gpu_ ? gpu_->why_none_runs() : why_none_runs(targets_);
+    if (why == how) return "";
+    return ": the file has no code for this machine: " + why;
+  }
+
+  // The code for the richest target that this machine is; false: there is none, it is not trusted, or a GPU
+  // that has less than its target refused it.
+  bool load_embedded(FileRegion& region, const Field& row, std::string& refused) const {
     const auto objects = row.find("objects");
     if (wanted_ != Wanted::EmbeddedCode || !objects) return false;
     for (const FileTarget& target : of_this_machine_) {
       const auto hash = objects->find(target.name);
       if (!hash) continue;
-      load_object_of(region, target.name, hash->text());
-      return true;
+      if (!gpu_) {
+        load_object_of(region, target.name, hash->text());
+        return true;
+      }
+      const auto refusal = load_images_of(region, target, hash->text());
+      if (!refusal) return true;
+      refused = "for " + target.name + ": " + refusal->reason;
     }
     return false;
+  }
+
+  // How the kernels of the one region that a program.json describes are launched.
+  CompiledRegion embedded_program(const std::string& name, const Place& place) const {
+    try {
+      Executable executable = parse_executable(file(name));
+      if (executable.regions.size() != 1) fail(name, "does not describe one region");
+      const bool is_right = place.is_gpu() ? executable.place == place && is_for_gpus(executable)
+                                           : is_for_processors(executable);
+      if (!is_right)
+        fail(name, place.is_gpu() ? "does not describe what runs on " + place.device
+                                  : "describes what runs on a GPU");
+      return std::move(executable.regions[0]);
+    } catch (const InternalError& error) {
+      fail(name, error.what());
+    }
+  }
+
+  std::optional<Unsupported> load_images_of(FileRegion& region, const FileTarget& target,
+                                            const std::string& hash) const {
+    const std::string folder = region.op + "/" + target.name + "/";
+    region.compiled = embedded_program(folder + "program.json", {device_, target.architecture});
+    std::vector<GpuImage> images;
+    for (size_t k = 0; k < region.compiled.program.gpu.size(); ++k) {
+      const std::string kernel = folder + "kernel_" + std::to_string(k);
+      auto cubin = from_base64(file(kernel + ".cubin.b64"));
+      if (!cubin) fail(kernel + ".cubin.b64", "is no base64");
+      images.push_back({*std::move(cubin), file(kernel + ".ptx")});
+    }
+    if (hash != hash_of(images)) {
+      fail(folder + "kernel_0.cubin.b64",
+           "is not the machine code that " + std::string(kManifest) + " has the hash of");
+    }
+    auto kernels = gpu_->load(region.compiled.program, images);
+    if (!kernels) return kernels.unsupported();
+    region.gpu = *std::move(kernels);
+    region.how = "embedded for " + target.name;
+    return std::nullopt;
   }
 
   void load_object_of(FileRegion& region, const std::string& target, const std::string& hash) const {
     const std::string folder = region.op + "/" + target;
     const std::string program = folder + "/program.json", object = folder + "/kernel.so.b64";
-    try {
-      const Executable executable = parse_executable(file(program));
-      if (executable.regions.size() != 1) fail(program, "does not describe one region");
-      if (!is_for_processors(executable)) fail(program, "describes what runs on a GPU");
-      region.compiled = executable.regions[0];
-    } catch (const InternalError& error) {
-      fail(program, error.what());
-    }
+    region.compiled = embedded_program(program, {});
     const auto bytes = from_base64(file(object));
     if (!bytes) fail(object, "is no base64");
     if (hash != to_text(hash_bytes(*bytes))) {
@@ -176,6 +255,7 @@ class Loader {
     LoweringOptions lowering;
     lowering.eager_numerics = options_.eager_numerics;
     lowering.solve.threads = options_.threads;
+    if (gpu_) return make_again_for_gpu(region, graph, nodes, lowering, text);
     const std::string target_name = options_.target.empty() ? host_target_name() : options_.target;
     const std::string schedule = stored_schedule(region.op, target_name);
     if (!schedule.empty()) lowering.schedule = file(schedule);
@@ -187,11 +267,8 @@ class Loader {
         region.compiled =
             lower_region(graph, nodes, hash, load_target(target_name), lowering, {}, times).compiled;
       } else {  // kernels do not look where they read; the framework's operators do
-        region.compiled.name = name;
-        region.compiled.hash = hash;
+        region.compiled = named_region(graph, nodes, hash).compiled;
         region.compiled.refusal = "cannot compile a region: " + reads[0].text;
-        for (const ValueId input : nodes.inputs) region.compiled.inputs.push_back(spec_of(graph, input));
-        for (const ValueId output : nodes.outputs) region.compiled.outputs.push_back(spec_of(graph, output));
       }
     } catch (const SizeError& error) {
       fail(region.op + "/graph.txt", error.what());
@@ -203,6 +280,36 @@ class Loader {
     if (region.module) return;
     region.how = region.compiled.refusal;
     region.compiled.fallback = text;
+  }
+
+  void make_again_for_gpu(FileRegion& region, const Graph& graph, const RegionNodes& nodes,
+                          const LoweringOptions& lowering, const std::string& text) {
+    const std::string hash = region.op.substr(region.op.size() - kHashDigits);
+    const Result<FoundGpu>& gpu = gpu_->found();
+    const auto reads = unproven_reads(graph);
+    StageTimes times;
+    region.compiled = named_region(graph, nodes, hash).compiled;
+    try {
+      if (!gpu) {
+        region.compiled.refusal = gpu.unsupported().reason;
+      } else if (!reads.empty()) {
+        region.compiled.refusal = "cannot compile a region: " + reads[0].text;
+      } else {
+        region.compiled = lower_region(graph, nodes, hash, gpu->target, lowering, {}, times).compiled;
+      }
+    } catch (const SizeError& error) {
+      fail(region.op + "/graph.txt", error.what());
+    }
+    region.compiled.fallback = text;
+    if (region.compiled.refusal.empty()) {
+      auto kernels = build_gpu(region.compiled.program, *gpu, {options_.eager_numerics}, cache_);
+      if (kernels) {
+        region.gpu = *std::move(kernels);
+      } else {
+        region.compiled.refusal = kernels.unsupported().reason;
+      }
+    }
+    region.how = region.gpu ? "compiled" : region.compiled.refusal;
   }
 
   void build_kernels(FileRegion& region) {
@@ -227,14 +334,36 @@ class Loader {
   CompileOptions options_;
   std::vector<FileTarget> targets_;
   std::vector<FileTarget> of_this_machine_;  // of these; asked once: a virtual machine answers slowly
+  std::string device_;                       // of the program, where that is on a GPU
+  std::optional<GpuFile> gpu_;
   KernelCache cache_;
   std::optional<Result<Toolchain>> toolchain_;
 };
 
-// How its kernels are launched; the source stands in a file of its own.
-std::string program_of(CompiledRegion region) {
+// How its kernels are launched; the source stands in a file of its own, and the graph does.
+std::string program_of(CompiledRegion region, const Place& place) {
   region.program.source.clear();
-  return to_json(region_executable(region));
+  for (GpuStep& step : region.program.gpu) step.source.clear();
+  if (place.is_gpu()) region.fallback.clear();
+  return to_json(region_executable(region, place));
+}
+
+// The folder of one target, without its schedule.
+void add_kernels(const TargetRegions& made, size_t r, const std::string& gpu, const std::string& folder,
+                 ExtraFiles& files, Json& row) {
+  const CompiledRegion& region = made.regions[r].compiled;
+  files[folder + "/program.json"] =
+      program_of(region, gpu.empty() ? Place{} : Place{gpu, made.target.architecture});
+  if (!gpu.empty()) {
+    const std::vector<GpuImage>& images = made.images[r];
+    for (auto& [name, text] : image_files(region.program, images)) files[folder + "/" + name] = text;
+    if (!images.empty()) row["objects"][made.target.name] = hash_of(images);
+    return;
+  }
+  files[folder + "/kernel.cpp"] = region.program.source;
+  if (made.objects[r].empty()) return;
+  files[folder + "/kernel.so.b64"] = to_base64(made.objects[r]);
+  row["objects"][made.target.name] = to_text(hash_bytes(made.objects[r]));
 }
 
 }  // namespace
@@ -248,19 +377,21 @@ ExtraFiles extra_files(const Archive& archive) {
   return files;
 }
 
-std::string region_operator(const std::string& name, const std::string& graph_text, bool eager_numerics) {
-  const std::string meaning = (eager_numerics ? "eager\n" : "fast\n") + name + "\n" + graph_text;
+std::string region_operator(const std::string& name, const std::string& graph_text, bool eager_numerics,
+                            const std::string& gpu) {
+  const std::string place = gpu.empty() ? "" : "on a GPU, " + gpu + "\n";
+  const std::string meaning = (eager_numerics ? "eager\n" : "fast\n") + place + name + "\n" + graph_text;
   return name + "_" + to_text(hash_bytes(meaning)).substr(0, kHashDigits);
 }
 
 ExtraFiles region_files(const std::vector<Graph>& graphs, const std::vector<TargetRegions>& targets,
-                        bool eager_numerics) {
+                        bool eager_numerics, const std::string& gpu) {
   ExtraFiles files;
   Json regions = Json::array(), names = Json::array();
   for (const TargetRegions& made : targets) names.push_back(to_json(made.target));
   for (size_t r = 0; r < graphs.size(); ++r) {
     const std::string name = targets.front().regions[r].compiled.name, graph = to_text(graphs[r]);
-    const std::string op = region_operator(name, graph, eager_numerics);
+    const std::string op = region_operator(name, graph, eager_numerics, gpu);
     files[op + "/graph.txt"] = graph;
     Json row = {{"op", op}, {"name", name}};
     for (const TargetRegions& made : targets) {
@@ -269,20 +400,16 @@ ExtraFiles region_files(const std::vector<Graph>& graphs, const std::vector<Targ
       const std::string folder = op + "/" + made.target.name;
       files[op + "/tiles.txt"] = lowered.tiles;  // the same for all targets
       files[folder + "/schedule.txt"] = lowered.schedule;
-      files[folder + "/kernel.cpp"] = lowered.compiled.program.source;
-      files[folder + "/program.json"] = program_of(lowered.compiled);
-      if (made.objects[r].empty()) continue;
-      files[folder + "/kernel.so.b64"] = to_base64(made.objects[r]);
-      row["objects"][made.target.name] = to_text(hash_bytes(made.objects[r]));
+      add_kernels(made, r, gpu, folder, files, row);
     }
     regions.push_back(row);
   }
-  files[kManifest] = Json{
-      {"format", kFormat},
-      {"targets", names},
-      {"numerics", eager_numerics ? "eager" : "fast"},
-      {"regions",
-       regions}}.dump(1);
+  Json manifest = {{"format", gpu.empty() ? kFormat : kGpuFormat},
+                   {"targets", names},
+                   {"numerics", eager_numerics ? "eager" : "fast"},
+                   {"regions", regions}};
+  if (!gpu.empty()) manifest["device"] = gpu;
+  files[kManifest] = manifest.dump(1);
   return files;
 }
 

@@ -252,7 +252,7 @@ TEST_F(OfflineTest, a_tampered_region_is_not_what_its_name_says) {
   EXPECT_THAT(error(tampered), HasSubstr("graph.txt: is missing"));
   tampered = files;
   tampered["tilefuse.json"] = R"({"format": 7})";
-  EXPECT_THAT(error(tampered), HasSubstr("field format: must be 2, got 7"));
+  EXPECT_THAT(error(tampered), HasSubstr("field format: must be 2 or 3, got 7"));
 
   // The name of a region becomes that of a function in source that is compiled.
   const std::string code = "f() {} int x",

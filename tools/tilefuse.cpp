@@ -4,6 +4,7 @@
 //   tilefuse fuse model.pt2 -o fused.pt2         the same program with fused regions, their kernels embedded
 //   tilefuse fuse model.pt2 -o fused.pt2 --explain --target x86-zen4 --pin layer_norm:lanes=8
 //   tilefuse fuse model.pt2 -o fused.pt2 --target x86-avx2 --target x86-zen4      kernels for either
+//   tilefuse fuse model.pt2 -o fused.pt2 --target cuda-sm80 --target cuda-sm90a   of a program on a GPU
 //   tilefuse explain model.pt2 --html out.html   what fusing does, and why not more, as a page; also of a
 //   fused file
 //   tilefuse bundle model.pt2 -o libmodel.so --header model.h    a C library that needs no torch
@@ -33,7 +34,7 @@ struct Arguments {
   std::string input, output, numerics = "fast", products = "auto", cxx;
   std::string json, html, source;
   std::string header, weights, name;
-  std::vector<std::string> targets, pins;
+  std::vector<std::string> targets, pins, nvrtc;
   int threads = int(std::max(1U, std::thread::hardware_concurrency()));
   bool explain = false, no_embed = false;
 };
@@ -69,6 +70,7 @@ tilefuse::CompileOptions compile_options(const Arguments& arguments) {
       {"threads", arguments.threads}, {"numerics", arguments.numerics}, {"products", arguments.products}};
   if (arguments.targets.size() == 1) options["target"] = arguments.targets[0];
   if (!arguments.cxx.empty()) options["cxx"] = arguments.cxx;
+  if (!arguments.nvrtc.empty()) options["nvrtc"] = arguments.nvrtc;
   for (const std::string& pin : arguments.pins) add_pin(options["pins"], pin);
   return tilefuse::parse_compile_options(options.dump(), tilefuse::read_environment());
 }
@@ -149,7 +151,9 @@ int main(int argc, char** argv) {
                        "what the functions begin with; that of the library unless given");
   fusing->add_option("--target", arguments.targets,
                      "hardware profile to make code for: a name or a file, any number of times; code for "
-                     "this processor alone unless given");
+                     "this processor alone, or this GPU, unless given");
+  fusing->add_option("--nvrtc", arguments.nvrtc,
+                     "folder of NVIDIA's compiler, for a program on a GPU; searched for unless given");
   for (CLI::App* planning : {explaining, bundling}) {
     planning
         ->add_option("--target", arguments.targets,

@@ -11,6 +11,7 @@
 #include "core/canonicalize.h"
 #include "offline/program_file.h"
 #include "torch_ext/call_operator.h"
+#include "torch_ext/gpu_stream.h"
 #include "torch_ext/graph_runner.h"
 #include "torch_ext/region_operators.h"
 #include "torch_ext/tensors.h"
@@ -56,6 +57,14 @@ c10::Storage storage_of(const Archive& archive, const std::string& entry, bool i
   return {c10::Storage::use_byte_size_t(), bytes.size(), std::move(data), nullptr, false};
 }
 
+// The same bytes on a GPU.
+c10::Storage moved(const c10::Storage& storage, c10::Device device) {
+  const auto bytes = int64_t(storage.nbytes());
+  const at::Tensor target = framework_tensor({bytes}, {1}, c10::ScalarType::Byte, device);
+  if (bytes > 0) copy_into(target, tensor_over(storage, {bytes}, {1}, 0, c10::ScalarType::Byte));
+  return target.storage();
+}
+
 std::set<size_t> written_inputs(const Executable& executable) {
   std::set<size_t> written;
   for (const Instruction& instruction : executable.instructions) {
@@ -64,8 +73,17 @@ std::set<size_t> written_inputs(const Executable& executable) {
   return written;
 }
 
+// Where the program wants its input; nullopt: in memory of the processor's, as it is mapped.
+std::optional<c10::Device> gpu_of(const Executable& executable, size_t position) {
+  const auto* slot = std::get_if<SlotId>(&executable.inputs[position].value);
+  if (slot == nullptr || !executable.place.is_gpu()) return std::nullopt;
+  const std::string& elsewhere = executable[*slot].spec.elsewhere;
+  return c10::Device(elsewhere.empty() ? executable.place.device : elsewhere);
+}
+
 void place_state(Model::State& state, const ProgramFile& file) {
-  const std::set<size_t> written = written_inputs(state.runner->executable());
+  const Executable& executable = state.runner->executable();
+  const std::set<size_t> written = written_inputs(executable);
   std::set<std::string> written_entries;
   for (const size_t position : written) {
     const ProgramInput& input = file.inputs()[position];
@@ -79,12 +97,13 @@ void place_state(Model::State& state, const ProgramFile& file) {
     if (input.kind == ProgramInput::Kind::State) {
       const StateTensor& tensor = file.state()[input.index];
       if (!storages.contains(tensor.entry)) {
-        storages.emplace(tensor.entry,
-                         storage_of(file.archive(), tensor.entry, written_entries.contains(tensor.entry)));
+        c10::Storage bytes = storage_of(file.archive(), tensor.entry, written_entries.contains(tensor.entry));
+        const auto gpu = gpu_of(executable, position);
+        storages.emplace(tensor.entry, gpu ? moved(bytes, *gpu) : std::move(bytes));
       }
       state.arguments.back() = tensor_over(storages.at(tensor.entry), tensor.sizes, tensor.strides,
                                            tensor.offset, to_scalar_type(tensor.dtype));
-    } else if (std::holds_alternative<SlotId>(state.runner->executable().inputs[position].value)) {
+    } else if (std::holds_alternative<SlotId>(executable.inputs[position].value)) {
       state.given.push_back(position);
       state.names.push_back(input.name);
     }
@@ -124,6 +143,12 @@ void refuse_sizes(const Executable& executable, const std::string& path) {
   }
 }
 
+// A program on a GPU without a region has no kernel whose architecture would matter.
+Place place_of(const Graph& graph, const std::vector<FileRegion>& regions) {
+  if (!regions.empty()) return regions.front().place;
+  return graph.device == "cpu" ? Place{} : Place{graph.device, "any"};
+}
+
 std::string report_of(const std::vector<FileRegion>& regions, const Executable& executable) {
   std::string text;
   for (const FileRegion& region : regions) text += "region " + region.op + ": " + region.how + "\n";
@@ -141,6 +166,8 @@ std::shared_ptr<const Model::State> load_state(const std::string& path, const Lo
   CompileOptions compiling = parse_compile_options("{}", read_environment());
   if (!options.cxx.empty()) compiling.cxx = options.cxx;
   if (!options.cache_dir.empty()) compiling.cache_dir = options.cache_dir;
+  if (!options.nvrtc.empty()) compiling.nvrtc = {options.nvrtc};
+  compiling.gpu_on_host = options.gpu_on_host;
   std::vector<FileRegion> regions;
   const ExtraFiles files = extra_files(file.archive());
   if (!files.empty()) {
@@ -148,20 +175,27 @@ std::shared_ptr<const Model::State> load_state(const std::string& path, const Lo
                                options.trust == Trust::embedded_code, compiling);
   }
   std::map<std::string, CompiledRegion> compiled;
-  std::map<std::string, FindSymbol> symbols;
+  std::map<std::string, const FileRegion*> by_operator;
   for (const FileRegion& region : regions) {
     compiled.emplace(region.op, region.compiled);
-    symbols.emplace(region.op, symbols_of(region.module));
+    by_operator.emplace(region.op, &region);
   }
   const Graph graph = imported(file);
+  const Place place = place_of(graph, regions);
+  require_device(c10::Device(place.device));
   refuse_functions(graph, path);
   refuse_unfused(graph, path);
-  LinkedGraph linked = link_regions(graph, compiled, facts_of);
-  RegionSymbols of_regions;
-  for (const std::string& op : linked.operators) of_regions.push_back(symbols.at(op));
+  LinkedGraph linked = link_regions(graph, compiled, facts_of, place);
+  RegionSymbols symbols;
+  RegionKernels kernels;
+  for (const std::string& op : linked.operators) {
+    symbols.push_back(symbols_of(by_operator.at(op)->module));
+    kernels.push_back(by_operator.at(op)->gpu);
+  }
   state->report = report_of(regions, linked.executable);
   refuse_sizes(linked.executable, path);
-  state->runner = std::make_unique<GraphRunner>(std::move(linked.executable), of_regions);
+  state->runner = place.is_gpu() ? std::make_unique<GraphRunner>(std::move(linked.executable), kernels)
+                                 : std::make_unique<GraphRunner>(std::move(linked.executable), symbols);
   place_state(*state, file);
   return state;
 }

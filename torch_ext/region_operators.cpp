@@ -16,6 +16,12 @@ std::vector<FileRegion> register_regions(const ExtraFiles& files, const std::str
   std::vector<FileRegion> regions = load_regions(files, origin, trusted, options);
   for (const FileRegion& region : regions) {
     if (is_registered(region.op)) continue;
+    if (region.place.is_gpu()) {
+      register_executable(region.op,
+                          std::make_shared<GraphRunner>(region_executable(region.compiled, region.place),
+                                                        RegionKernels{region.gpu}));
+      continue;
+    }
     const FindSymbol symbols = symbols_of(region.module);
     // Operators live forever, and with the function that finds them their kernels.
     register_executable(

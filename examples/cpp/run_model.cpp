@@ -1,8 +1,9 @@
-// Runs a fused model on saved inputs: run_model fused.pt2 inputs.pt outputs.pt [--trust] [--repeat n]
+// Runs a fused model on saved inputs:
+//   run_model fused.pt2 inputs.pt outputs.pt [--trust] [--repeat n] [--nvrtc=FOLDER]
 //
 // inputs.pt holds a list of tensors, written by torch.save; outputs.pt gets a tuple of them, for torch.load.
 // With --trust the machine code in the file is run; without, its kernels are compiled, or torch's operators
-// run in their place.
+// run in their place. --nvrtc: where NVIDIA's compiler is, for kernels that run on a GPU.
 #include <ATen/core/ivalue.h>
 #include <c10/core/InferenceMode.h>
 #include <tilefuse/model.h>
@@ -32,6 +33,7 @@ void run(const std::vector<std::string>& arguments) {
   int repeat = 1;
   for (size_t i = 3; i < arguments.size(); ++i) {
     if (arguments[i] == "--trust") options.trust = tilefuse::Trust::embedded_code;
+    if (arguments[i].starts_with("--nvrtc=")) options.nvrtc = arguments[i].substr(8);
     if (arguments[i] == "--repeat") repeat = std::stoi(arguments.at(i + 1));
   }
   auto start = Clock::now();
@@ -60,7 +62,7 @@ void run(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 3) {
-    std::cerr << "usage: run_model fused.pt2 inputs.pt outputs.pt [--trust] [--repeat n]\n";
+    std::cerr << "usage: run_model fused.pt2 inputs.pt outputs.pt [--trust] [--repeat n] [--nvrtc=FOLDER]\n";
     return 2;
   }
   try {

@@ -19,6 +19,7 @@ from rich.table import Table
 
 import tilefuse
 from tilefuse.errors import UserError
+from tilefuse.options import nvrtc_folders
 
 __all__ = ["main"]
 
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     explains_file = given[:1] == ["explain"] and any(argument.endswith(".pt2") for argument in given)
     if explains_file or given[:1] in (["bundle"], ["fuse"], ["show"]):  # a program of their own, which needs neither Python nor torch
-        return subprocess.run([_PROGRAM, *given], check=False).returncode
+        folders = [f"--nvrtc={folder}" for folder in nvrtc_folders()] if given[:1] == ["fuse"] else []
+        return subprocess.run([_PROGRAM, *given, *folders], check=False).returncode
     options = _parser().parse_args(given)
     console = Console(highlight=False, soft_wrap=True)
     try:

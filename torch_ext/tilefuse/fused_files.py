@@ -20,7 +20,7 @@ from tilefuse.errors import UserError
 __all__ = ["MANIFEST", "REPORT", "files_of", "remember"]
 
 MANIFEST, REPORT = "tilefuse.json", "report.json"
-_CODE = ".so.b64"
+_CODE = (".so.b64", ".cubin.b64", ".ptx")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,4 +104,6 @@ def _manifest_for_all(known: list[_FusedFile]) -> Mapping[str, Any]:
             raise UserError(f"{refusal} target {target['name']} is not the same in both")
     if len({file.manifest["numerics"] for file in known}) > 1:
         raise UserError(f"{refusal} those of one round where eager rounds")
+    if len({file.manifest.get("device") for file in known}) > 1:
+        raise UserError(f"{refusal} they are for two devices")
     return {**known[0].manifest, "targets": list(targets.values())}

@@ -26,7 +26,7 @@ from torch.export import ExportedProgram
 from tilefuse.errors import UserError, warn_once
 from tilefuse.fused_files import REPORT, files_of, remember
 from tilefuse.library import operators
-from tilefuse.options import Options
+from tilefuse.options import Options, nvrtc_folders
 
 try:  # torch offers no public place where operators could be made known before its reader needs them, or be written
     from torch.export.pt2_archive import _package
@@ -68,7 +68,8 @@ def fuse_file(
 ) -> Mapping[str, Any]:
     """Fuses a .pt2 file. Returns counts, warnings and the report, or under "refusal" why it was only copied.
 
-    ``targets``: hardware profiles, names or files, to make machine code for; for this processor alone unless given.
+    ``targets``: hardware profiles, names or files, to make machine code for; for this processor alone, or this GPU where the
+    program's tensors are on one, unless given.
     """
     if isinstance(targets, (str, os.PathLike)):
         raise UserError(f"tilefuse: option 'targets' wants a list of names or files, got {str(targets)!r}")
@@ -153,7 +154,7 @@ def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
     if not files.keys() - {REPORT}:
         return
     report = {name: files.pop(name) for name in (REPORT,) if name in files}
-    settings = json.dumps({"python": sys.executable or "", "threads": torch.get_num_threads()})
+    settings = json.dumps(_loading_options())
     try:
         answer = json.loads(operators().register_regions(json.dumps(files), f"entry {_EXTRA}", _trusting, settings))
     except ValueError as error:
@@ -166,6 +167,11 @@ def _register(read: Callable[[str], str], names: Sequence[str]) -> None:
     refusals = [how for how in ways if not how.startswith(("compiled", "embedded for "))]
     if refusals:
         warn_once(f"tilefuse: regions of a fused file run with plain PyTorch: {'; '.join(refusals)}", about="faults")
+
+
+def _loading_options() -> dict[str, Any]:
+    """For regions that are made again."""
+    return {"python": sys.executable or "", "threads": torch.get_num_threads(), "nvrtc": nvrtc_folders()}
 
 
 def _torch_knows() -> bool:

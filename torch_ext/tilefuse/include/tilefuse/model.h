@@ -1,5 +1,5 @@
 // A fused program (.pt2) in a C++ process with LibTorch alone: no Python, and no compiler where the file
-// holds machine code for this processor.
+// holds machine code for this processor, or this GPU.
 //
 //   tilefuse::Model model = tilefuse::load("fused.pt2", {.trust = tilefuse::Trust::embedded_code});
 //   std::vector<at::Tensor> outputs = model.run({input_ids, attention_mask});
@@ -24,8 +24,10 @@ enum class Trust {
 
 struct LoadOptions {
   Trust trust = Trust::nothing;
-  std::string cxx;        // compiler for kernels that are not taken from the file; empty: found on PATH
-  std::string cache_dir;  // where these are kept; empty: TILEFUSE_CACHE_DIR, or below ~/.cache/tilefuse
+  std::string cxx;          // compiler for kernels that are not taken from the file; empty: found on PATH
+  std::string cache_dir;    // where these are kept; empty: TILEFUSE_CACHE_DIR, or below ~/.cache/tilefuse
+  std::string nvrtc;        // folder of NVIDIA's compiler, the same for a GPU; empty: the loader's own path
+  std::string gpu_on_host;  // for tests: a driver library whose device memory is the host's
 };
 
 // Copies share the program and its state. Calls may run at the same time; those of a program that writes into

@@ -3,6 +3,8 @@
 #   find_package(tilefuse REQUIRED)
 #   target_link_libraries(app PRIVATE tilefuse::tilefuse)
 #
+# and tilefuse::cuda, where LibTorch has the part for CUDA, for files whose tensors are on a GPU.
+#
 # CMAKE_PREFIX_PATH names the folder of the tilefuse package; and LibTorch, or the folder of the torch package, where that
 # does not lie beside it.
 get_filename_component(_tilefuse_folder "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
@@ -29,4 +31,10 @@ if(NOT TARGET tilefuse::tilefuse)
   # libtorch_cpu.so. libtilefuse_torch.so calls it, and finds it where the program has it.
   target_link_libraries(tilefuse::tilefuse INTERFACE tilefuse::torch_cpu tilefuse::c10
     "-Wl,--push-state,--no-as-needed,${_tilefuse_torch}/lib/libtorch_cpu.so,${_tilefuse_torch}/lib/libc10.so,--pop-state")
+  if(EXISTS "${_tilefuse_torch}/lib/libtorch_cuda.so")  # nobody calls it: loaded, it tells libtorch_cpu.so what it can do
+    add_library(tilefuse::cuda INTERFACE IMPORTED)
+    target_link_libraries(tilefuse::cuda INTERFACE
+      "-Wl,--push-state,--no-as-needed,${_tilefuse_torch}/lib/libtorch_cuda.so,${_tilefuse_torch}/lib/libc10_cuda.so,--pop-state")
+    target_link_options(tilefuse::cuda INTERFACE "-Wl,--allow-shlib-undefined")
+  endif()
 endif()
