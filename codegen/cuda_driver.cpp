@@ -16,8 +16,18 @@ constexpr int kSharedOfMultiprocessor = 81, kSharedOfBlock = 97, kSharedReserved
 constexpr int kMemoryClock = 36, kMemoryBus = 37, kL2Bytes = 38;
 constexpr int kMostGivenShared = 8;
 // Of CUtensorMapDataType, and of the other choices that a tensor map has.
-constexpr int kFloat16 = 6, kBfloat16 = 9;
+constexpr int kBytes = 0, kFloat16 = 6, kBfloat16 = 9, kRoundedToTf32 = 11;
 constexpr int kNotInterleaved = 0, kPatternOf128Bytes = 3, kPromoteTo256Bytes = 3, kZerosOutside = 0;
+
+// CUtensorMapDataType, of what a box is copied of; elements of eight bits as they lie. Of floats, those that
+// are rounded to tf32 on the way, which is what they are copied for.
+std::optional<int> tensor_map_type(DType dtype) {
+  if (dtype == DType::BF16) return kBfloat16;
+  if (dtype == DType::F16) return kFloat16;
+  if (dtype == DType::F32) return kRoundedToTf32;
+  if (size_in_bytes(dtype) == 1 && dtype != DType::Bool) return kBytes;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -210,8 +220,8 @@ std::optional<Unsupported> CudaDriver::encode(const CudaTensorMap& map, EncodedT
   const auto refuse = [](const std::string& why) { return Unsupported{"cannot make a tensor map: " + why}; };
   if (functions_->encode_tensor_map == nullptr)
     return refuse("the driver has no cuTensorMapEncodeTiled; it is too old");
-  if (map.dtype != DType::BF16 && map.dtype != DType::F16)
-    return refuse("of " + std::string(info(map.dtype).name));
+  const std::optional<int> type = tensor_map_type(map.dtype);
+  if (!type) return refuse("of " + std::string(info(map.dtype).name));
   // Coordinates are 32-bit.
   for (const int64_t extent : map.extents) {
     if (extent > std::numeric_limits<int32_t>::max())
@@ -220,10 +230,10 @@ std::optional<Unsupported> CudaDriver::encode(const CudaTensorMap& map, EncodedT
   const std::vector<uint64_t> extents(map.extents.begin(), map.extents.end()),
       strides(map.strides.begin(), map.strides.end());
   const std::vector<uint32_t> box(map.box.begin(), map.box.end()), each(map.box.size(), 1);
-  const int status = functions_->encode_tensor_map(
-      to.words.data(), map.dtype == DType::F16 ? kFloat16 : kBfloat16, static_cast<uint32_t>(extents.size()),
-      map.address, extents.data(), strides.data(), box.data(), each.data(), kNotInterleaved,
-      kPatternOf128Bytes, kPromoteTo256Bytes, kZerosOutside);
+  const int status =
+      functions_->encode_tensor_map(to.words.data(), *type, static_cast<uint32_t>(extents.size()),
+                                    map.address, extents.data(), strides.data(), box.data(), each.data(),
+                                    kNotInterleaved, kPatternOf128Bytes, kPromoteTo256Bytes, kZerosOutside);
   if (status != 0) return failed("make a tensor map", status);
   return std::nullopt;
 }

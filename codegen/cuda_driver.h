@@ -44,7 +44,7 @@ struct CudaGrid {
 // (codegen/runtime/cuda_bulk_copy.h). What a box has outside is zeros.
 struct CudaTensorMap {
   uint64_t address = 0;
-  DType dtype = DType::BF16;
+  DType dtype = DType::BF16;     // f32: rounded to tf32 on the way
   std::vector<int64_t> extents;  // the innermost first; no elements: nothing is copied
   std::vector<int64_t> strides;  // bytes, of all dimensions but the innermost
   std::vector<int64_t> box;      // elements

@@ -40,8 +40,8 @@ struct Pack {
 
 // A matrix of which a kernel copies boxes: the launch makes a tensor map of it.
 struct GpuTensorMap {
-  int buffer = 0;  // among those of the kernel
-  DType dtype = DType::BF16;
+  int buffer = 0;             // among those of the kernel
+  DType dtype = DType::BF16;  // f32: rounded to tf32 on the way
   Expr offset;                // elements from the begin of the buffer
   std::vector<Expr> extents;  // the innermost first
   std::vector<Expr> strides;  // elements; of all dimensions but the innermost

@@ -29,21 +29,21 @@
 namespace tile {
 
 // A factor: its tensor map, whose lines lie along k or along the rows, the first row of the tile, and the
-// matrix among those of a batch.
-template <bool kIsAlongK, bool kHasBatch>
+// matrix among those of a batch. T: its elements, where those are not of 16 bits.
+template <bool kIsAlongK, bool kHasBatch, class T = bf16>
 struct BulkOperand {
   const TensorMap& map;
   int row, matrix;
 
-  // A piece from `row` and k on: boxes of 64 elements along its lines.
+  // A piece from `row` and k on: boxes of 128 bytes along its lines.
   template <class P>
   TILE_INLINE void copy(unsigned piece, int k, unsigned barrier) const {
-    enum : int { kLine = 64, kBoxes = P::kChunks / 8 };
+    enum : int { kLine = 128 / (int)sizeof(T), kBoxes = P::kChunks / 8 };
     static_assert(P::kTogether == 8);
 #pragma unroll
     for (int box = 0; box < kBoxes; ++box) {
       const int x = (kIsAlongK ? k : row) + box * kLine, y = kIsAlongK ? row : k;
-      const unsigned to = piece + box * P::kLines * kLine * 2;
+      const unsigned to = piece + box * P::kLines * 128;
       if constexpr (kHasBatch) {
         copy_box(to, map, x, y, matrix, barrier);
       } else {
@@ -52,10 +52,14 @@ struct BulkOperand {
     }
   }
 };
-#define TILE_BULK_OPERAND(name, is_along_k)                                                                \
-  TILE_INLINE BulkOperand<is_along_k, false> name(const TensorMap& map, int row) { return {map, row, 0}; } \
-  TILE_INLINE BulkOperand<is_along_k, true> name(const TensorMap& map, int row, int matrix) {              \
-    return {map, row, matrix};                                                                             \
+#define TILE_BULK_OPERAND(name, is_along_k)                                                      \
+  template <class T = bf16>                                                                      \
+  TILE_INLINE BulkOperand<is_along_k, false, T> name(const TensorMap& map, int row) {            \
+    return {map, row, 0};                                                                        \
+  }                                                                                              \
+  template <class T = bf16>                                                                      \
+  TILE_INLINE BulkOperand<is_along_k, true, T> name(const TensorMap& map, int row, int matrix) { \
+    return {map, row, matrix};                                                                   \
   }
 TILE_BULK_OPERAND(bulk_along_k, true)
 TILE_BULK_OPERAND(bulk_along_rows, false)
@@ -73,18 +77,19 @@ struct StageInTurn {
 };
 
 // What the functions below agree about. `memory` has place for the pieces of all stages, then for two
-// barriers of each, then for one of each of two groups that take turns.
-template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages>
+// barriers of each, then for one of each of two groups that take turns. kUnits: of 16 bits, along k in a
+// piece.
+template <int kBlockM, int kBlockN, int kUnits, int kRows, int kStages>
 struct BulkStages {
   enum : int {
     kGroups = kBlockM / kRows,
     kThreads = kGroups * kGroupWarps * kWarp,  // that multiply
-    kBytesA = kBlockM * kStep * 2,
-    kBytes = kBytesA + kBlockN * kStep * 2,
+    kBytesA = kBlockM * kUnits * 2,
+    kBytes = kBytesA + kBlockN * kUnits * 2,
     kBarrierBytes = 8,
     kAllBytes = kStages * (kBytes + 2 * kBarrierBytes) + 2 * kBarrierBytes,
   };
-  static_assert(kStages >= 3 && kStep == 64 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
+  static_assert(kStages >= 3 && kUnits == 64 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
   static_assert(kGroups == 1 || kGroups == 2);
   unsigned memory;
 
@@ -94,10 +99,13 @@ struct BulkStages {
   TILE_INLINE unsigned turn(int group) const { return empty(group + kStages); }
 };
 
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages>
+using StagesOf = BulkStages<kBlockM, kBlockN, kStep*(int)sizeof(E) / 2, kRows, kStages>;
+
 // By all threads.
 template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kTakesTurns = false, class E>
 TILE_INLINE void begin_stages(E* memory) {
-  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  const StagesOf<E, kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
   if (thread_number() == 0) {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage) {
@@ -131,27 +139,31 @@ TILE_INLINE void begin_multiplying() {
 
 // The pieces of tile `round` of the block.
 template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E, bool kA, bool kBatchA,
-          bool kB, bool kBatchB>
-TILE_INLINE void copy_in_bulk(E* memory, const BulkOperand<kA, kBatchA>& a, const BulkOperand<kB, kBatchB>& b,
-                              int64_t depth, int round) {
-  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+          class A, bool kB, bool kBatchB, class B>
+TILE_INLINE void copy_in_bulk(E* memory, const BulkOperand<kA, kBatchA, A>& a,
+                              const BulkOperand<kB, kBatchB, B>& b, int64_t depth, int round) {
+  const StagesOf<E, kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  using Pieces = GroupPieces<E, kBlockM, kBlockN, kStep, kA, kB>;
   const int steps = (int)((depth + kStep - 1) / kStep);
   StageInTurn<kStages> at(round * steps);
   for (int step = 0; step < steps; ++step) {
     const unsigned piece = stages.piece(at.stage), full = stages.full(at.stage);
     wait_for_phase(stages.empty(at.stage), at.parity ^ 1);
     expect_bytes(full, stages.kBytes);
-    a.template copy<Piece<kBlockM, kStep, kA>>(piece, step * kStep, full);
-    b.template copy<Piece<kBlockN, kStep, kB>>(piece + stages.kBytesA, step * kStep, full);
+    a.template copy<typename Pieces::A>(piece, step * kStep, full);
+    b.template copy<typename Pieces::B>(piece + stages.kBytesA, step * kStep, full);
     at.advance();
   }
 }
 
-// `all_begun` is called when all products are under way.
-template <class E, bool kA, bool kB, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class F>
-TILE_INLINE void multiply_stages(float (&sums)[kRows / 64 * kBlockN / 2],
-                                 const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages>& stages,
+// `all_begun` is called when all products are under way. A, B: elements of the factors.
+template <class E, class A, class B, bool kA, bool kB, int kBlockM, int kBlockN, int kUnits, int kRows,
+          int kStages, class Sum, class F>
+TILE_INLINE void multiply_stages(Sum (&sums)[kRows / 64 * kBlockN / 2],
+                                 const BulkStages<kBlockM, kBlockN, kUnits, kRows, kStages>& stages,
                                  int64_t depth, int round, F all_begun) {
+  enum : int { kStep = kUnits * 2 / (int)sizeof(E) };
+  using Pieces = GroupPieces<E, kBlockM, kBlockN, kStep, kA, kB>;
   const int steps = (int)((depth + kStep - 1) / kStep);
   const int first_row = kBlockM == kRows ? 0 : thread_number() / (kGroupWarps * kWarp) * kRows;
   const bool speaks = thread_number() % kWarp == 0;  // for its warp
@@ -163,54 +175,53 @@ TILE_INLINE void multiply_stages(float (&sums)[kRows / 64 * kBlockN / 2],
   for (int step = 0; step < steps; ++step) {
     const unsigned from_a = stages.piece(at.stage), from_b = from_a + stages.kBytesA;
     wait_for_phase(stages.full(at.stage), at.parity);
-    begin_products();
-#pragma unroll
-    for (int kk = 0; kk < kStep; kk += 16) {
-#pragma unroll
-      for (int i = 0; i < kRows / kGroupRows; ++i) {
-        multiply_group<E, kBlockN, !kA, !kB>(
-            sums + i * kBlockN / 2,
-            piece_matrix<Piece<kBlockM, kStep, kA>, kA>(from_a, first_row + i * kGroupRows, kk),
-            piece_matrix<Piece<kBlockN, kStep, kB>, kB>(from_b, 0, kk));
-      }
+    if constexpr (Pieces::kAddsApart) {
+      Sum of_step[kRows / 64 * kBlockN / 2];
+      begin_step<E, Pieces, A, B, kBlockN, kRows>(of_step, from_a, from_b, first_row);
+      wait_for_products<0>();
+      if (speaks) arrive(stages.empty(at.stage));
+      add_step(sums, of_step);
+    } else {
+      begin_step<E, Pieces, A, B, kBlockN, kRows>(sums, from_a, from_b, first_row);
+      wait_for_products<1>();
+      if (step > 0 && speaks) arrive(behind);
+      behind = stages.empty(at.stage);
     }
-    commit_products();
-    wait_for_products<1>();
-    if (step > 0 && speaks) arrive(behind);
-    behind = stages.empty(at.stage);
     at.advance();
   }
   all_begun();
-  wait_for_products<0>();
-  settle(sums);
-  if (steps > 0 && speaks) arrive(behind);
+  if constexpr (!Pieces::kAddsApart) {
+    wait_for_products<0>();
+    settle(sums);
+    if (steps > 0 && speaks) arrive(behind);
+  }
 }
 
 // Sums as those of multiply_tiles_in_groups, of tile `round`.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
-          bool kB, bool kBatchB>
-TILE_INLINE void multiply_in_bulk(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
-                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class Sum, bool kA,
+          bool kBatchA, class A, bool kB, bool kBatchB, class B>
+TILE_INLINE void multiply_in_bulk(Sum (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+                                  const BulkOperand<kA, kBatchA, A>&, const BulkOperand<kB, kBatchB, B>&,
                                   int64_t depth, int round) {
-  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
-  multiply_stages<E, kA, kB>(sums, stages, depth, round, [] {});
+  const StagesOf<E, kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  multiply_stages<E, A, B, kA, kB>(sums, stages, depth, round, [] {});
 }
 
 // The group of a thread, of two that take turns.
 TILE_INLINE int group_number() { return thread_number() / (kGroupWarps * kWarp); }
 
 // The same by one of two groups, whose tile `round` is: of even number by the first one.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, bool kA, bool kBatchA,
-          bool kB, bool kBatchB>
-TILE_INLINE void multiply_in_turn(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
-                                  const BulkOperand<kA, kBatchA>&, const BulkOperand<kB, kBatchB>&,
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class Sum, bool kA,
+          bool kBatchA, class A, bool kB, bool kBatchB, class B>
+TILE_INLINE void multiply_in_turn(Sum (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+                                  const BulkOperand<kA, kBatchA, A>&, const BulkOperand<kB, kBatchB, B>&,
                                   int64_t depth, int round) {
   static_assert(kBlockM == kRows);
-  const BulkStages<kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
+  const StagesOf<E, kBlockM, kBlockN, kStep, kRows, kStages> stages = {shared_address(memory)};
   const int group = group_number();
   // The first group begins without being asked: as if a phase before the first one had ended.
   wait_for_phase(stages.turn(group), (round / 2 + 1 - group) % 2);
-  multiply_stages<E, kA, kB>(sums, stages, depth, round, [&] {
+  multiply_stages<E, A, B, kA, kB>(sums, stages, depth, round, [&] {
     if (thread_number() % kWarp == 0) arrive(stages.turn(1 - group));
   });
 }

@@ -33,11 +33,15 @@ TILE_INLINE int gathered_place(int row, int column) {
   return row * kGatheredColumns + (chunk ^ chunk / 8 ^ row % 4 * 2) * 4 + column % 4;
 }
 
-// Behind the stages.
+// Behind the stages, of sums in float or of another type.
+template <class Sum, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E>
+TILE_INLINE Sum* gathered_memory(E* memory) {
+  using Stages = StagesOf<E, kBlockM, kBlockN, kStep, kRows, kStages>;
+  return (Sum*)((char*)memory + Stages::kAllBytes) + thread_number() / kWarp * kGatheredElements;
+}
 template <int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class E>
 TILE_INLINE float* gathered_memory(E* memory) {
-  using Stages = BulkStages<kBlockM, kBlockN, kStep, kRows, kStages>;
-  return (float*)((char*)memory + Stages::kAllBytes) + thread_number() / kWarp * kGatheredElements;
+  return gathered_memory<float, kBlockM, kBlockN, kStep, kRows, kStages>(memory);
 }
 
 // As one, also where the compiler would take them apart.
@@ -45,9 +49,13 @@ TILE_INLINE void store_pair(unsigned to, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");
 }
 
+TILE_INLINE void store_pair(unsigned to, int first, int second) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(first), "r"(second) : "memory");
+}
+
 // Piece by piece along the columns, then 64 rows further, of sums as multiply_group leaves them.
-template <int kBlockN, int kCount>
-TILE_INLINE void gather_sums(float* memory, const float (&sums)[kCount], int piece) {
+template <int kBlockN, int kCount, class Sum>
+TILE_INLINE void gather_sums(Sum* memory, const Sum (&sums)[kCount], int piece) {
   enum : int { kPieces = kBlockN / kGatheredColumns, kMatrices = kGatheredColumns / 8 };
   const int lane = thread_number() % kWarp;
   const unsigned to = shared_address(memory);
@@ -65,14 +73,15 @@ TILE_INLINE void gather_sums(float* memory, const float (&sums)[kCount], int pie
 }
 
 // Of the lines from `row` on, and columns from `column` on.
-TILE_INLINE Vec<float> gathered_sums(const float* memory, int row, int column) {
+template <class Sum>
+TILE_INLINE Vec<Sum> gathered_sums(const Sum* memory, int row, int column) {
   enum : int { kTogether = kLanes < 4 ? kLanes : 4 };
   using Word = typename Words<kTogether * 4>::Type;
   const int lane = thread_number() % kWarp;
   row += lane / GatheredLines::kThreads, column += lane % GatheredLines::kThreads * kLanes;
   union {
     Word words[kLanes / kTogether];
-    Vec<float> lanes;
+    Vec<Sum> lanes;
   } result;
 #pragma unroll
   for (int i = 0; i < kLanes / kTogether; ++i)

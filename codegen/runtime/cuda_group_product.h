@@ -2,10 +2,14 @@
 // arrived in shared memory is multiplied from there, while the threads copy on.
 //
 // Pieces are as those of multiply_tiles (cuda_product.h), of which a line, or what is together of it, has
-// 128, 64 or 32 bytes: their chunks lie as the instructions read them.
+// 128, 64 or 32 bytes: their chunks lie as the instructions read them. Of elements that are not of 16 bits
+// (cuda_warpgroup_numbers.h), all lie along k; floats are rounded to tf32 before they are there.
+//
+// Sums of floats of eight bits are made of one step, 128 of k, at a time, and those are added by the thread,
+// in f32: instructions keep about 14 bits of them.
 #pragma once
 #include "cuda_product.h"
-#include "cuda_warpgroup.h"
+#include "cuda_warpgroup_numbers.h"
 
 namespace tile {
 
@@ -21,23 +25,82 @@ TILE_INLINE uint64_t piece_matrix(unsigned piece, int row, int k) {
   return shared_matrix<kLine>(piece + from, kNextPart, kEightLines);
 }
 
+// Of elements E in shared memory, of factors that lie along k in global memory or not.
+template <class E, int kBlockM, int kBlockN, int kStep, bool kA, bool kB>
+struct GroupPieces {
+  using A = typename PieceOf<E, kBlockM, kStep, kA>::Type;
+  using B = typename PieceOf<E, kBlockN, kStep, kB>::Type;
+  enum : int { kUnits = kStep * (int)sizeof(E) / 2 };  // of 16 bits
+  enum : bool {
+    kAlongA = kA || sizeof(E) == 1,  // in shared memory
+    kAlongB = kB || sizeof(E) == 1,
+    kAddsApart = sizeof(E) == 1 && !Same<E, signed char>::kValue,
+  };
+  static_assert(kUnits == 64, "lines of 128 bytes");
+  static_assert(sizeof(E) == 2 || (kAlongA && kAlongB), "only elements of 16 bits are turned");
+};
+
+// Products of one instruction's depth of both pieces, for kRows rows from `row` on. FirstType, SecondType: of
+// elements of eight bits, which may be of two kinds.
+template <class E, class Pieces, class FirstType, class SecondType, int kBlockN, int kRows, bool kAdds,
+          class Sum>
+TILE_INLINE void multiply_depth(Sum* sums, unsigned from_a, unsigned from_b, int row, int unit) {
+#pragma unroll
+  for (int i = 0; i < kRows / kGroupRows; ++i) {
+    Sum* const own = sums + i * kBlockN / 2;
+    const uint64_t first =
+        piece_matrix<typename Pieces::A, Pieces::kAlongA>(from_a, row + i * kGroupRows, unit);
+    const uint64_t second = piece_matrix<typename Pieces::B, Pieces::kAlongB>(from_b, 0, unit);
+    if constexpr (sizeof(E) == 2) {
+      multiply_group<E, kBlockN, !Pieces::kAlongA, !Pieces::kAlongB>(own, first, second);
+    } else if constexpr (sizeof(E) == 4) {
+      multiply_group_of<kBlockN, kAdds>(As<E>(), As<E>(), own, first, second);
+    } else {
+      multiply_group_of<kBlockN, kAdds>(As<FirstType>(), As<SecondType>(), own, first, second);
+    }
+  }
+}
+
+// Of a step: a group of products that is under way.
+template <class E, class Pieces, class FirstType, class SecondType, int kBlockN, int kRows, class Sum>
+TILE_INLINE void begin_step(Sum* sums, unsigned from_a, unsigned from_b, int row) {
+  begin_products();
+  multiply_depth<E, Pieces, FirstType, SecondType, kBlockN, kRows, !Pieces::kAddsApart>(sums, from_a, from_b,
+                                                                                        row, 0);
+#pragma unroll
+  for (int unit = 16; unit < Pieces::kUnits; unit += 16)
+    multiply_depth<E, Pieces, FirstType, SecondType, kBlockN, kRows, true>(sums, from_a, from_b, row, unit);
+  commit_products();
+}
+
+// What a step has been made of apart.
+template <int kCount, class Sum>
+TILE_INLINE void add_step(Sum (&sums)[kCount], Sum (&of_step)[kCount]) {
+  wait_for_products<0>();
+  settle(of_step);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums[i] += of_step[i];
+}
+
 // The sums of a thread are those of kGroupRows / 64 instructions, of kBlockN / 8 matrices of 16 x 8 each: of
 // matrix (i, j) of warp w of the group, row i * 64 + w * 16 + half * 8 + lane / 4 of the group's, columns
 // j * 8 + lane % 4 * 2 and the next one, at ((i * kBlockN / 8 + j) * 2 + half) * 2. The groups lie along m.
 // `memory` has place for the pieces of all stages, of which two are being multiplied.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class A, bool kA, bool kWideA,
-          class B, bool kB, bool kWideB>
-TILE_INLINE void multiply_tiles_in_groups(float (&sums)[kRows / 64 * kBlockN / 2], E* memory,
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class Sum, class A, bool kA,
+          bool kWideA, class B, bool kB, bool kWideB>
+TILE_INLINE void multiply_tiles_in_groups(Sum (&sums)[kRows / 64 * kBlockN / 2], E* memory,
                                           const Operand<A, kA, kWideA>& a, const Operand<B, kB, kWideB>& b,
                                           int64_t depth) {
   enum : int { kThreads = kBlockM / kRows * kGroupWarps * kWarp, kAhead = kStages - 2 };
-  static_assert(kStages >= 3 && kStep == 64 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
-  using PieceA = Piece<kBlockM, kStep, kA>;
-  using PieceB = Piece<kBlockN, kStep, kB>;
+  static_assert(kStages >= 3 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
+  using Pieces = GroupPieces<E, kBlockM, kBlockN, kStep, kA, kB>;
+  using PieceA = typename Pieces::A;
+  using PieceB = typename Pieces::B;
+  constexpr bool kRounds = sizeof(E) == 4;
   const auto piece_a = [&](int stage) { return (char*)memory + stage * (PieceA::kBytes + PieceB::kBytes); };
   const auto load_stage = [&](int stage, int64_t k) {
-    load_piece<E, PieceA, kThreads>(piece_a(stage), a, k, depth);
-    load_piece<E, PieceB, kThreads>(piece_a(stage) + PieceA::kBytes, b, k, depth);
+    load_piece<E, PieceA, kThreads, kRounds>(piece_a(stage), a, k, depth);
+    load_piece<E, PieceB, kThreads, kRounds>(piece_a(stage) + PieceA::kBytes, b, k, depth);
   };
   const int first_row = thread_number() / (kGroupWarps * kWarp) * kRows;
 #pragma unroll
@@ -57,22 +120,22 @@ TILE_INLINE void multiply_tiles_in_groups(float (&sums)[kRows / 64 * kBlockN / 2
     show_to_products();
     meet_all();
     const unsigned from_a = shared_address(piece_a(stage)), from_b = from_a + PieceA::kBytes;
-    begin_products();
-#pragma unroll
-    for (int kk = 0; kk < kStep; kk += 16) {
-#pragma unroll
-      for (int i = 0; i < kRows / kGroupRows; ++i) {
-        multiply_group<E, kBlockN, !kA, !kB>(sums + i * kBlockN / 2,
-                                             piece_matrix<PieceA, kA>(from_a, first_row + i * kGroupRows, kk),
-                                             piece_matrix<PieceB, kB>(from_b, 0, kk));
-      }
-    }
-    commit_products();
     // All have read the piece of two steps ago.
     const int behind = stage < 2 ? stage + kAhead : stage - 2;
     const int64_t ahead = k + kAhead * kStep;
-    if (ahead < depth) load_stage(behind, ahead);
-    commit_copies();
+    const auto copy_ahead = [&] {
+      if (ahead < depth) load_stage(behind, ahead);
+      commit_copies();
+    };
+    if constexpr (Pieces::kAddsApart) {
+      Sum of_step[kRows / 64 * kBlockN / 2];
+      begin_step<E, Pieces, A, B, kBlockN, kRows>(of_step, from_a, from_b, first_row);
+      copy_ahead();
+      add_step(sums, of_step);
+    } else {
+      begin_step<E, Pieces, A, B, kBlockN, kRows>(sums, from_a, from_b, first_row);
+      copy_ahead();
+    }
     stage = stage + 1 == kStages ? 0 : stage + 1;
   }
   wait_for_products<0>();

@@ -2,7 +2,8 @@
 // go on: "wgmma" of sm_90a. PTX ISA, chapter "Asynchronous Warpgroup Level Matrix Multiply-Accumulate
 // Instructions".
 //
-// An instruction adds the product of 64 x 16 and 16 x kColumns elements of 16 bits to sums in f32. Warp w of
+// An instruction adds the product of 64 x 16 and 16 x kColumns elements of 16 bits to sums in f32 (of other
+// numbers: cuda_warpgroup_numbers.h). Warp w of
 // the group (its number modulo four) has rows 16 * w to 16 * w + 15, in each lane as mma.sync has them
 // (cuda_matrix.h): its first factor, where that comes from registers, and the sums of kColumns / 8 matrices
 // of 16 x 8, one after another ("Matrix Fragments for wgmma.mma_async.m64nNk16").
@@ -88,19 +89,20 @@ TILE_INLINE uint64_t shared_matrix(unsigned from, int leading, int stride) {
 #define TILE_FROM_REGISTERS_32 "{%32, %33, %34, %35}, %36, 1, 1, 1, %37;"
 #define TILE_FROM_REGISTERS_64 "{%64, %65, %66, %67}, %68, 1, 1, 1, %69;"
 #define TILE_FROM_REGISTERS_128 "{%128, %129, %130, %131}, %132, 1, 1, 1, %133;"
-#define TILE_SUMS_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
-#define TILE_SUMS_8(i) TILE_SUMS_4(i), TILE_SUMS_4(i + 4)
-#define TILE_SUMS_16(i) TILE_SUMS_8(i), TILE_SUMS_8(i + 8)
-#define TILE_SUMS_32(i) TILE_SUMS_16(i), TILE_SUMS_16(i + 16)
-#define TILE_SUMS_64(i) TILE_SUMS_32(i), TILE_SUMS_32(i + 32)
-#define TILE_SUMS_128(i) TILE_SUMS_64(i), TILE_SUMS_64(i + 64)
+#define TILE_SUMS_4(letter, i) \
+  "+" letter(sums[i]), "+" letter(sums[i + 1]), "+" letter(sums[i + 2]), "+" letter(sums[i + 3])
+#define TILE_SUMS_8(letter, i) TILE_SUMS_4(letter, i), TILE_SUMS_4(letter, i + 4)
+#define TILE_SUMS_16(letter, i) TILE_SUMS_8(letter, i), TILE_SUMS_8(letter, i + 8)
+#define TILE_SUMS_32(letter, i) TILE_SUMS_16(letter, i), TILE_SUMS_16(letter, i + 16)
+#define TILE_SUMS_64(letter, i) TILE_SUMS_32(letter, i), TILE_SUMS_32(letter, i + 32)
+#define TILE_SUMS_128(letter, i) TILE_SUMS_64(letter, i), TILE_SUMS_64(letter, i + 64)
 
 // The operands are `count` sums of a thread, then the factors, then whether those in shared memory are
 // turned.
 #define TILE_GROUP_PRODUCT(columns, count, types, from, ...)                                        \
   asm volatile("wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." types " {" TILE_NAMES_##count \
                "}, " TILE_##from##_##count                                                          \
-               : TILE_SUMS_##count(0)                                                               \
+               : TILE_SUMS_##count("f", 0)                                                          \
                : __VA_ARGS__)
 #define TILE_GROUP_COLUMNS(columns, count, from, ...)                    \
   if constexpr (kColumns == columns && Same<E, bf16>::kValue) {          \

@@ -113,6 +113,8 @@ CudaRun run_cuda(const GpuLaunch& launch, const std::string& ptx, const TileGrap
     TensorMapLayout& made = maps.emplace_back();
     const int64_t bytes = size_in_bytes(map.dtype);
     made.buffer = static_cast<size_t>(map.buffer);
+    made.element_bytes = static_cast<int>(bytes);
+    made.rounds_to_tf32 = map.dtype == DType::F32;
     made.address = static_cast<uint64_t>(size(map.offset) * bytes);
     for (const Expr& extent : map.extents) made.extents.push_back(static_cast<uint64_t>(size(extent)));
     for (const Expr& stride : map.strides)

@@ -287,12 +287,17 @@ int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned
 int cuTensorMapEncodeTiled(void* map, int type, uint32_t rank, void* address, const uint64_t* extents,
                            const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                            int interleave, int pattern, int, int fill) {
+  // Of bytes, f16, bf16, and f32 that is rounded to tf32.
+  static const std::map<int, int> kElementBytes = {{0, 1}, {6, 2}, {9, 2}, {11, 4}};
+  const auto element = kElementBytes.find(type);
   tilefuse::TensorMapLayout layout{.address = reinterpret_cast<uint64_t>(address),
+                                   .element_bytes = element == kElementBytes.end() ? 2 : element->second,
+                                   .rounds_to_tf32 = type == 11,
                                    .extents = {extents, extents + rank},
                                    .strides = {strides, strides + rank - 1},
                                    .box = {box, box + rank}};
   const bool is_known =
-      (type == 6 || type == 9) && interleave == 0 && pattern == 3 && fill == 0 &&
+      element != kElementBytes.end() && interleave == 0 && pattern == 3 && fill == 0 &&
       std::all_of(element_strides, element_strides + rank, [](uint32_t n) { return n == 1; });
   const std::string why = is_known ? tilefuse::why_no_tensor_map(layout) : "a form that is not known";
   if (const int status = called("cuTensorMapEncodeTiled", why)) return status;

@@ -62,10 +62,10 @@ int SharedFactor::place(int row, int k) const {
 std::vector<GpuBuffer> GroupCase::buffers() const {
   std::vector<GpuBuffer> made = {{}, a().buffer(dtype), {}};
   made[0].bytes.resize(size_t(shared_bytes()));
-  const std::vector<unsigned char> plain_a = made[1].bytes, plain_b = b().buffer(dtype).bytes;
+  const std::vector<unsigned char> plain_a = made[1].bytes, plain_b = b().buffer(second_dtype).bytes;
   const auto lay_out = [&](const SharedFactor& factor, const std::vector<unsigned char>& plain, int begin) {
     for (int row = 0; row < factor.rows; ++row) {
-      for (int k = 0; k < kDepth; ++k) {
+      for (int k = 0; k < kDepth; ++k) {  // 16 bits at a time, whatever they are
         std::copy_n(plain.begin() + (row * kDepth + k) * 2, 2,
                     made[0].bytes.begin() + begin + factor.place(row, k));
       }
@@ -90,7 +90,11 @@ std::string source_of(const GroupCase& p) {
   std::string products, fragments;
   for (int step = 0; step < kDepth / 16; ++step) {
     const std::string second = matrix(p.second, p.second_begin(), step);
-    if (p.is_first_in_registers) {
+    if (p.is_of_numbers()) {
+      products += "  multiply_group_of<" + text(p.second.rows) + ", " + flag(step > 0 || !p.forgets) +
+                  ">(As<" + p.dtype + ">(), As<" + p.second_dtype + ">(), sums, " + matrix(p.first, 0, step) +
+                  ", " + second + ");\n";
+    } else if (p.is_first_in_registers) {
       fragments += "  const unsigned* at_" + text(step) + " = a + row * 32 + " + text(step * 8) +
                    " + thread_number() % 4;\n  unsigned first_" + text(step) + "[4] = {at_" + text(step) +
                    "[0], at_" + text(step) + "[8 * 32], at_" + text(step) + "[4], at_" + text(step) +
@@ -103,11 +107,12 @@ std::string source_of(const GroupCase& p) {
                   matrix(p.first, 0, step) + ", " + second + ");\n";
     }
   }
-  return R"(#define TILEFUSE_LANES 2
+  return "#define SUM " + std::string(p.has_integers() ? "int" : "float") + R"(
+#define TILEFUSE_LANES 2
 #include "tilefuse_cuda.h"
 namespace tile {
 extern "C" __global__ void __launch_bounds__(128, 1) product(
-    const unsigned* __restrict__ image, const unsigned* __restrict__ a, float* __restrict__ c) {
+    const unsigned* __restrict__ image, const unsigned* __restrict__ a, SUM* __restrict__ c) {
   constexpr int kWords = )" +
          text(p.shared_bytes() / 4) + ", kColumns = " + text(p.second.rows) + R"(;
   unsigned* words = shared_elements<unsigned, kWords>();
@@ -115,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) product(
   const int row = thread_number() / 32 * 16 + thread_number() % 32 / 4, column = thread_number() % 4 * 2;
   for (int i = thread_number(); i < kWords; i += 128) words[i] = image[i];
 )" + fragments +
-         R"(  float sums[kColumns / 2];
+         R"(  SUM sums[kColumns / 2];
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) sums[i] = 1;
   settle(sums);
@@ -158,6 +163,28 @@ std::vector<GroupCase> group_cases() {
   cases.push_back(
       {.name = "columns_128", .first = {.is_turned = true}, .second = {.rows = 128, .is_turned = true}});
   cases.push_back({.name = "columns_256", .second = {.rows = 256}});
+  for (const auto& [first, second] :
+       {std::pair{"float", "float"}, std::pair{"f8e4m3fn", "f8e4m3fn"}, std::pair{"f8e4m3fn", "f8e5m2"},
+        std::pair{"f8e5m2", "f8e4m3fn"}, std::pair{"f8e5m2", "f8e5m2"},
+        std::pair{"signed char", "signed char"}, std::pair{"signed char", "unsigned char"},
+        std::pair{"unsigned char", "signed char"}, std::pair{"unsigned char", "unsigned char"}}) {
+    std::string name = std::string("of_") + first + "_and_" + second;
+    std::replace(name.begin(), name.end(), ' ', '_');
+    cases.push_back({.name = name, .dtype = first, .second_dtype = second});
+  }
+  for (const char* dtype : {"float", "f8e4m3fn", "unsigned char"}) {
+    const std::string name = std::string(dtype).substr(0, 5);
+    for (const int columns : {16, 32, 128, 256}) {
+      cases.push_back({.name = name + "_columns_" + std::to_string(columns),
+                       .dtype = dtype,
+                       .second = {.rows = columns}});
+    }
+    cases.push_back({.name = name + "_lines_of_64",
+                     .dtype = dtype,
+                     .first = {.line_bytes = 64},
+                     .second = {.line_bytes = 64},
+                     .forgets = true});
+  }
   return cases;
 }
 

@@ -1,6 +1,7 @@
-// Products by a warpgroup with the wrappers of cuda_warpgroup.h: 64 x 64 by 64 x columns, in four
-// instructions, from shared memory that the test has laid out by the table "Canonical Layouts" of the PTX
-// ISA, in every pattern and along either axis. Elements are small whole numbers: their sums are exact.
+// Products by a warpgroup with the wrappers of cuda_warpgroup.h and cuda_warpgroup_numbers.h: 64 x 64
+// elements of 16 bits by 64 x columns, or what takes as many bytes along k, in four instructions, from shared
+// memory that the test has laid out by the table "Canonical Layouts" of the PTX ISA, in every pattern and
+// along either axis. Elements are small whole numbers: their sums are exact.
 #pragma once
 #include <iosfwd>
 #include <string>
@@ -28,10 +29,18 @@ struct GroupCase {
   std::string name, dtype = "bf16";
   SharedFactor first = {}, second = {};
   bool is_first_in_registers = false;
-  Matrix a() const { return {first.rows, kDepth, true, kDepth}; }
-  Matrix b() const { return {second.rows, kDepth, true, kDepth}; }
+  std::string second_dtype = dtype;
+  bool forgets = false;  // what was in the sums before
+  bool is_of_numbers() const { return element_bytes(dtype) != 2; }
+  bool has_integers() const { return dtype.ends_with("char"); }
+  int depth() const { return kDepth * 2 / element_bytes(dtype); }
+  Matrix a() const { return matrix(first.rows, dtype); }
+  Matrix b() const { return matrix(second.rows, second_dtype); }
   int second_begin() const { return (first.bytes() + 1023) / 1024 * 1024; }
   int shared_bytes() const { return second_begin() + second.bytes(); }
+  Matrix matrix(int rows, const std::string& of) const {
+    return {rows, depth(), true, depth(), of == "unsigned char" ? 4 : 0};
+  }
   std::vector<GpuBuffer> buffers() const;  // shared memory, the first factor row by row, and the result
 };
 void PrintTo(const GroupCase& product, std::ostream* out);

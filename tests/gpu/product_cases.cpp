@@ -8,21 +8,37 @@ namespace {
 
 int number(int64_t i) { return static_cast<int>((i * 7 + i / 5 + i / 37) % 9) - 4; }
 
+// Of a small number with few bits: those of eight bits are the first ones of f16, or one bit further.
+uint64_t bits_of(const std::string& dtype, int number) {
+  const uint64_t value = std::bit_cast<uint32_t>(static_cast<float>(number));
+  if (dtype == "float") return value;
+  if (dtype.ends_with("char")) return static_cast<uint64_t>(number) & 0xff;
+  if (dtype == "bf16") return find_operation("cvt.rn.bf16.f32")->compute(&value);
+  const uint64_t half = find_operation("cvt.rn.f16.f32")->compute(&value);
+  if (dtype == "f16") return half;
+  if (dtype == "f8e5m2") return half >> 8;
+  constexpr uint64_t kBiasApart = 8;  // of exponents, 15 and 7
+  return number == 0 ? 0 : (half >> 8 & 0x80) | ((half >> 7 & 0xff) - (kBiasApart << 3));
+}
+
 }  // namespace
 
-int Matrix::at(int row, int k) const { return number(place(row, k)); }
+int element_bytes(const std::string& dtype) {
+  if (dtype == "float") return 4;
+  return dtype == "bf16" || dtype == "f16" ? 2 : 1;
+}
+
+int Matrix::at(int row, int k) const { return number(place(row, k)) + plus; }
 
 int64_t Matrix::place(int row, int k) const {
   return is_along_k ? int64_t{row} * pitch + k : int64_t{k} * pitch + row;
 }
 
 GpuBuffer Matrix::buffer(const std::string& dtype) const {
-  const PtxOperation narrow = *find_operation(dtype == "f16" ? "cvt.rn.f16.f32" : "cvt.rn.bf16.f32");
   GpuBuffer made;
   for (int64_t i = 0; i <= place(rows - 1, depth - 1); ++i) {
-    const uint64_t value = std::bit_cast<uint32_t>(static_cast<float>(number(i)));
-    const uint64_t bits = dtype == "float" ? value : narrow.compute(&value);
-    for (int byte = 0; byte < (dtype == "float" ? 4 : 2); ++byte)
+    const uint64_t bits = bits_of(dtype, number(i) + plus);
+    for (int byte = 0; byte < element_bytes(dtype); ++byte)
       made.bytes.push_back(static_cast<unsigned char>(bits >> (8 * byte)));
   }
   return made;

@@ -14,10 +14,12 @@ struct Matrix {
   int rows = 0, depth = 0;
   bool is_along_k = true;
   int pitch = 0;
+  int plus = 0;  // to every number, where there are none below zero
   int at(int row, int k) const;
   int64_t place(int row, int k) const;
   GpuBuffer buffer(const std::string& dtype) const;
 };
+int element_bytes(const std::string& dtype);
 
 struct MatrixProduct {
   std::string name, dtype = "bf16";

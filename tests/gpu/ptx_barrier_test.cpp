@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
@@ -77,7 +79,8 @@ std::string replaced(std::string text, const std::string& right, const std::stri
   return text.replace(at, right.size(), wrong);
 }
 
-GpuRun run(std::string text) {
+GpuRun run(std::string text,
+           const TensorMapLayout& map = {.extents = {60, 12}, .strides = {128}, .box = {64, 8}}) {
   const std::string copy = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes";
   for (size_t at = text.find("COPY"); at != std::string::npos; at = text.find("COPY"))
     text.replace(at, 4, copy);
@@ -88,7 +91,6 @@ GpuRun run(std::string text) {
   }
   buffers[1].bytes.resize(1024);
   buffers[1].is_output = true;
-  const TensorMapLayout map{.extents = {60, 12}, .strides = {128}, .box = {64, 8}};
   return run_ptx(parse_ptx(text), {.blocks = 1, .threads = 64}, std::move(buffers), {}, {map});
 }
 
@@ -127,6 +129,26 @@ TEST(PtxBox, lines_outside_the_matrix_are_zeros) {
   EXPECT_EQ(bytes[512 + 1], 10 * 64 / 256 + 1);
   EXPECT_EQ(std::vector<unsigned char>(bytes.begin() + 512 + 2 * 128, bytes.end()),
             std::vector<unsigned char>(256, 0));
+}
+
+// The same bytes as elements of one byte, and as floats that are rounded to tf32 on the way.
+TEST(PtxBox, elements_of_other_sizes_are_copied) {
+  const GpuRun bytes =
+      run(kKernel, {.element_bytes = 1, .extents = {120, 12}, .strides = {128}, .box = {128, 8}});
+  EXPECT_EQ(bytes.buffers[1].bytes, run(kKernel).buffers[1].bytes);
+  const GpuRun rounded = run(
+      kKernel,
+      {.element_bytes = 4, .rounds_to_tf32 = true, .extents = {30, 12}, .strides = {128}, .box = {32, 8}});
+  const auto word = [](const std::vector<unsigned char>& from, size_t at) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, from.data() + at, sizeof bits);
+    return bits;
+  };
+  for (size_t at = 0; at < 112; at += 4) {  // line 0 of the first box, which keeps its chunks
+    const uint32_t before = word(rounded.buffers[0].bytes, at), after = word(rounded.buffers[1].bytes, at);
+    EXPECT_EQ(after & 0x1fff, 0U);
+    EXPECT_LE(after > before ? after - before : before - after, 0x1000U);
+  }
 }
 
 TEST(PtxBox, tensor_maps_that_a_driver_refuses) {

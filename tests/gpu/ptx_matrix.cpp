@@ -13,13 +13,9 @@ namespace {
 constexpr size_t kM = 16, kMostDepth = 32;
 
 bool is_tf32(MatrixElement element) { return element == MatrixElement::Tf32; }
-bool is_integer(MatrixElement element) {
-  return element == MatrixElement::S8 || element == MatrixElement::U8;
-}
 bool is_byte(MatrixElement element) {
   return is_integer(element) || element == MatrixElement::E4M3 || element == MatrixElement::E5M2;
 }
-int in_register(MatrixElement element) { return is_tf32(element) ? 1 : is_byte(element) ? 4 : 2; }
 
 // By the tables of the formats: one number without a mantissa's leading 1 below the least exponent.
 double number_of_eight_bits(MatrixElement element, uint64_t bits) {
@@ -54,6 +50,11 @@ float cut_to_float(double sum) {
 }
 
 }  // namespace
+
+bool is_integer(MatrixElement element) {
+  return element == MatrixElement::S8 || element == MatrixElement::U8;
+}
+int in_register(MatrixElement element) { return is_tf32(element) ? 1 : is_byte(element) ? 4 : 2; }
 
 double matrix_number(MatrixElement element, uint64_t bits) {
   if (is_byte(element)) return number_of_eight_bits(element, bits);

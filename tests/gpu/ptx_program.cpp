@@ -392,34 +392,73 @@ class Parser final : PtxOperands {
   }
 
   // wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {sums}, first, second, adds, sign of the first, of the
-  // second, turns the first (where that is in shared memory), turns the second
+  // second, turns the first (where that is in shared memory), turns the second. Only factors of 16 bits are
+  // turned; integers have no signs either, and only 8, 24 and multiples of 16 columns.
   void decode_group_product(const std::string& opcode, const std::vector<std::string>& operands,
                             PtxInstruction& instruction) {
     static const std::regex kForm(
-        R"(wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(bf16|f16)\.(bf16|f16))");
+        R"(wgmma\.mma_async\.sync\.aligned\.m64n(\d+)(k\d+\.(?:f32|s32))\.(\w+)\.(\w+))");
     std::smatch found;
-    if (!std::regex_match(opcode, found, kForm) || found[2] != found[3])
-      fail("an unknown instruction: " + opcode);
+    if (!std::regex_match(opcode, found, kForm)) fail("an unknown instruction: " + opcode);
     PtxGroupProduct& product = instruction.group_product;
     instruction.kind = PtxKind::BeginProduct;
-    product.element = found[2] == "f16" ? MatrixElement::F16 : MatrixElement::Bf16;
+    find_group_elements(opcode, found[2], {found[3], found[4]}, product);
     product.columns = std::stoi(found[1]);
     product.is_first_in_registers = operands.size() > 1 && operands[1].starts_with('{');
-    if (operands.size() != (product.is_first_in_registers ? 7U : 8U)) fail("operands of " + instruction.text);
+    const bool is_half = in_register(product.element) == 2;
+    if (product.is_first_in_registers && !is_half)
+      fail("a first factor in registers that is not of 16 bits: " + opcode);
+    const size_t signs = is_integer(product.element) ? 0 : 2, turns = !is_half                        ? 0
+                                                                      : product.is_first_in_registers ? 1
+                                                                                                      : 2;
+    if (operands.size() != 4 + signs + turns) fail("operands of " + instruction.text);
     instruction.results = values(operands[0]);
     for (size_t i = 1; i < 4; ++i) {
       const std::vector<int> part = values(operands[i]);
       instruction.operands.insert(instruction.operands.end(), part.begin(), part.end());
     }
     const size_t first_registers = product.is_first_in_registers ? 4 : 1;
-    const bool has_columns = product.columns % 8 == 0 && product.columns >= 8 && product.columns <= 256;
+    const bool has_columns = product.columns % 8 == 0 && product.columns >= 8 && product.columns <= 256 &&
+                             (!is_integer(product.element) || product.columns % 16 == 0 ||
+                              product.columns == 8 || product.columns == 24);
     if (!has_columns || instruction.results.size() != size_t(product.columns / 2) ||
         instruction.operands.size() != first_registers + 2)
       fail("operands of " + instruction.text);
-    product.negates_first = one_of(operands[4], "1", "-1");
-    product.negates_second = one_of(operands[5], "1", "-1");
-    if (!product.is_first_in_registers) product.turns_first = one_of(operands[6], "0", "1");
-    product.turns_second = one_of(operands.back(), "0", "1");
+    if (signs > 0) {
+      product.negates_first = one_of(operands[4], "1", "-1");
+      product.negates_second = one_of(operands[5], "1", "-1");
+    }
+    if (turns == 2) product.turns_first = one_of(operands[6], "0", "1");
+    if (turns > 0) product.turns_second = one_of(operands.back(), "0", "1");
+  }
+
+  // By what stands between the columns and the types.
+  void find_group_elements(const std::string& opcode, const std::string& form,
+                           const std::array<std::string, 2>& types, PtxGroupProduct& product) const {
+    struct Known {
+      const char *form, *type;
+      MatrixElement element;
+      bool is_mixed;  // with others of its form
+    };
+    static constexpr std::array<Known, 7> kKnown = {{
+        {"k16.f32", "bf16", MatrixElement::Bf16, false},
+        {"k16.f32", "f16", MatrixElement::F16, false},
+        {"k8.f32", "tf32", MatrixElement::Tf32, false},
+        {"k32.s32", "s8", MatrixElement::S8, true},
+        {"k32.s32", "u8", MatrixElement::U8, true},
+        {"k32.f32", "e4m3", MatrixElement::E4M3, true},
+        {"k32.f32", "e5m2", MatrixElement::E5M2, true},
+    }};
+    const auto find = [&](const std::string& type) {
+      const auto known = std::find_if(kKnown.begin(), kKnown.end(),
+                                      [&](const Known& k) { return form == k.form && type == k.type; });
+      if (known == kKnown.end()) fail("an unknown instruction: " + opcode);
+      return *known;
+    };
+    const Known first = find(types[0]), second = find(types[1]);
+    if (first.element != second.element && !first.is_mixed) fail("an unknown instruction: " + opcode);
+    product.element = first.element;
+    product.second_element = second.element;
   }
 
   bool one_of(const std::string& text, const char* no, const char* yes) const {

@@ -40,7 +40,7 @@ enum class PtxShuffle : uint8_t { Flip, Up, Index };
 // m64nNk16 with sums in f32. Results: the sums. Operands: the first factor, its descriptor or four registers,
 // the descriptor of the second one, and whether the sums before count.
 struct PtxGroupProduct {
-  MatrixElement element = MatrixElement::Bf16;
+  MatrixElement element = MatrixElement::Bf16, second_element = MatrixElement::Bf16;
   int columns = 0;
   bool is_first_in_registers = false;
   bool turns_first = false, turns_second = false;  // else along k

@@ -6,8 +6,11 @@
 namespace tilefuse {
 namespace {
 
-constexpr int kDepth = 16, kWarpRows = 16, kEight = 8;
+constexpr int kDepth = 16, kWarpRows = 16, kEight = 8;  // of elements of 16 bits
+constexpr int kMostDepth = 32;
 constexpr int kMatrixColumns = 8, kSumsOfMatrix = 4;  // of a lane
+
+using Rows = std::vector<std::array<double, kMostDepth>>;
 
 uint64_t bits_of(uint64_t word, int first, int count) { return word >> first & ((uint64_t{1} << count) - 1); }
 
@@ -18,28 +21,29 @@ uint64_t in_pattern(const SharedMatrix& matrix, uint64_t address) {
   return address ^ (line & (chunks - 1)) << 4;
 }
 
-// Rows of a factor in shared memory, of 16 steps of k each.
-std::vector<std::array<double, kDepth>> read_rows(const PtxGroupProduct& product, const GroupOperands& from,
-                                                  const SharedMatrix& matrix, bool is_turned, int first,
-                                                  int count) {
-  std::vector<std::array<double, kDepth>> rows(static_cast<size_t>(count));
+// Rows of a factor in shared memory, of one instruction's depth. Elements of other sizes lie as those of 16
+// bits that fill the same bytes.
+Rows read_rows(MatrixElement element, const GroupOperands& from, const SharedMatrix& matrix, bool is_turned,
+               int first, int count) {
+  Rows rows(static_cast<size_t>(count));
+  const int in_chunk = kChunkBytes / 4 * in_register(element), bytes_each = kChunkBytes / in_chunk;
   const int chunks = count * kDepth / kChunkElements;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const int row = is_turned ? chunk / kDepth * kEight : chunk / 2;
     const int k = is_turned ? chunk % kDepth : chunk % 2 * kEight;
     const unsigned char* bytes = from.chunk_at(chunk_address(matrix, is_turned, first + row, k));
-    for (int e = 0; e < kChunkElements; ++e) {
-      const uint64_t bits = uint64_t{bytes[2 * e]} | uint64_t{bytes[2 * e + 1]} << 8;
-      rows[size_t(is_turned ? row + e : row)][size_t(is_turned ? k : k + e)] =
-          matrix_number(product.element, bits);
+    for (int e = 0; e < in_chunk; ++e) {
+      uint64_t bits = 0;
+      for (int b = 0; b < bytes_each; ++b) bits |= uint64_t{bytes[bytes_each * e + b]} << (8 * b);
+      rows[size_t(is_turned ? row + e : row)][size_t(is_turned ? k : k / kEight * in_chunk + e)] =
+          matrix_number(element, bits);
     }
   }
   return rows;
 }
 
-std::vector<std::array<double, kDepth>> rows_in_registers(const PtxGroupProduct& product,
-                                                          const GroupOperands& from) {
-  std::vector<std::array<double, kDepth>> rows(kWarpRows);
+Rows rows_in_registers(const PtxGroupProduct& product, const GroupOperands& from) {
+  Rows rows(kWarpRows);
   for (int lane = 0; lane < kMatrixLanes; ++lane) {
     for (int i = 0; i < 8; ++i) {
       const MatrixPlace at = place_in_a(product.element, lane, i);
@@ -155,11 +159,13 @@ void GroupOrder::demand_even() const {
 
 std::vector<LaneValues> multiply_group(const PtxGroupProduct& product, int warp,
                                        const GroupOperands& operands) {
-  const auto first =
-      product.is_first_in_registers
-          ? rows_in_registers(product, operands)
-          : read_rows(product, operands, operands.first, product.turns_first, warp * kWarpRows, kWarpRows);
-  const auto second = read_rows(product, operands, operands.second, product.turns_second, 0, product.columns);
+  const auto first = product.is_first_in_registers
+                         ? rows_in_registers(product, operands)
+                         : read_rows(product.element, operands, operands.first, product.turns_first,
+                                     warp * kWarpRows, kWarpRows);
+  const auto second =
+      read_rows(product.second_element, operands, operands.second, product.turns_second, 0, product.columns);
+  const auto depth = static_cast<size_t>(kDepth / 2 * in_register(product.element));
   const double sign = product.negates_first != product.negates_second ? -1 : 1;
   std::vector<LaneValues> result(operands.sums.size());
   for (size_t i = 0; i < result.size(); ++i) {
@@ -170,9 +176,12 @@ std::vector<LaneValues> multiply_group(const PtxGroupProduct& product, int warp,
       const auto& row = first[size_t(at.row)];
       const auto& column = second[size_t(matrix * kMatrixColumns + at.column)];
       double sum = 0;
-      for (size_t k = 0; k < kDepth; ++k) sum += row[k] * column[k];
-      sum = sign * sum + (operands.adds ? double(std::bit_cast<float>(before)) : 0);
-      result[i][size_t(lane)] = std::bit_cast<uint32_t>(static_cast<float>(sum));
+      for (size_t k = 0; k < depth; ++k) sum += row[k] * column[k];
+      result[i][size_t(lane)] =
+          is_integer(product.element)
+              ? static_cast<uint32_t>(static_cast<int64_t>(sum)) + (operands.adds ? before : 0)
+              : std::bit_cast<uint32_t>(static_cast<float>(
+                    sign * sum + (operands.adds ? double(std::bit_cast<float>(before)) : 0)));
     }
   }
   return result;

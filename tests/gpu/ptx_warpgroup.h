@@ -1,5 +1,5 @@
 // Products of matrices by the four warps of a warpgroup together: wgmma (PTX ISA, "Asynchronous Warpgroup
-// Level Matrix Multiply-Accumulate Instructions"), of f16 and bf16 with sums in f32.
+// Level Matrix Multiply-Accumulate Instructions"), of all numbers that ptx_matrix.h has, with sums as there.
 //
 //   SharedMatrix   where the elements of a factor lie in shared memory, as its descriptor says
 //   WarpProducts   what a warp has under way: sums and factors in registers that nobody may touch, factors in

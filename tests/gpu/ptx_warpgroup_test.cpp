@@ -211,6 +211,27 @@ TEST(PtxWarpgroup, sums_of_one_shape_follow_without_a_wait) {
       1, 1);
 }
 
+// The same bytes as numbers of other kinds, 32 bytes of k at a time.
+TEST(PtxWarpgroup, numbers_of_eight_bits_are_multiplied_and_integers_wrap) {
+  std::string ptx = replaced(kKernel, "PRODUCT {%f1, %f2, %f3, %f4}, %rd8, %rd9, 1, 1, 1, 0, 0;",
+                             "wgmma.mma_async.sync.aligned.m64n8k32.s32.u8.s8 {%f1, %f2, %f3, %f4}, %rd8, "
+                             "%rd9, 1;");
+  ptx = replaced(ptx, "mov.b32 %f1, 0f3f800000;", "mov.b32 %f1, 0f7fffffff;");
+  const GpuRun found = run(ptx);
+  const std::vector<unsigned char>& bytes = found.buffers[0].bytes;
+  const auto at = [&](int first, int row, int k) {
+    return bytes[size_t(first + row / 8 * 256 + k / 16 * 128 + row % 8 * 16 + k % 16)];
+  };
+  for (int thread = 0; thread < 128; ++thread) {
+    const int m = thread / 32 * 16 + thread % 32 / 4, n = thread % 4 * 2;
+    uint32_t sum = 0, expected = 0x7fffffff;
+    for (int k = 0; k < 32; ++k)
+      expected += static_cast<uint32_t>(int{at(0, m, k)} * static_cast<int8_t>(at(2048, n, k)));
+    std::memcpy(&sum, found.buffers[1].bytes.data() + thread * 16, 4);
+    ASSERT_EQ(sum, expected) << thread;
+  }
+}
+
 // ---------------------------------------------------------------- planted bugs
 class PlantedInWarpgroup : public testing::TestWithParam<Planted> {};
 
@@ -289,6 +310,27 @@ const Planted kPlanted[] = {
      "1, 0, 0;\n",
      "operands of"},
     {"too_few_sums", BEGIN, "  PRODUCT {%f1, %f2}, %rd8, %rd9, 1, 1, 1, 0, 0;\n", "operands of"},
+    {"numbers_that_are_not_multiplied_together", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.f16 " SUMS ", %rd8, %rd9, 1, 1, 1, 0, 0;\n",
+     "an unknown instruction"},
+    {"bytes_of_two_forms", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.s8 " SUMS ", %rd8, %rd9, 1, 1, 1;\n",
+     "an unknown instruction"},
+    {"a_depth_that_is_not_there", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k16.f32.tf32.tf32 " SUMS ", %rd8, %rd9, 1, 1, 1;\n",
+     "an unknown instruction"},
+    {"numbers_not_rounded_to_tf32", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 " SUMS ", %rd8, %rd9, 1, 1, 1;\n",
+     "that was not rounded to tf32"},
+    {"bytes_that_are_turned", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 " SUMS ", %rd8, %rd9, 1, 1, 1, 0, 0;\n",
+     "operands of"},
+    {"integers_with_signs", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 " SUMS ", %rd8, %rd9, 1, 1, 1;\n", "operands of"},
+    {"columns_that_integers_have_not", BEGIN,
+     "  wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8, %f9, %f10, "
+     "%f11, %f12, %f13, %f14, %f15, %f16, %f17, %f18, %f19, %f20}, %rd8, %rd9, 1;\n",
+     "operands of"},
     {"factor_in_registers_that_is_turned", BEGIN,
      "  PRODUCT " SUMS ", {%r4, %r5, %r6, %r7}, %rd9, 1, 1, 1, 0, 1;\n", "operands of"},
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/gpu/ptx_operations.h"
+
 namespace tilefuse {
 namespace {
 
@@ -15,9 +17,19 @@ struct Encoded {
   std::array<uint64_t, 5> extents;
   std::array<uint64_t, 4> strides;
   std::array<uint16_t, 5> box;
-  uint8_t rank, element_bytes;
+  uint8_t rank, element_bytes, rounds_to_tf32;
 };
 static_assert(sizeof(Encoded) <= kTensorMapBytes);
+
+// As cvt.rna.tf32.f32: how the machine decides between two that are as near is not documented.
+void round_to_tf32(unsigned char* element) {
+  static const PtxOperation kRound = *find_operation("cvt.rna.tf32.f32");
+  uint32_t bits = 0;
+  std::memcpy(&bits, element, sizeof bits);
+  const uint64_t value = bits;
+  bits = static_cast<uint32_t>(kRound.compute(&value));
+  std::memcpy(element, &bits, sizeof bits);
+}
 
 uint64_t box_lines(const TensorMapLayout& map) {
   uint64_t lines = 1;
@@ -52,6 +64,7 @@ TensorMapBytes encode(const TensorMapLayout& map) {
   encoded.address = map.address;
   encoded.rank = static_cast<uint8_t>(map.extents.size());
   encoded.element_bytes = static_cast<uint8_t>(map.element_bytes);
+  encoded.rounds_to_tf32 = map.rounds_to_tf32 ? 1 : 0;
   std::copy(map.extents.begin(), map.extents.end(), encoded.extents.begin());
   std::copy(map.strides.begin(), map.strides.end(), encoded.strides.begin());
   std::copy(map.box.begin(), map.box.end(), encoded.box.begin());
@@ -70,6 +83,7 @@ TensorMapLayout decode_tensor_map(const TensorMapBytes& bytes) {
   return {.buffer = 0,
           .address = encoded.address,
           .element_bytes = encoded.element_bytes,
+          .rounds_to_tf32 = encoded.rounds_to_tf32 != 0,
           .extents = first(encoded.extents, encoded.rank),
           .strides = first(encoded.strides, encoded.rank - 1),
           .box = first(encoded.box, encoded.rank)};
@@ -97,7 +111,9 @@ std::vector<unsigned char> read_box(const TensorMapLayout& map, const std::vecto
       const uint64_t address = from + static_cast<uint64_t>(coordinate) * element;
       const unsigned char* found =
           memory.access({.thread = thread, .address = address, .bytes = map.element_bytes});
-      std::copy_n(found, element, bytes.data() + line * line_bytes + i * element);
+      unsigned char* const to = bytes.data() + line * line_bytes + i * element;
+      std::copy_n(found, element, to);
+      if (map.rounds_to_tf32) round_to_tf32(to);
       sectors.insert(address / kGpuSectorBytes);
     }
   }

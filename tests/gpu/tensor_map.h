@@ -19,6 +19,7 @@ struct TensorMapLayout {
   size_t buffer = 0;     // of the launch
   uint64_t address = 0;  // bytes from the begin of the buffer; on the host, the address
   int element_bytes = 2;
+  bool rounds_to_tf32 = false;    // elements of 4 bytes, on the way
   std::vector<uint64_t> extents;  // of each dimension, the innermost first
   std::vector<uint64_t> strides;  // bytes, of all dimensions but the innermost
   std::vector<uint64_t> box;      // elements
