@@ -94,7 +94,7 @@ void GpuChainPieces::begin_bulk_copies(const Code& first_row) {
   const std::vector<int64_t> groups = {s_.warps / kGroupWarps};
   const Code none = integer(0);
   const auto factor = [&](const GpuFactor& of, const GpuBulkFactor& bulk, int lines, const Code& row) {
-    const SymbolId map = declare_tensor_map(tensor_maps_, of, bulk, chain_.dtype, lines);
+    const SymbolId map = declare_tensor_map(tensor_maps_, of, bulk, lines);
     return bulk_matrix_of(of, bulk, map, row);
   };
   // Lines of a box: of rows, where elements along them are next to each other, else of steps.

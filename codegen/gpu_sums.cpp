@@ -51,9 +51,10 @@ Code GpuSums::matrix_of(const GpuFactor& factor, const Code& first) {
 }
 
 SymbolId GpuSums::declare_tensor_map(std::vector<GpuTensorMap>& maps, const GpuFactor& factor,
-                                     const GpuBulkFactor& bulk, DType dtype, int lines) {
+                                     const GpuBulkFactor& bulk, int lines) {
   const auto& load = std::get<TileLoad>(graph_[factor.load].op);
-  std::vector<int64_t> box = {kBulkLine, lines};
+  const DType dtype = graph_[load.buffer].dtype;  // copied as it is
+  std::vector<int64_t> box = {kBulkLine * 2 / size_in_bytes(dtype), lines};
   box.resize(bulk.extents.size(), 1);
   maps.push_back(
       {static_cast<int>(load.buffer.index), dtype, bulk.offset, bulk.extents, bulk.strides, std::move(box)});
@@ -66,7 +67,9 @@ Code GpuSums::bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk,
                              const Code& first) {
   std::vector<Code> arguments = {reference(map), first};
   if (bulk.matrix) arguments.push_back(index_code(*bulk.matrix));
-  return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments));
+  const DType dtype = graph_[std::get<TileLoad>(graph_[factor.load].op).buffer].dtype;
+  const std::vector<DType> types = size_in_bytes(dtype) == 2 ? std::vector<DType>{} : std::vector{dtype};
+  return call(factor.is_along_k ? "bulk_along_k" : "bulk_along_rows", std::move(arguments), types);
 }
 
 Code GpuSums::shared_elements(DType dtype, int64_t bytes) {

@@ -32,9 +32,9 @@ class GpuSums : protected GpuValues {
   std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits);
   // The matrix of a factor from that row on.
   Code matrix_of(const GpuFactor& factor, const Code& first);
-  // An argument of the kernel: boxes of so many lines of the factor, 64 elements each, as pieces have.
+  // An argument of the kernel: boxes of so many lines of the factor, 128 bytes each, as pieces have.
   SymbolId declare_tensor_map(std::vector<GpuTensorMap>& maps, const GpuFactor& factor,
-                              const GpuBulkFactor& bulk, DType dtype, int lines);
+                              const GpuBulkFactor& bulk, int lines);
   // The matrix of a factor from that row on, for copies by such a map.
   Code bulk_matrix_of(const GpuFactor& factor, const GpuBulkFactor& bulk, SymbolId map, const Code& first);
   // Elements that the threads of the block share, so many bytes: declared, or given at the launch.

@@ -67,9 +67,9 @@ class ProductLowering final : GpuSums {
     const auto lines = [&](const GpuFactor& factor, int rows) {
       return factor.is_along_k ? rows : schedule_.step;
     };
-    first_map_ = declare_tensor_map(tensor_maps_, product_.first, product_.first_bulk, product_.dtype,
+    first_map_ = declare_tensor_map(tensor_maps_, product_.first, product_.first_bulk,
                                     lines(product_.first, schedule_.block_m));
-    second_map_ = declare_tensor_map(tensor_maps_, product_.second, product_.second_bulk, product_.dtype,
+    second_map_ = declare_tensor_map(tensor_maps_, product_.second, product_.second_bulk,
                                      lines(product_.second, schedule_.block_n));
   }
 
@@ -134,8 +134,8 @@ class ProductLowering final : GpuSums {
     });
     effect(call("begin_multiplying", {}, {}, groups));
     if (s.is_gathered())
-      gathered_ =
-          let("gathered", {DType::F32, CodeShape::Pointer}, call("gathered_memory", {memory}, {}, sizes));
+      gathered_ = let("gathered", {product_.sums, CodeShape::Pointer},
+                      call("gathered_memory", {memory}, gathered_types(), sizes));
     scopes_.blank();
     for_each_tile(s.takes_turns(), [&](const Code& round) {
       declare_sums();
@@ -153,6 +153,9 @@ class ProductLowering final : GpuSums {
     });
   }
 
+  std::vector<DType> gathered_types() const {
+    return product_.sums == DType::F32 ? std::vector<DType>{} : std::vector{product_.sums};
+  }
   int64_t rows_between_groups() const { return schedule_.takes_turns() ? 0 : schedule_.group_m(); }
   std::vector<int64_t> sizes_of_stages() const {
     return {schedule_.block_m, schedule_.block_n, schedule_.step, schedule_.group_m(), schedule_.stages};

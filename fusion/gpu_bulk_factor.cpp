@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "fusion/gpu_target.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
@@ -12,13 +13,13 @@ namespace {
 // Of a place that is no multiple of one axis' coordinate: in units that are known to divide it.
 Result<GpuBulkFactor> count_lines(const TileGraph& graph, const TileLoad& load,
                                   const std::array<AxisId, 2>& axes, GpuBulkFactor bulk) {
-  constexpr int kAligned = 8;  // elements in 16 bytes
+  const int64_t aligned = kAccessBytes / size_in_bytes(graph[load.buffer].dtype);  // elements
   Expr place = load.offset;
   for (const AxisId axis : axes) place = substitute_index(place, static_cast<int>(axis.index), Expr(0));
   place = place - bulk.offset;
   const auto length = bulk.extents[0].constant();
-  for (const int64_t unit : {length.value_or(kAligned), int64_t{kAligned}}) {
-    if (unit % kAligned != 0 || !is_multiple_of(place, unit)) continue;
+  for (const int64_t unit : {length.value_or(aligned), aligned}) {
+    if (unit % aligned != 0 || !is_multiple_of(place, unit)) continue;
     Expr elements = 1;
     for (const Expr& extent : graph[load.buffer].shape) elements = elements * extent;
     bulk.matrix = floordiv(place, Expr(unit));

@@ -34,6 +34,7 @@ class ProductAnalysis {
     product_.accesses = find_wide_accesses(graph_, product_.n, kNeighbours, counts);
     product_.gathered = find_wide_accesses(graph_, product_.n, kMostNeighbours, counts);
     product_.fits_int = offsets_fit_int(graph_);
+    for (const GpuFactor* factor : {&product_.first, &product_.second}) find_groups(*factor);
     describe_bulk(product_.first, product_.first_bulk);
     describe_bulk(product_.second, product_.second_bulk);
     find_weights(counts);
@@ -207,11 +208,15 @@ class ProductAnalysis {
     return true;
   }
 
+  // Elements of 16 bits are turned by the instructions, those of eight by the threads that copy them.
+  void find_groups(const GpuFactor& factor) {
+    if (info(product_.numbers).bytes <= 2 || factor.is_along_k) return;
+    product_.why_not_groups = "warpgroups multiply " + std::string(info(product_.numbers).name) + " along " +
+                              graph_[product_.k].name + ", and " + name(factor.load) + " lies along " +
+                              graph_[factor.row].name;
+  }
+
   void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
-    if (product_.numbers != MatrixNumbers::Half) {
-      product_.why_not_bulk = "boxes are of elements of 16 bits";
-      return;
-    }
     Result<GpuBulkFactor> described = describe_bulk_factor(graph_, factor, product_.batch);
     if (described) {
       bulk = *std::move(described);

@@ -26,6 +26,7 @@ struct GpuProduct {
   DType sums = DType::F32;      // of a thread, in registers
   bool rounds_to_tf32 = false;  // a factor has more bits than tf32
   GpuFactor first, second;
+  std::string why_not_groups;  // empty: warpgroups can multiply them
   // The same for copies by tensor maps, where `why_not_bulk` is empty.
   GpuBulkFactor first_bulk, second_bulk;
   std::string why_not_bulk;

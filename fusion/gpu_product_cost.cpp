@@ -17,10 +17,18 @@ constexpr double kShareOfCacheLatency = 1;
 constexpr double kFetchInstructions = 4;  // of a place: its address, and whether it is there
 constexpr double kLineBytes = 128;        // that an access of a warp takes from memory at a time, of one line
 
+// Chunks that a thread loads at a time where they go through its registers (cuda_product.h).
+constexpr double kWholeChunks = 4, kLoneChunks = 2;
+
 // Of a multiprocessor, for one step of one block.
 struct StepCycles {
   double multiply = 0, shared = 0, issue = 0;
   double longest() const { return std::max({multiply, shared, issue}); }
+  // What a group adds of a step, while none of its products is under way: another group's are, if any.
+  void add(double cycles, const GpuProductSchedule& schedule) {
+    const bool is_alone = schedule.takes_turns() || schedule.warps_m == kGroupWarps;
+    (is_alone ? multiply : issue) += cycles;
+  }
 };
 // Instructions of a warp beside the products, for one step along k of all of its lanes: fragments are made
 // ready by it, and sums of several products are added by it.
@@ -29,6 +37,21 @@ double warp_instructions(const GpuProduct& product, const GpuProductSchedule& sc
   const double sums = double(schedule.warp_m()) * schedule.warp_n() / instruction_depth(product.numbers);
   const double elements = schedule.warp_m() + schedule.warp_n();
   return (elements * numbers.ready + (numbers.products > 1 ? sums : 0)) / kWarpThreads;
+}
+
+// Of what goes through the registers of warpgroups on its way to shared memory, and is waited for there, a
+// few chunks of 16 bytes at a time: floats that are rounded to tf32, elements that are loaded one by one.
+double register_copy_cycles(const GpuProduct& product, const GpuProductSchedule& schedule,
+                            const GpuTarget& target) {
+  if (schedule.is_bulk()) return 0;
+  const int bytes = info(product.numbers).bytes;
+  const auto waits = [&](const GpuFactor& factor, int rows) {
+    if (factor.is_wide && bytes < 4) return 0.0;
+    const double chunks = double(rows) * schedule.step * bytes / kAccessBytes / schedule.block_threads();
+    return std::ceil(chunks / (factor.is_wide ? kWholeChunks : kLoneChunks));
+  };
+  return (waits(product.first, schedule.block_m) + waits(product.second, schedule.block_n)) *
+         target.memory_latency_ns * target.clock_ghz;
 }
 
 StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& schedule,
@@ -49,6 +72,14 @@ StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& sche
   cycles.issue =
       (one_by_one(product.first, schedule.block_m) + one_by_one(product.second, schedule.block_n)) *
       kLoneInstructions / kWarpThreads / kWarpSchedulers;
+  const double per_cycle = double(kWarpThreads) * kWarpSchedulers;
+  if (is_in_groups) {
+    if (schedule.adds_steps_apart())
+      cycles.add(double(schedule.block_m) * schedule.block_n / per_cycle, schedule);
+    if (schedule.numbers != MatrixNumbers::Half)
+      cycles.issue += register_copy_cycles(product, schedule, target);
+    return cycles;
+  }
   cycles.issue +=
       step * schedule.warps_m * schedule.warps_n * warp_instructions(product, schedule) / kWarpSchedulers;
   return cycles;

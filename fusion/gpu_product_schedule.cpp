@@ -84,8 +84,11 @@ ProductRegisters product_registers(const GpuProduct& product) {
   constexpr double kFragment = 4;       // of a matrix of 16 x 16
   constexpr double kColumns = 4;        // of 16 columns: two neighbours of eight
   constexpr double kChunk = 5;          // where it is from, where to, and how much of it is there
-  // Whole and rest of each float; and where floats are that are loaded one by one.
-  const double of_fragment = product.numbers == MatrixNumbers::Tf32x3 ? 2 * kFragment : kFragment;
+  // Whole and rest of each float, or some of them before they are rounded; and where floats are that are
+  // loaded one by one.
+  const double of_fragment = product.numbers == MatrixNumbers::Tf32x3 ? 2 * kFragment
+                             : product.numbers == MatrixNumbers::Tf32 ? 1.5 * kFragment
+                                                                      : kFragment;
   const auto of_words = [&](const GpuFactor& factor) {
     return info(product.numbers).bytes == 4 && !factor.is_along_k ? 2 * kFragment : 0;
   };
@@ -94,7 +97,8 @@ ProductRegisters product_registers(const GpuProduct& product) {
   const double of_numbers = product.numbers == MatrixNumbers::Float8   ? kFloat8
                             : product.numbers == MatrixNumbers::Tf32x3 ? kThreeProducts
                                                                        : 0;
-  return {.fixed = kFixed + of_numbers,
+  return {.fixed = kFixed,
+          .of_warps = of_numbers,
           .of_rows = of_fragment + of_words(product.first),
           .of_columns = of_fragment + of_words(product.second) + kColumns * product.column_loads,
           .of_chunk = kChunk,
@@ -109,11 +113,12 @@ int estimated_registers(const GpuProduct& product, const GpuProductSchedule& sch
                             : double(schedule.block_m + schedule.block_n) * schedule.step *
                                   info(product.numbers).bytes / kAccessBytes / schedule.multiplying_threads();
   const double of_warp = registers.of_rows * schedule.warp_m() + registers.of_columns * schedule.warp_n();
-  return static_cast<int>(
-      std::ceil(registers.fixed + schedule.sums() + (schedule.is_in_groups() ? 0 : of_warp / kMatrixRows) +
-                registers.of_chunk * chunks +
-                (schedule.is_gathered() ? kGatheredRegisters : registers.of_long_function) +
-                (schedule.is_bulk() && !schedule.is_gathered() ? registers.in_bulk : 0)));
+  const int sums = schedule.sums() * (schedule.adds_steps_apart() ? 2 : 1);
+  return static_cast<int>(std::ceil(
+      registers.fixed + sums + (schedule.is_in_groups() ? 0 : registers.of_warps + of_warp / kMatrixRows) +
+      registers.of_chunk * chunks +
+      (schedule.is_gathered() ? kGatheredRegisters : registers.of_long_function) +
+      (schedule.is_bulk() && !schedule.is_gathered() ? registers.in_bulk : 0)));
 }
 
 BlockResources block_resources(const GpuProduct& product, const GpuProductSchedule& schedule) {
@@ -165,7 +170,8 @@ GpuProductSchedule parse_gpu_product_schedule(std::string_view text, const TileG
 
 namespace {
 
-void check_groups(const GpuProductSchedule& schedule, const GpuTarget& target, BlockChecker& checker) {
+void check_groups(const GpuProduct& product, const GpuProductSchedule& schedule, const GpuTarget& target,
+                  BlockChecker& checker) {
   checker.demand(target.warpgroup_flops_per_cycle > 0, target.name + " has no instructions of warpgroups");
   checker.demand(schedule.warps_m % kGroupWarps == 0 && schedule.warps_n == 1,
                  std::to_string(schedule.warps_m) + " x " + std::to_string(schedule.warps_n) +
@@ -175,6 +181,7 @@ void check_groups(const GpuProductSchedule& schedule, const GpuTarget& target, B
                                             std::to_string(schedule.step));
   checker.demand(matrix_rate(target, schedule.numbers, schedule.instruction) > 0,
                  std::string("warpgroups do not multiply ") + std::string(info(schedule.numbers).name));
+  checker.demand(product.why_not_groups.empty(), product.why_not_groups);
   checker.demand(schedule.stages >= kFewestGroupStages, "warpgroups multiply two pieces at a time, and " +
                                                             std::to_string(schedule.stages) +
                                                             " stages leave none to copy to");
@@ -215,7 +222,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
   checker.demand(schedule.warp_m() >= kMatrixRows && schedule.warp_n() >= kMatrixRows,
                  "a warp has " + std::to_string(schedule.warp_m()) + " x " +
                      std::to_string(schedule.warp_n()) + " results, less than 16 x 16");
-  if (schedule.is_in_groups()) check_groups(schedule, target, checker);
+  if (schedule.is_in_groups()) check_groups(product, schedule, target, checker);
   checker.demand(schedule.blocks == 0 || schedule.is_bulk(),
                  "blocks go on to further tiles only where others copy for them");
   checker.demand(!schedule.is_gathered() || schedule.is_bulk(),

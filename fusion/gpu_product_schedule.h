@@ -73,6 +73,7 @@ struct GpuProductSchedule {
   bool is_gathered() const { return results != ProductResults::Held; }
   bool is_fetched() const { return results == ProductResults::Fetched; }
   int group_m() const { return warp_m() * kGroupWarps; }
+  bool adds_steps_apart() const { return tilefuse::adds_steps_apart(numbers, instruction); }
   int sums() const { return block_m * block_n / threads_of_tile(); }  // of a thread
   int64_t shared_bytes() const;
 };
@@ -93,6 +94,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
 // and so many for
 struct ProductRegisters {
   double fixed = 0;
+  double of_warps = 0;  // where warps multiply, one by one
   // Of a warp, 16 of them. Not of warpgroups, which load no fragments, and of whose many columns the compiler
   // loads again what it has no place for.
   double of_rows = 0, of_columns = 0;

@@ -130,6 +130,8 @@ class ProductSystem : LimitSums {
         kMultiply, [&](int64_t) { return !has_groups || has_numbers; },
         "warpgroups do not multiply " + std::string(info(product_.numbers).name));
     demand_of_groups(
+        kMultiply, [&](int64_t) { return product_.why_not_groups.empty(); }, product_.why_not_groups);
+    demand_of_groups(
         kStages, [](int64_t n) { return n >= kFewestGroupStages; },
         "wgmma multiplies two pieces at a time while one is copied to");
   }
@@ -196,7 +198,12 @@ class ProductSystem : LimitSums {
       of_warp->push_back(is(kMultiply, ProductInstruction::Warp));
     const double chunk = of.of_chunk * bytes_ / kAccessBytes / kWarpThreads;
     const Factor copies = is(kCopies, ProductCopies::Async);
+    const Factor apart = factor(kMultiply, [&](double n) {
+      return adds_steps_apart(product_.numbers, static_cast<ProductInstruction>(static_cast<int>(n))) ? 2 : 1;
+    });
+    sums.push_back(apart);
     return {product(of.fixed, {}),
+            product(of.of_warps, {is(kMultiply, ProductInstruction::Warp)}),
             product(of.in_bulk, {is(kCopies, ProductCopies::Bulk), is(kResults, ProductResults::Held)}),
             product(of.of_long_function, {is(kResults, ProductResults::Held)}),
             product(kGatheredRegisters, {gathers()}),

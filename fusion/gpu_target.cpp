@@ -42,8 +42,12 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
                                    std::pair{"float8_flops_per_cycle", &target.float8_flops_per_cycle}}) {
     if (profile.json.contains(name)) *rate = profile.quantity(name);
   }
-  for (const auto& [name, rate] : {std::pair{"warpgroup_flops_per_cycle", &target.warpgroup_flops_per_cycle},
-                                   std::pair{"bulk_copy_gbs", &target.bulk_copy_gbs}}) {
+  for (const auto& [name, rate] :
+       {std::pair{"warpgroup_flops_per_cycle", &target.warpgroup_flops_per_cycle},
+        std::pair{"warpgroup_tf32_flops_per_cycle", &target.warpgroup_tf32_flops_per_cycle},
+        std::pair{"warpgroup_int8_flops_per_cycle", &target.warpgroup_int8_flops_per_cycle},
+        std::pair{"warpgroup_float8_flops_per_cycle", &target.warpgroup_float8_flops_per_cycle},
+        std::pair{"bulk_copy_gbs", &target.bulk_copy_gbs}}) {
     if (!profile.json.contains(name)) continue;
     *rate = profile.quantity(name);
     if (target.architecture != "sm_90a")

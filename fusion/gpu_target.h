@@ -40,6 +40,9 @@ struct GpuTarget {
   // The same by instructions of warpgroups; 0: there are none. Only the architecture sm_90a has them, which
   // no other device runs, newer ones included.
   double warpgroup_flops_per_cycle = 0;
+  // And of the other numbers.
+  double warpgroup_tf32_flops_per_cycle = 0, warpgroup_int8_flops_per_cycle = 0,
+         warpgroup_float8_flops_per_cycle = 0;
   // From the cache by copies that the machine makes by tensor maps, for the instructions of warpgroups; 0:
   // there are none.
   double bulk_copy_gbs = 0;

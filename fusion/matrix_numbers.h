@@ -48,6 +48,12 @@ constexpr double judged_us(double cost_us, MatrixNumbers numbers) {
   return cost_us * (info(numbers).is_timed ? 1 : kMarginOfUntimed);
 }
 
+// Whether what an instruction adds up has so few bits that a thread adds the sums of each step to those that
+// it holds. Of warps, the assembler makes additions of its own.
+constexpr bool adds_steps_apart(MatrixNumbers numbers, ProductInstruction instruction) {
+  return numbers == MatrixNumbers::Float8 && instruction == ProductInstruction::Warpgroup;
+}
+
 // Operations a cycle and multiprocessor, the products of one counted as one; 0: the device has none.
 double matrix_rate(const GpuTarget& target, MatrixNumbers numbers, ProductInstruction instruction);
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include "codegen/lower_gpu_region.h"
 #include "codegen/run_gpu_region.h"
@@ -214,16 +215,22 @@ std::vector<TileCase> thread_kernels() {
 
 // Of matrix instructions of other numbers (matrix_numbers.h); integers differ nowhere, and floats as sums of
 // 32 products that are rounded in another order.
-TileCase product_of(const std::string& numbers, const std::string& x, const std::string& w,
-                    const std::string& products) {
-  return {"product_of_" + numbers,
+TileCase product_of(const std::string& name, const std::string& types, const std::string& pins) {
+  const auto word = [&](size_t number) {  // "i8 u8 i32": of the factors, and of products
+    std::istringstream words(types);
+    std::string found;
+    for (size_t i = 0; i <= number; ++i) words >> found;
+    return found;
+  };
+  const std::string x = word(0), w = word(1), products = word(2);
+  return {"product_of_" + name,
           R"(tile_graph product {
-  axes i: 32, j: 16, k: 32
+  axes i: 72, j: 48, k: 160
   buffers %x: )" +
-              x + R"([32, 32] in, %w: )" + w + R"([16, 32] in, %y: )" + products + R"([32, 16] out
-  %x = load %x[i*32 + k] : )" +
+              x + R"([72, 160] in, %w: )" + w + R"([48, 160] in, %y: )" + products + R"([72, 48] out
+  %x = load %x[i*160 + k] : )" +
               x + R"([i, k]
-  %w = load %w[j*32 + k] : )" +
+  %w = load %w[j*160 + k] : )" +
               w + R"([j, k]
   %a = cast(%x) : )" +
               products + R"([i, k]
@@ -233,15 +240,30 @@ TileCase product_of(const std::string& numbers, const std::string& x, const std:
               products + R"([i, j, k]
   %s = reduce.sum(%p) over k : )" +
               products + R"([i, j]
-  store %s -> %y[i*16 + j]
+  store %s -> %y[i*48 + j]
 }
 )",
-          "numbers=" + numbers};
+          pins + ",parts=1"};
 }
 
+constexpr const char* kByGroups = ",multiply=wgmma";
+
+// By warps, and by warpgroups with both kinds of copies; floats are rounded on both ways.
 std::vector<TileCase> number_kernels() {
-  return {product_of("tf32", "bf16", "f16", "f32"), product_of("tf32x3", "f32", "f32", "f32"),
-          product_of("int8", "i8", "u8", "i32"), product_of("float8", "f8e4m3fn", "f8e5m2", "f32")};
+  std::vector<TileCase> kernels = {product_of("tf32", "bf16 f16 f32", "numbers=tf32"),
+                                   product_of("tf32x3", "f32 f32 f32", "numbers=tf32x3"),
+                                   product_of("int8", "i8 u8 i32", "numbers=int8"),
+                                   product_of("float8", "f8e4m3fn f8e5m2 f32", "numbers=float8")};
+  for (const auto& [numbers, types] : {std::pair{"tf32", "f32 f32 f32"}, std::pair{"int8", "i8 u8 i32"},
+                                       std::pair{"float8", "f8e4m3fn f8e5m2 f32"}}) {
+    for (const std::string how :
+         {"copies=async", "copies=bulk,results=held", "copies=bulk,results=gathered"}) {
+      const std::string name =
+          std::string(numbers) + (how == "copies=async" ? "_by_groups" : "_in_bulk_" + how.substr(20));
+      kernels.push_back(product_of(name, types, "numbers=" + std::string(numbers) + kByGroups + "," + how));
+    }
+  }
+  return kernels;
 }
 
 std::vector<TileCase> all_kernels() {
@@ -267,9 +289,14 @@ class ConformanceKernel : public Conformance, public testing::WithParamInterface
 
 TEST_P(ConformanceKernel, computes_what_its_model_computes) {
   const TileGraph graph = parse_tile_graph(GetParam().graph);
-  if (GetParam().pins == "numbers=float8" && gpu()->target.float8_flops_per_cycle == 0)
+  const std::string& pins = GetParam().pins;
+  if (pins.starts_with("numbers=float8") && gpu()->target.float8_flops_per_cycle == 0)
     GTEST_SKIP() << "SKIPPED, floats of eight bits are multiplied from sm_89 on";
-  const Result<GpuPlan> plan = plan_gpu(graph, gpu()->target, pins_of(GetParam().pins));
+  if (pins.find(kByGroups) != std::string::npos && gpu()->target.architecture != "sm_90a")
+    GTEST_SKIP() << "SKIPPED, products of warpgroups are of sm_90a";
+  GpuTarget target = gpu()->target;
+  target.rounds_to_tf32 = true;
+  const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(pins));
   ASSERT_TRUE(plan) << plan.unsupported().reason;
   const std::vector<Tensor> inputs = random_buffers(graph, 7, {});
   const CudaPlanRun expected =

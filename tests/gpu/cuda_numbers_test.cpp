@@ -67,6 +67,20 @@ std::vector<ProductCase> cases_of_numbers() {
   made.push_back({region("float8_along_k", "f8e4m3fn", "f8e4m3fn", true, true), "numbers=float8"});
   made.push_back({region("float8_of_two_kinds", "f8e5m2", "f8e4m3fn", true, true), "numbers=float8"});
   made.push_back({region("float8_along_rows", "f8e4m3fn", "f8e5m2", false, true), "numbers=float8"});
+  ProductRegion batch = region("float8_batch", "f8e5m2", "f8e5m2", true, true);
+  batch.m = "72", batch.n = "80", batch.k = "272", batch.batch = 3;
+  made.push_back({batch, "numbers=float8"});
+  ProductRegion shared = whole("int8_of_one_second", "u8", "u8", true, true);
+  shared.m = "24", shared.k = "400", shared.batch = 3, shared.shares_second = true;
+  made.push_back({shared, "numbers=int8"});
+  ProductRegion apart = region("tf32_lines_apart", "f32", "f32", true, true);
+  apart.m = "72", apart.k = "148", apart.gap = 8, apart.batch = 2;
+  apart.buffers = "%r: f32[2, 72, 48] in, ";
+  apart.epilogue = "  %r = load %r[b*72*48 + i*48 + j] : f32[b, i, j]\n  %y = add(%s, %r) : DTYPE[RESULT]\n";
+  made.push_back({apart, "numbers=tf32"});
+  ProductRegion open = region("float8_run_time_sizes", "f8e4m3fn", "f8e4m3fn", true, true);
+  open.m = "s0", open.n = "s1", open.k = "s2";
+  made.push_back({open, "numbers=float8", {{"s0", 45}, {"s1", 50}, {"s2", 321}}});
   made.push_back({region("float8_widened", "f8e4m3fn", "f8e4m3fn", true, true), "numbers=half"});
   return made;
 }
@@ -100,8 +114,130 @@ TEST_P(CudaNumbers, are_multiplied_on_every_device_that_has_them) {
   }
 }
 
+// Only the numbers of a case, by warpgroups of the one device that has them, and how copies are made.
+struct ByGroups {
+  explicit ByGroups(const ProductCase& test, const std::string& copies)
+      : graph(parse_tile_graph(text_of(test.region))) {
+    target.rounds_to_tf32 = true;
+    const std::string numbers = test.pins.substr(0, test.pins.find(','));
+    for (const MatrixNumbersInfo& known : kMatrixNumbers) {
+      if (numbers == "numbers=" + std::string(known.name))
+        product = analyze_gpu_product(graph, known.numbers);
+    }
+    plan = plan_gpu(graph, target, pins_of(numbers + ",parts=1,multiply=wgmma,copies=" + copies));
+  }
+  TileGraph graph;
+  GpuTarget target = load_gpu_target("cuda-sm90a");
+  Result<GpuProduct> product = Unsupported{""};
+  Result<GpuPlan> plan = Unsupported{""};
+};
+
+TEST_P(CudaNumbers, are_multiplied_by_warpgroups) {
+  const ByGroups by(GetParam(), "async");
+  ASSERT_TRUE(by.product) << by.product.unsupported().reason;
+  if (by.product->numbers == MatrixNumbers::Tf32x3 || !by.product->why_not_groups.empty()) {
+    ASSERT_FALSE(by.plan);
+    EXPECT_THAT(by.plan.unsupported().reason,
+                HasSubstr(by.product->numbers == MatrixNumbers::Tf32x3 ? "warpgroups do not multiply tf32x3"
+                                                                       : by.product->why_not_groups));
+    return;
+  }
+  ASSERT_TRUE(by.plan) << by.plan.unsupported().reason;
+  const GpuNest& nest = by.plan->nests.at(0);
+  EXPECT_TRUE(std::get<GpuProductSchedule>(nest.schedule).is_in_groups());
+  const CudaKernel kernel = compile_cuda(*nvrtc(), nest, by.target);
+  expect_lean(kernel);
+  expect_right(nest, kernel, 7, GetParam().sizes);
+}
+
+// In more tiles than one, whole and in turns, with results as they are held and gathered.
+TEST_P(CudaNumbers, are_multiplied_in_bulk) {
+  const ByGroups by(GetParam(), "bulk,block_m=64,block_n=64");
+  ASSERT_TRUE(by.product) << by.product.unsupported().reason;
+  const bool is_possible = by.product->numbers != MatrixNumbers::Tf32x3 &&
+                           by.product->why_not_groups.empty() && by.product->why_not_bulk.empty();
+  ASSERT_EQ(bool(by.plan), is_possible) << to_text(by.graph);
+  if (!by.plan) return;
+  GpuNest nest = by.plan->nests.at(0);
+  auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
+  EXPECT_TRUE(schedule.is_bulk());
+  const bool reads = !by.product->element_loads.empty();
+  schedule.warps_m = kGroupWarps;
+  using enum ProductGroups;
+  for (const ProductGroups groups : {Together, Turns}) {
+    for (const ProductResults results :
+         {ProductResults::Held, reads ? ProductResults::Fetched : ProductResults::Gathered}) {
+      schedule.groups = groups;
+      schedule.results = results;
+      schedule.blocks = 2;
+      ASSERT_THAT(check_gpu_product_schedule(*by.product, schedule, by.target), testing::IsEmpty());
+      const CudaKernel kernel = compile_cuda(*nvrtc(), nest, by.target);
+      expect_lean(kernel);
+      EXPECT_FALSE(kernel.program.launch.tensor_maps.empty());
+      expect_right(nest, kernel, 7, GetParam().sizes);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaNumbers, testing::ValuesIn(cases_of_numbers()),
                          [](const auto& info) { return info.param.region.name; });
+
+// ---------------------------------------------------------------- laws
+ProductRegion random_region_of_numbers(MatrixNumbers numbers, uint64_t seed) {
+  RandomSource random(seed);
+  ProductRegion r = random_product_region(seed);
+  const auto size = [&](int64_t most) {
+    return std::to_string(random.once_in(2) ? 16 * random.between(1, most / 16) : random.between(1, most));
+  };
+  r.dtype = r.declared = r.result_dtype = numbers == MatrixNumbers::Int8 ? "i32" : "f32";
+  r.m = size(96), r.n = size(96);
+  r.k = random.once_in(4) ? size(320) : std::to_string(16 * random.between(1, 20));  // of whole chunks
+  r.gap = random.once_in(4) ? random.pick<int>({1, 16}) : 0;
+  r.first_along_k = !random.once_in(6), r.second_along_k = !random.once_in(6);
+  r.buffers = "", r.epilogue = "  %y = copy(%s) : DTYPE[RESULT]\n";
+  if (random.once_in(2)) {
+    r.buffers = "%bias: " + r.result_dtype + "[COLS] in, ";
+    r.epilogue = "  %bias = load %bias[j] : DTYPE[j]\n  %y = add(%s, %bias) : DTYPE[RESULT]\n";
+  }
+  const auto drawn = [&]() -> std::string {
+    if (numbers == MatrixNumbers::Int8) return random.pick<std::string>({"i8", "u8"});
+    if (numbers == MatrixNumbers::Float8) return random.pick<std::string>({"f8e4m3fn", "f8e5m2"});
+    return "f32";
+  };
+  r.first_dtype = drawn(), r.second_dtype = drawn();
+  return r;
+}
+
+class CudaRandomNumbers : public CudaProducts, public testing::WithParamInterface<MatrixNumbers> {};
+
+TEST_P(CudaRandomNumbers, are_right_under_random_schedules) {
+  GpuTarget target = load_gpu_target("cuda-sm90a");
+  target.rounds_to_tf32 = true;
+  int groups = 0, bulk = 0, turns = 0;
+  for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const TileGraph graph = parse_tile_graph(text_of(random_region_of_numbers(GetParam(), seed)));
+    const Result<GpuProduct> product = analyze_gpu_product(graph, GetParam());
+    if (!product) continue;  // a matrix of one row has no lines
+    RandomSource random(seed);
+    const GpuNest nest{graph, random_product_schedule(graph, *product, target, random), ""};
+    const auto& schedule = std::get<GpuProductSchedule>(nest.schedule);
+    const CudaKernel kernel = compile_cuda(*nvrtc(), nest, target);
+    expect_lean(kernel);
+    expect_right(nest, kernel, seed, {}, /*is_whole=*/false);
+    groups += schedule.is_in_groups() ? 1 : 0;
+    bulk += schedule.is_bulk() ? 1 : 0;
+    turns += schedule.takes_turns() ? 1 : 0;
+  }
+  EXPECT_GT(groups, 10);
+  EXPECT_GT(bulk, 2);
+  RecordProperty("turns", turns);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomNumbers,
+                         testing::Values(MatrixNumbers::Tf32, MatrixNumbers::Int8, MatrixNumbers::Float8),
+                         [](const auto& drawn) { return std::string(tilefuse::info(drawn.param).name); });
 
 // What the solver chooses for large ones fits the registers.
 TEST_F(CudaProducts, schedules_of_large_products_of_other_numbers_do_not_spill) {
@@ -172,6 +308,45 @@ TEST_F(CudaFloats, are_rounded_only_where_that_is_allowed) {
   target_.rounds_to_tf32 = true;
   EXPECT_GT(largest_error(product("")), 2e-4);
   EXPECT_LT(largest_error(product("")), 2e-2);
+}
+
+// By warpgroups they are rounded on the way to shared memory, by threads or by the machine, to nearest: not
+// cut off, which a sum of one sign would show.
+TEST_F(CudaFloats, are_rounded_for_warpgroups_too) {
+  target_ = load_gpu_target("cuda-sm90a");
+  target_.rounds_to_tf32 = true;
+  region_.k = "512";
+  fill(512, drawn(31, 1, 2), drawn(32, 1, 2));
+  const double by_warps = largest_error(product(",numbers=tf32,multiply=mma.sync"));
+  for (const char* copies : {"async", "bulk"}) {
+    const double found = largest_error(product(",numbers=tf32,multiply=wgmma,copies=" + std::string(copies)));
+    EXPECT_GT(found, 1e-3) << copies;
+    EXPECT_LT(found, 1.5 * by_warps) << copies;  // cut off: 512 * 1.5 * 2^-11 and more
+  }
+}
+
+// Sums of floats of eight bits are begun anew in each step of 128, where instructions keep few bits of them.
+TEST_F(CudaProducts, of_eight_bit_floats_are_summed_a_step_at_a_time) {
+  ProductRegion region{.name = "steps", .dtype = "f32", .m = "64", .n = "64", .k = "1024"};
+  region.first_dtype = region.second_dtype = "f8e4m3fn";
+  region.epilogue = "  %y = copy(%s) : f32[RESULT]\n";
+  const GpuTarget target = load_gpu_target("cuda-sm90a");
+  const TileGraph graph = parse_tile_graph(text_of(region));
+  for (const char* copies : {"async", "bulk"}) {
+    const Result<GpuPlan> plan = plan_gpu(
+        graph, target, pins_of("numbers=float8,parts=1,multiply=wgmma,copies=" + std::string(copies)));
+    ASSERT_TRUE(plan) << plan.unsupported().reason;
+    const std::string ptx = compile_cuda(*nvrtc(), plan->nests.at(0), target).binary.ptx;
+    int products = 0, begun = 0;
+    for (size_t at = ptx.find("wgmma.mma_async"); at != std::string::npos;
+         at = ptx.find("wgmma.mma_async", at + 1)) {
+      const std::string instruction = ptx.substr(at, ptx.find(';', at) - at);
+      ++products;
+      begun += instruction.ends_with(", 0, 1, 1") ? 1 : 0;
+    }
+    EXPECT_GT(begun, 0);
+    EXPECT_EQ(products, 4 * begun) << "of 32 each";
+  }
 }
 
 // Of sums of one sign, of which tensor cores would cut off more with each instruction.

@@ -74,6 +74,38 @@ void expect_right(const GpuNest& nest, const CudaKernel& kernel, uint64_t seed, 
   EXPECT_EQ(found.run.group_products + found.run.matrix_products, ran);
 }
 
+GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProduct& product,
+                                           const GpuTarget& target, RandomSource& random) {
+  const int bytes = info(product.numbers).bytes;
+  for (;;) {
+    GpuProductSchedule schedule;
+    schedule.tile_graph = graph.name;
+    schedule.target = target.name;
+    schedule.numbers = product.numbers;
+    schedule.block_m = random.pick<int>({16, 32, 64, 128, 256});
+    schedule.block_n = random.pick<int>({16, 32, 64, 128, 256});
+    schedule.step = random.pick<int>({32, 64, 128}) / bytes;
+    schedule.warps_m = random.pick<int>({1, 2, 4});
+    schedule.warps_n = random.pick<int>({1, 2, 4});
+    schedule.stages = random.pick<int>({2, 3, 4, 5, 8});
+    const bool may_be_in_groups = matrix_rate(target, product.numbers, ProductInstruction::Warpgroup) > 0;
+    if (may_be_in_groups && (product.numbers == MatrixNumbers::Half || !random.once_in(4))) {
+      schedule.instruction = ProductInstruction::Warpgroup;
+      schedule.warps_m = random.pick<int>({4, 8, 16});
+      schedule.warps_n = 1;
+      schedule.step = 128 / bytes;
+      if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
+      if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
+      if (schedule.blocks > 0 && random.once_in(3)) schedule.groups = ProductGroups::Turns;
+      if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
+      if (schedule.is_gathered() && !product.element_loads.empty() && random.once_in(2))
+        schedule.results = ProductResults::Fetched;
+    }
+    schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
+    if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
+  }
+}
+
 void expect_lean(const CudaKernel& kernel) {
   ASSERT_EQ(kernel.binary.resources.size(), 1U) << kernel.binary.log;
   EXPECT_EQ(kernel.binary.resources[0].spill_bytes, 0) << kernel.source;

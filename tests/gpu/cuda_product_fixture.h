@@ -10,6 +10,7 @@
 
 #include "tests/gpu/cuda_run.h"
 #include "tests/gpu/product_regions.h"
+#include "tests/random_source.h"
 
 namespace tilefuse {
 
@@ -34,6 +35,10 @@ int64_t size_of(const TileGraph& graph, AxisId axis, const SymbolValues& symbols
 void expect_right(const GpuNest& nest, const CudaKernel& kernel, uint64_t seed, const SymbolValues& symbols,
                   bool is_whole = true);
 void expect_lean(const CudaKernel& kernel);
+
+// Any schedule that passes the check, however bad it is; of 16-bit numbers by warpgroups, where there are.
+GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProduct& product,
+                                           const GpuTarget& target, RandomSource& random);
 
 inline constexpr const char* kBias =
     "  %bias = load %bias[j] : DTYPE[j]\n  %b = add(%s, %bias) : f32[RESULT]\n";

@@ -233,36 +233,6 @@ TEST_F(CudaProducts, schedules_of_large_products_do_not_spill) {
 }
 
 // ---------------------------------------------------------------- laws
-// Any schedule that passes the check, however bad it is.
-GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProduct& product,
-                                           const GpuTarget& target, RandomSource& random) {
-  for (;;) {
-    GpuProductSchedule schedule;
-    schedule.tile_graph = graph.name;
-    schedule.target = target.name;
-    schedule.block_m = random.pick<int>({16, 32, 64, 128, 256});
-    schedule.block_n = random.pick<int>({16, 32, 64, 128, 256});
-    schedule.step = random.pick<int>({16, 32, 64});
-    schedule.warps_m = random.pick<int>({1, 2, 4});
-    schedule.warps_n = random.pick<int>({1, 2, 4});
-    schedule.stages = random.pick<int>({2, 3, 4, 5, 8});
-    if (target.warpgroup_flops_per_cycle > 0) {
-      schedule.instruction = ProductInstruction::Warpgroup;
-      schedule.warps_m = random.pick<int>({4, 8, 16});
-      schedule.warps_n = 1;
-      schedule.step = 64;
-      if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
-      if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
-      if (schedule.blocks > 0 && random.once_in(3)) schedule.groups = ProductGroups::Turns;
-      if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
-      if (schedule.is_gathered() && !product.element_loads.empty() && random.once_in(2))
-        schedule.results = ProductResults::Fetched;
-    }
-    schedule.tiles_together = random.pick<int>({1, 1, 2, 4});
-    if (check_gpu_product_schedule(product, schedule, target).empty()) return schedule;
-  }
-}
-
 class CudaRandomProducts : public CudaProducts, public testing::WithParamInterface<const char*> {};
 
 TEST_P(CudaRandomProducts, are_right_under_random_schedules) {

@@ -334,6 +334,35 @@ TEST_F(Launch, makes_tensor_maps_of_the_sizes_at_hand) {
   EXPECT_EQ(refusal->reason, "cannot make a tensor map: an axis of 2147483648 elements is too long");
 }
 
+// Elements of eight bits as they lie. (Floats, which the copy rounds: conformance_test.)
+TEST_F(Launch, makes_tensor_maps_of_other_numbers) {
+  fake_.capability(9, 0);
+  fake_.shared_bytes(227 * kKiB, 227 * kKiB);
+  const std::string bytes = R"(tile_graph product {
+  axes i: 64, j: 64, k: 128
+  buffers %x: u8[64, 128] in, %w: i8[64, 128] in, %y: i32[64, 64] out
+  %x = load %x[i*128 + k]    : u8[i, k]
+  %w = load %w[j*128 + k]    : i8[j, k]
+  %a = cast(%x)              : i32[i, k]
+  %b = cast(%w)              : i32[j, k]
+  %p = mul(%a, %b)           : i32[i, j, k]
+  %s = reduce.sum(%p) over k : i32[i, j]
+  store %s -> %y[i*64 + j]
+}
+)";
+  const Result<Loaded> product = made(bytes, "numbers=int8,copies=bulk,block_m=64,block_n=64,parts=1");
+  ASSERT_TRUE(product) << product.unsupported().reason;
+  const std::vector<uint8_t> x(64 * 128, 200), w(64 * 128, 0xfd);  // 200 and -3
+  std::vector<int32_t> y(64 * 64);
+  const std::vector<uint64_t> buffers = {allocated(64 * 128), allocated(64 * 128), allocated(64 * 64 * 4)};
+  ASSERT_FALSE(driver_->to_device(0, buffers[0], x.data(), 64 * 128));
+  ASSERT_FALSE(driver_->to_device(0, buffers[1], w.data(), 64 * 128));
+  const auto refusal = product->run(buffers, {{"s0", 1}});
+  ASSERT_FALSE(refusal) << refusal->reason << fake_.calls();
+  ASSERT_FALSE(driver_->to_host(0, y.data(), buffers[2], 64 * 64 * 4));
+  EXPECT_EQ(y, std::vector<int32_t>(64 * 64, -3 * 200 * 128));
+}
+
 // ---------------------------------------------------------------- bad input
 TEST_F(Launch, says_what_the_driver_says) {
   fake_.fail("cuModuleGetFunction", 500);

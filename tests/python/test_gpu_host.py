@@ -405,6 +405,44 @@ def test_products_by_warpgroups(driver):
     _same(got, _large_product(*inputs), rtol=0, atol=0)
 
 
+def _bytes_by_bytes(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch._int_mm(x, w.t()) * 0.5
+
+
+def _floats_by_floats(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x.float() @ w.float().t())
+
+
+@pytest.mark.parametrize("copies", ["async", "bulk"])
+@pytest.mark.parametrize(
+    "function, region, numbers, dtypes",
+    [
+        (_bytes_by_bytes, "int_mm_mul", "int8", (torch.int8, torch.int8)),
+        (_floats_by_floats, "to_copy_mm_relu", "float8", (torch.float8_e4m3fn, torch.float8_e5m2)),
+        (_floats_by_floats, "mm_relu", "tf32", (torch.float32, torch.float32)),
+    ],
+)
+def test_products_of_other_numbers_by_warpgroups(driver, function, region, numbers, dtypes, copies):
+    driver.capability(9, 0)
+    driver.shared_bytes(227 << 10, 227 << 10)
+    x = torch.randint(-3, 4, (72, 176)).to(dtypes[0])
+    w = torch.randint(-3, 4, (80, 176)).to(dtypes[1])
+    pins = {region: {"multiply": "wgmma", "numbers": numbers, "copies": copies, "parts": "1"}}
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        with torch.no_grad(), collect_graphs() as graphs, warnings.catch_warnings():
+            warnings.simplefilter("error", TileFuseWarning)
+            got = host_gpu.on_gpu(function, products="own", pins=pins)(x, w)
+    finally:
+        matmul.fp32_precision = before
+    assert driver.launches() == 1
+    (schedule,) = [of["schedule"] for of in Report(graphs).regions()]
+    assert f"multiply wgmma\n  numbers  {numbers}\n" in schedule
+    assert ("copies   bulk" in schedule) == (copies == "bulk")
+    _same(got, function(x, w), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("precision, numbers", [("ieee", "tf32x3"), ("tf32", "tf32")])
 def test_floats_are_rounded_to_tf32_where_torch_may(driver, precision, numbers):
     x, w = torch.randn(48, 64), torch.randn(64, 32)
