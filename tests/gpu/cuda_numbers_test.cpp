@@ -183,6 +183,32 @@ TEST_P(CudaNumbers, are_multiplied_in_bulk) {
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaNumbers, testing::ValuesIn(cases_of_numbers()),
                          [](const auto& info) { return info.param.region.name; });
 
+// The first kernel leaves sums of parts of k, the second one adds them.
+TEST_P(CudaNumbers, are_summed_in_parts_by_warpgroups) {
+  ProductCase test = GetParam();
+  if (!test.sizes.empty() || test.region.batch > 0) return;
+  test.region.k = "1024";
+  ByGroups by(test, "async");
+  if (!by.plan) return;
+  const bool is_bulk = by.product->why_not_bulk.empty();
+  const std::string numbers(info(by.product->numbers).name);
+  by.plan = plan_gpu(by.graph, by.target,
+                     pins_of("kernel=product,parts=8,multiply=wgmma,numbers=" + numbers +
+                             (is_bulk ? ",copies=bulk" : ",copies=async")));
+  ASSERT_TRUE(by.plan) << by.plan.unsupported().reason;
+  ASSERT_EQ(by.plan->nests.size(), 2U);
+  const auto& schedule = std::get<GpuProductSchedule>(by.plan->nests[0].schedule);
+  EXPECT_TRUE(schedule.is_in_groups());
+  EXPECT_EQ(schedule.numbers, by.product->numbers);
+  const std::vector<Tensor> inputs = whole_numbers(by.graph, 5, {});
+  const std::vector<Tensor> expected = evaluate(by.graph, inputs, {{}, {.rounds_floats = false}});
+  const CudaPlanRun found =
+      run_plan(compile_plan(*nvrtc(), *by.plan, by.target), *by.plan, by.graph, inputs, {});
+  EXPECT_EQ(first_difference(found.outputs.at(0), expected.at(0), 0), "") << to_text(by.plan->nests[0]);
+  EXPECT_GT(found.runs.at(0).group_products, 0);
+  EXPECT_EQ(found.runs.at(0).bank_conflicts, 0);
+}
+
 // ---------------------------------------------------------------- laws
 ProductRegion random_region_of_numbers(MatrixNumbers numbers, uint64_t seed) {
   RandomSource random(seed);
@@ -322,6 +348,30 @@ TEST_F(CudaFloats, are_rounded_for_warpgroups_too) {
     const double found = largest_error(product(",numbers=tf32,multiply=wgmma,copies=" + std::string(copies)));
     EXPECT_GT(found, 1e-3) << copies;
     EXPECT_LT(found, 1.5 * by_warps) << copies;  // cut off: 512 * 1.5 * 2^-11 and more
+  }
+}
+
+// A tensor map that does not round, or a thread.
+TEST_F(CudaFloats, that_nobody_rounds_for_warpgroups_are_found) {
+  target_ = load_gpu_target("cuda-sm90a");
+  target_.rounds_to_tf32 = true;
+  fill(64, drawn(31, 1, 2), drawn(32, 1, 2));
+  for (const std::string copies : {"async", "bulk"}) {
+    const Result<GpuPlan> plan =
+        plan_gpu(graph_, target_, pins_of("parts=1,numbers=tf32,multiply=wgmma,copies=" + copies));
+    ASSERT_TRUE(plan) << plan.unsupported().reason;
+    CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target_);
+    for (GpuTensorMap& map : kernel.program.launch.tensor_maps) map.dtype = DType::I32;  // as it lies
+    std::string& ptx = kernel.binary.ptx;
+    const std::string round = "cvt.rna.tf32.f32", copy = "mov.b32";
+    for (size_t at = ptx.find(round); at != std::string::npos; at = ptx.find(round))
+      ptx.replace(at, round.size(), copy);
+    try {
+      run_cuda(kernel.program.launch, ptx, graph_, inputs_, {});
+      ADD_FAILURE() << copies;
+    } catch (const GpuFault& fault) {
+      EXPECT_THAT(fault.what(), HasSubstr("was not rounded to tf32")) << copies;
+    }
   }
 }
 

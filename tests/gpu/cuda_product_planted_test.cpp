@@ -19,13 +19,15 @@ class PlantedProduct {
  public:
   PlantedProduct(const std::string& target, const std::string& pins, const std::string& size = "40",
                  int blocks = 0)
-      : graph_(
-            parse_tile_graph(text_of({.name = "product",
-                                      .m = size,
-                                      .n = "40",
-                                      .k = size,
-                                      .buffers = "%bias: bf16[40] in, ",
-                                      .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"}))),
+      : PlantedProduct({.name = "product",
+                        .m = size,
+                        .n = "40",
+                        .k = size,
+                        .buffers = "%bias: bf16[40] in, ",
+                        .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"},
+                       target, pins, blocks) {}
+  PlantedProduct(const ProductRegion& region, const std::string& target, const std::string& pins, int blocks)
+      : graph_(parse_tile_graph(text_of(region))),
         target_(load_gpu_target(target)),
         kernel_(compile_cuda(*nvrtc(), nest(pins, blocks), target_)),
         inputs_(whole_numbers(graph_, 3, {})) {}
@@ -50,8 +52,25 @@ class PlantedProduct {
     }
   }
 
+  // The same of what stands in the PTX, wherever it does.
+  void expect_found_in_ptx(const Planted& planted) const {
+    std::string ptx = kernel_.binary.ptx;
+    const std::string right = planted.right, wrong = planted.wrong;
+    ASSERT_NE(ptx.find(right), std::string::npos) << ptx;
+    for (size_t at = ptx.find(right); at != std::string::npos; at = ptx.find(right, at + wrong.size()))
+      ptx.replace(at, right.size(), wrong);
+    try {
+      const Tensor found = run_cuda(kernel_.program.launch, ptx, graph_, inputs_, {}).outputs.at(0);
+      EXPECT_NE(first_difference(found, expected(), 0), "");
+      EXPECT_STREQ(planted.report, "");
+    } catch (const GpuFault& fault) {
+      EXPECT_STRNE(planted.report, "") << fault.what();
+      EXPECT_THAT(fault.what(), HasSubstr(planted.report));
+    }
+  }
+
   void expect_found(const Planted& planted) const {
-    const Tensor expected = evaluate(graph_, inputs_, {{}, {.rounds_floats = false}}).at(0);
+    const Tensor expected = this->expected();
     EXPECT_EQ(first_difference(run(kernel_.source), expected, 0), "");
     const std::string right = planted.right;
     std::string source = kernel_.source;
@@ -68,6 +87,7 @@ class PlantedProduct {
   }
 
  private:
+  Tensor expected() const { return evaluate(graph_, inputs_, {{}, {.rounds_floats = false}}).at(0); }
   Tensor run(const std::string& source) const {
     const Result<GpuBinary> binary = nvrtc()->compile(source, target_.architecture);
     EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
@@ -174,6 +194,41 @@ const Planted kPlantedInTurns[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInTurns, testing::ValuesIn(kPlantedInTurns),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Floats of eight bits, of two kinds, in two steps.
+PlantedProduct product_of_bytes(const std::string& copies) {
+  ProductRegion region{.name = "bytes", .dtype = "f32", .m = "72", .n = "40", .k = "208"};
+  region.first_dtype = "f8e4m3fn", region.second_dtype = "f8e5m2";
+  region.epilogue = "  %y = copy(%s) : f32[RESULT]\n";
+  return {region, "cuda-sm90a",
+          "numbers=float8,multiply=wgmma,block_m=64,block_n=64,stages=3,parts=1,copies=" + copies, 0};
+}
+
+class CudaPlantedInBytes : public CudaProducts, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInBytes, is_found) { product_of_bytes("bulk,results=held").expect_found(GetParam()); }
+
+const Planted kPlantedInBytes[] = {
+    {"column_beyond_the_result", "if (j < 40)", "if (j < 42)", "written already"},
+    {"numbers_of_another_kind", "bulk_along_k<f8e5m2>(w_map, 0), 208, 0);\n\n",
+     "bulk_along_k<f8e4m3fn>(w_map, 0), 208, 0);\n\n", ""},
+    {"a_stage_more_than_is_copied_to", "multiply_in_bulk<f8e4m3fn, 64, 64, 128, 64, 3>",
+     "multiply_in_bulk<f8e4m3fn, 64, 64, 128, 64, 4>", "there is no barrier"},
+    {"depth_too_short", "208, 0);\n\n", "128, 0);\n\n", "a block ends while a box is under way"},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInBytes, testing::ValuesIn(kPlantedInBytes),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(CudaProducts, of_bytes_forget_fence_and_wait) {
+  for (const char* copies : {"async", "bulk"}) {
+    const PlantedProduct product = product_of_bytes(copies);
+    product.expect_found_in_ptx({"sums_that_are_not_forgotten", ", 0, 1, 1;", ", 1, 1, 1;", ""});
+    product.expect_found_in_ptx({"all_sums_forgotten", ", 1, 1, 1;", ", 0, 1, 1;", ""});
+    product.expect_found_in_ptx({"no_fence", "wgmma.fence.sync.aligned;", "", "without wgmma.fence"});
+    product.expect_found_in_ptx({"no_wait", "wgmma.wait_group.sync.aligned 0;", "",
+                                 "a register of a product that is under way is touched"});
+  }
+}
 
 TEST_F(CudaProducts, lanes_that_gather_meet_in_between) {
   PlantedProduct("cuda-sm90a",
