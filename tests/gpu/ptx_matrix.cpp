@@ -43,18 +43,18 @@ double element_of(MatrixElement element, const std::array<LaneValues, kRegisters
                        registers[i / together][at] >> (bits * (i % together)) & ((uint64_t{1} << bits) - 1));
 }
 
-float cut_to_float(double sum) {
-  const auto nearest = static_cast<float>(sum);
-  return std::isfinite(nearest) && std::abs(double(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0F)
-                                                                             : nearest;
-}
-
 }  // namespace
 
 bool is_integer(MatrixElement element) {
   return element == MatrixElement::S8 || element == MatrixElement::U8;
 }
 int in_register(MatrixElement element) { return is_tf32(element) ? 1 : is_byte(element) ? 4 : 2; }
+
+float cut_to_float(double sum) {
+  const auto nearest = static_cast<float>(sum);
+  return std::isfinite(nearest) && std::abs(double(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0F)
+                                                                             : nearest;
+}
 
 double matrix_number(MatrixElement element, uint64_t bits) {
   if (is_byte(element)) return number_of_eight_bits(element, bits);

@@ -21,6 +21,9 @@ enum class MatrixElement : uint8_t { Bf16, F16, Tf32, S8, U8, E4M3, E5M2 };
 int in_register(MatrixElement element);  // so many of 32 bits: 1, 2 or 4
 bool is_integer(MatrixElement element);
 
+// Of what an instruction has summed: towards zero.
+float cut_to_float(double sum);
+
 struct MatrixFragments {
   std::array<LaneValues, 4> a;  // four elements of 8 bits, two of 16 or one of tf32, in each
   std::array<LaneValues, 2> b;

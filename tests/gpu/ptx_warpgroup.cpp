@@ -180,8 +180,8 @@ std::vector<LaneValues> multiply_group(const PtxGroupProduct& product, int warp,
       result[i][size_t(lane)] =
           is_integer(product.element)
               ? static_cast<uint32_t>(static_cast<int64_t>(sum)) + (operands.adds ? before : 0)
-              : std::bit_cast<uint32_t>(static_cast<float>(
-                    sign * sum + (operands.adds ? double(std::bit_cast<float>(before)) : 0)));
+              : std::bit_cast<uint32_t>(
+                    cut_to_float(sign * sum + (operands.adds ? double(std::bit_cast<float>(before)) : 0)));
     }
   }
   return result;
