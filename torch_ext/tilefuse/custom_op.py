@@ -257,7 +257,7 @@ class CustomOp:
             if not is_static:
                 raise NotSymbolic(answer["fallback_reason"])
             return self._plain_from_now_on(suffix, args, answer["fallback_reason"], patterns)
-        pattern = {"tensors": patterns, "symbols": traced.symbols, "guards": traced.guards} 
+        pattern = {"tensors": patterns, "symbols": traced.symbols, "guards": traced.guards}
         pattern |= self.settings.of_gpu_products({t.device.type for t in tensors_of(args)})
         if not captured.constants:  # their data is in no file
             self.saved.append(saved_call(self.name + suffix, captured.json, self.settings, args) | pattern)
