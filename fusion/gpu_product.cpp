@@ -217,6 +217,10 @@ class ProductAnalysis {
   }
 
   void describe_bulk(const GpuFactor& factor, GpuBulkFactor& bulk) {
+    if (product_.numbers == MatrixNumbers::Tf32x3) {
+      product_.why_not_bulk = "floats are taken apart by threads";
+      return;
+    }
     Result<GpuBulkFactor> described = describe_bulk_factor(graph_, factor, product_.batch);
     if (described) {
       bulk = *std::move(described);

@@ -67,7 +67,10 @@ StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& sche
       is_in_groups ? double(schedule.block_m) / (kGroupWarps * kMatrixRows) : schedule.warps_m;
   const double read =
       (double(schedule.block_m) * schedule.warps_n + double(schedule.block_n) * readers_m) * step;
-  cycles.shared = (written + read) * info(product.numbers).bytes / target.shared_bytes_per_cycle;
+  const int parts = parts_of_factor(schedule.numbers, schedule.instruction);
+  const int reads = parts > 1 ? info(schedule.numbers).products : 1;
+  cycles.shared =
+      (written * parts + read * reads) * info(product.numbers).bytes / target.shared_bytes_per_cycle;
   const auto one_by_one = [&](const GpuFactor& factor, int rows) { return factor.is_wide ? 0 : rows * step; };
   cycles.issue =
       (one_by_one(product.first, schedule.block_m) + one_by_one(product.second, schedule.block_n)) *

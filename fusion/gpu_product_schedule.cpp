@@ -69,7 +69,8 @@ std::string_view name_of(ProductGroups groups) {
 
 int64_t GpuProductSchedule::shared_bytes() const {
   const int64_t gathered = is_gathered() ? multiplying_threads() / kWarpThreads * kGatheredBytes : 0;
-  const int64_t pieces = int64_t{stages} * (block_m + block_n) * step * info(numbers).bytes;
+  const int64_t pieces = int64_t{stages} * (block_m + block_n) * step * info(numbers).bytes *
+                         parts_of_factor(numbers, instruction);
   return pieces + gathered + (is_bulk() ? int64_t{stages} * kStageBarrierBytes + kTurnBarrierBytes : 0);
 }
 

@@ -156,8 +156,11 @@ class ProductSystem : LimitSums {
   // As shared_bytes and estimated_registers, term by term.
   void add_memory_limits() {
     std::vector<Product> bytes;
+    const Factor parts = factor(kMultiply, [&](double n) {
+      return parts_of_factor(product_.numbers, static_cast<ProductInstruction>(static_cast<int>(n)));
+    });
     for (const VariableId tile : {kBlockM, kBlockN})
-      bytes.push_back({double(bytes_), {times(tile), times(kStep), times(kStages)}});
+      bytes.push_back({double(bytes_), {times(tile), times(kStep), times(kStages), parts}});
     bytes.push_back({kStageBarrierBytes, {is(kCopies, ProductCopies::Bulk), times(kStages)}});
     bytes.push_back({kTurnBarrierBytes, {is(kCopies, ProductCopies::Bulk)}});
     const Factor groups =

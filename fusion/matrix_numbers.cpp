@@ -8,9 +8,9 @@ double matrix_rate(const GpuTarget& target, MatrixNumbers numbers, ProductInstru
     case MatrixNumbers::Half:
       return is_in_groups ? target.warpgroup_flops_per_cycle : target.matrix_flops_per_cycle;
     case MatrixNumbers::Tf32:
-      return is_in_groups ? target.warpgroup_tf32_flops_per_cycle : target.tf32_flops_per_cycle;
     case MatrixNumbers::Tf32x3:
-      return is_in_groups ? 0 : target.tf32_flops_per_cycle / info(numbers).products;
+      return (is_in_groups ? target.warpgroup_tf32_flops_per_cycle : target.tf32_flops_per_cycle) /
+             info(numbers).products;
     case MatrixNumbers::Int8:
       return is_in_groups ? target.warpgroup_int8_flops_per_cycle : target.int8_flops_per_cycle;
     case MatrixNumbers::Float8:

@@ -48,10 +48,15 @@ constexpr double judged_us(double cost_us, MatrixNumbers numbers) {
   return cost_us * (info(numbers).is_timed ? 1 : kMarginOfUntimed);
 }
 
-// Whether what an instruction adds up has so few bits that a thread adds the sums of each step to those that
-// it holds. Of warps, the assembler makes additions of its own.
+// Of warpgroups, whether a thread adds the sums of each step to those that it holds, as instructions keep too
+// few bits of them, or cut off too much.
 constexpr bool adds_steps_apart(MatrixNumbers numbers, ProductInstruction instruction) {
-  return numbers == MatrixNumbers::Float8 && instruction == ProductInstruction::Warpgroup;
+  return instruction == ProductInstruction::Warpgroup &&
+         (numbers == MatrixNumbers::Float8 || numbers == MatrixNumbers::Tf32x3);
+}
+// What shared memory has of each factor: of warpgroups, which take apart nothing, wholes and rests.
+constexpr int parts_of_factor(MatrixNumbers numbers, ProductInstruction instruction) {
+  return instruction == ProductInstruction::Warpgroup && numbers == MatrixNumbers::Tf32x3 ? 2 : 1;
 }
 
 // Operations a cycle and multiprocessor, the products of one counted as one; 0: the device has none.

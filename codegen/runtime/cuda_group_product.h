@@ -3,12 +3,14 @@
 //
 // Pieces are as those of multiply_tiles (cuda_product.h), of which a line, or what is together of it, has
 // 128, 64 or 32 bytes: their chunks lie as the instructions read them. Of elements that are not of 16 bits
-// (cuda_warpgroup_numbers.h), all lie along k; floats are rounded to tf32 before they are there.
+// (cuda_warpgroup_numbers.h), all lie along k; floats are rounded to tf32 before they are there, or taken
+// apart: then the rests of both pieces lie behind them.
 //
 // Sums of floats of eight bits are made of one step, 128 of k, at a time, and those are added by the thread,
-// in f32: instructions keep about 14 bits of them.
+// in f32: instructions keep about 14 bits of them. So are sums of three products, of one step of 32, as
+// tensor cores cut off what a sum has no bits for.
 #pragma once
-#include "cuda_product.h"
+#include "cuda_float_pieces.h"
 #include "cuda_warpgroup_numbers.h"
 
 namespace tile {
@@ -26,15 +28,20 @@ TILE_INLINE uint64_t piece_matrix(unsigned piece, int row, int k) {
 }
 
 // Of elements E in shared memory, of factors that lie along k in global memory or not.
-template <class E, int kBlockM, int kBlockN, int kStep, bool kA, bool kB>
+template <class E, int kBlockM, int kBlockN, int kStep, bool kA, bool kB, int kNumberOfTerms = 1>
 struct GroupPieces {
   using A = typename PieceOf<E, kBlockM, kStep, kA>::Type;
   using B = typename PieceOf<E, kBlockN, kStep, kB>::Type;
-  enum : int { kUnits = kStep * (int)sizeof(E) / 2 };  // of 16 bits
+  enum : int {
+    kTerms = kNumberOfTerms,              // products that are made of one
+    kUnits = kStep * (int)sizeof(E) / 2,  // of 16 bits
+    kBytes = A::kBytes + B::kBytes,       // as far away are the rests
+    kStageBytes = kTerms == 3 ? 2 * kBytes : kBytes,
+  };
   enum : bool {
     kAlongA = kA || sizeof(E) == 1,  // in shared memory
     kAlongB = kB || sizeof(E) == 1,
-    kAddsApart = sizeof(E) == 1 && !Same<E, signed char>::kValue,
+    kAddsApart = kTerms == 3 || (sizeof(E) == 1 && !Same<E, signed char>::kValue),
   };
   static_assert(kUnits == 64, "lines of 128 bytes");
   static_assert(sizeof(E) == 2 || (kAlongA && kAlongB), "only elements of 16 bits are turned");
@@ -61,15 +68,30 @@ TILE_INLINE void multiply_depth(Sum* sums, unsigned from_a, unsigned from_b, int
   }
 }
 
-// Of a step: a group of products that is under way.
-template <class E, class Pieces, class FirstType, class SecondType, int kBlockN, int kRows, class Sum>
-TILE_INLINE void begin_step(Sum* sums, unsigned from_a, unsigned from_b, int row) {
-  begin_products();
-  multiply_depth<E, Pieces, FirstType, SecondType, kBlockN, kRows, !Pieces::kAddsApart>(sums, from_a, from_b,
-                                                                                        row, 0);
+// Of a step.
+template <class E, class Pieces, class FirstType, class SecondType, int kBlockN, int kRows, bool kAdds,
+          class Sum>
+TILE_INLINE void multiply_step(Sum* sums, unsigned from_a, unsigned from_b, int row) {
+  multiply_depth<E, Pieces, FirstType, SecondType, kBlockN, kRows, kAdds>(sums, from_a, from_b, row, 0);
 #pragma unroll
   for (int unit = 16; unit < Pieces::kUnits; unit += 16)
     multiply_depth<E, Pieces, FirstType, SecondType, kBlockN, kRows, true>(sums, from_a, from_b, row, unit);
+}
+
+// A group of products that is under way; of three, the small ones come first.
+template <class E, class Pieces, class FirstType, class SecondType, int kBlockN, int kRows, class Sum>
+TILE_INLINE void begin_step(Sum* sums, unsigned from_a, unsigned from_b, int row) {
+  begin_products();
+  if constexpr (Pieces::kTerms == 3) {
+    multiply_step<E, Pieces, FirstType, SecondType, kBlockN, kRows, false>(sums, from_a + Pieces::kBytes,
+                                                                           from_b, row);
+    multiply_step<E, Pieces, FirstType, SecondType, kBlockN, kRows, true>(sums, from_a,
+                                                                          from_b + Pieces::kBytes, row);
+    multiply_step<E, Pieces, FirstType, SecondType, kBlockN, kRows, true>(sums, from_a, from_b, row);
+  } else {
+    multiply_step<E, Pieces, FirstType, SecondType, kBlockN, kRows, !Pieces::kAddsApart>(sums, from_a, from_b,
+                                                                                         row);
+  }
   commit_products();
 }
 
@@ -86,21 +108,26 @@ TILE_INLINE void add_step(Sum (&sums)[kCount], Sum (&of_step)[kCount]) {
 // matrix (i, j) of warp w of the group, row i * 64 + w * 16 + half * 8 + lane / 4 of the group's, columns
 // j * 8 + lane % 4 * 2 and the next one, at ((i * kBlockN / 8 + j) * 2 + half) * 2. The groups lie along m.
 // `memory` has place for the pieces of all stages, of which two are being multiplied.
-template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, class Sum, class A, bool kA,
-          bool kWideA, class B, bool kB, bool kWideB>
+template <class E, int kBlockM, int kBlockN, int kStep, int kRows, int kStages, int kTerms = 1, class Sum,
+          class A, bool kA, bool kWideA, class B, bool kB, bool kWideB>
 TILE_INLINE void multiply_tiles_in_groups(Sum (&sums)[kRows / 64 * kBlockN / 2], E* memory,
                                           const Operand<A, kA, kWideA>& a, const Operand<B, kB, kWideB>& b,
                                           int64_t depth) {
   enum : int { kThreads = kBlockM / kRows * kGroupWarps * kWarp, kAhead = kStages - 2 };
   static_assert(kStages >= 3 && kRows % kGroupRows == 0 && kBlockM % kRows == 0);
-  using Pieces = GroupPieces<E, kBlockM, kBlockN, kStep, kA, kB>;
+  using Pieces = GroupPieces<E, kBlockM, kBlockN, kStep, kA, kB, kTerms>;
   using PieceA = typename Pieces::A;
   using PieceB = typename Pieces::B;
-  constexpr bool kRounds = sizeof(E) == 4;
-  const auto piece_a = [&](int stage) { return (char*)memory + stage * (PieceA::kBytes + PieceB::kBytes); };
+  const auto piece_a = [&](int stage) { return (char*)memory + stage * Pieces::kStageBytes; };
   const auto load_stage = [&](int stage, int64_t k) {
-    load_piece<E, PieceA, kThreads, kRounds>(piece_a(stage), a, k, depth);
-    load_piece<E, PieceB, kThreads, kRounds>(piece_a(stage) + PieceA::kBytes, b, k, depth);
+    char *const to_a = piece_a(stage), *const to_b = to_a + PieceA::kBytes;
+    if constexpr (sizeof(E) == 4) {
+      load_float_piece<PieceA, kThreads, kTerms>(to_a, a, k, depth, Pieces::kBytes);
+      load_float_piece<PieceB, kThreads, kTerms>(to_b, b, k, depth, Pieces::kBytes);
+    } else {
+      load_piece<E, PieceA, kThreads>(to_a, a, k, depth);
+      load_piece<E, PieceB, kThreads>(to_b, b, k, depth);
+    }
   };
   const int first_row = thread_number() / (kGroupWarps * kWarp) * kRows;
 #pragma unroll

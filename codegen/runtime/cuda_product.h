@@ -132,15 +132,12 @@ TILE_INLINE E narrowed(T x) {
   }
 }
 
-// kRounds: floats are rounded to tf32 on the way, through registers.
-template <class E, class P, int kThreads, bool kRounds, class T, bool kIsAlongK, bool kIsWide>
+template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                                    int64_t depth) {
-  // What goes through registers waits there: of two chunks at a time, or of four that are loaded as a whole.
+  // Elements that are loaded one by one wait in registers: of two chunks at a time.
   enum : int {
-    kAtATime = kIsWide && kRounds ? 4
-               : kIsWide          ? (P::kLines * P::kChunks + kThreads - 1) / kThreads
-                                  : 2,
+    kAtATime = kIsWide ? (P::kLines * P::kChunks + kThreads - 1) / kThreads : 2,
     kInChunk = Multiplied<E>::kInChunk,
     kIsTurned = sizeof(E) == 1 && !kIsAlongK,  // its lines in shared memory lie along k all the same
   };
@@ -157,7 +154,7 @@ TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsW
     const int64_t left = has_line ? (kLinesAreRows ? depth - k : from.rows - row) : 0;
     const int count = left < 0 ? 0 : left < kInChunk ? (int)left : (int)kInChunk;
     char* to = piece + P::place(line, chunk);
-    if constexpr (kIsWide && !kRounds) {
+    if constexpr (kIsWide) {
       begin_copy(shared_address(to), count > 0 ? from.at(row, k) : from.from, (int)sizeof(E) * count);
     } else {
       union {
@@ -166,18 +163,9 @@ TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsW
       } raw;
       raw.chunk = make_uint4(0, 0, 0, 0);
       const T* first = from.at(row, k);
-      if (kIsWide && count == kInChunk) {
-        raw.chunk = *(const uint4*)first;
-      } else {
 #pragma unroll
-        for (int e = 0; e < kInChunk; ++e) {
-          if (e < count) raw.elements[e] = narrowed<T, E>(first[kIsTurned ? e * from.pitch : e]);
-        }
-      }
-      if constexpr (kRounds) {
-#pragma unroll
-        for (int e = 0; e < kInChunk; ++e)
-          raw.elements[e] = __uint_as_float(rounded_to_tf32(raw.elements[e]));
+      for (int e = 0; e < kInChunk; ++e) {
+        if (e < count) raw.elements[e] = narrowed<T, E>(first[kIsTurned ? e * from.pitch : e]);
       }
       store_chunk(shared_address(to), raw.chunk);
     }
@@ -196,7 +184,7 @@ TILE_INLINE void load_whole_piece(unsigned piece, const Operand<T, kIsAlongK, tr
     begin_copy(to + further * P::kTogether * 16, first + further * from.pitch, 16);
 }
 
-template <class E, class P, int kThreads, bool kRounds = false, class T, bool kIsAlongK, bool kIsWide>
+template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                             int64_t depth) {
   enum : int {
@@ -206,11 +194,11 @@ TILE_INLINE void load_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& f
     // Lines, of which eight have the same pattern as the next eight.
     kApart = kThreads % P::kChunks == 0 ? kThreads / P::kChunks : 1,
   };
-  if constexpr (kIsWide && !kRounds && kApart % 8 == 0 && P::kLines % kApart == 0) {
+  if constexpr (kIsWide && kApart % 8 == 0 && P::kLines % kApart == 0) {
     if (from.rows >= kRows && depth - first_k >= kDepth)
       return load_whole_piece<E, P, kThreads>(shared_address(piece), from, first_k);
   }
-  load_ragged_piece<E, P, kThreads, kRounds>(piece, from, first_k, depth);
+  load_ragged_piece<E, P, kThreads>(piece, from, first_k, depth);
 }
 
 // 16 rows along 16 steps of k: four matrices, of which the second is further along the rows (of the first

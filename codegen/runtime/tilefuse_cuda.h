@@ -29,7 +29,8 @@
 // products   multiply_tiles: of two matrices on tensor cores (cuda_product.h), from what cuda_matrix.h has:
 //            load_matrices, multiply_bf16, _f16, _tf32, begin_copy, commit_copies, wait_for_copies
 // groups     multiply_tiles_in_groups: the same by warpgroups of sm_90a (cuda_group_product.h), from multiply_group and
-//            what stands around it (cuda_warpgroup.h)
+//            what stands around it (cuda_warpgroup.h), or multiply_group_of, of other numbers
+//            (cuda_warpgroup_numbers.h), floats of which are rounded or taken apart on the way (cuda_float_pieces.h)
 // copies     copy_in_bulk, multiply_in_bulk: the same with a warpgroup that copies by tensor maps of sm_90a
 //            (cuda_bulk_product.h), from copy_box and the barriers that count it (cuda_bulk_copy.h)
 // results    gather_sums, gathered_sums: through shared memory, so that threads have whole lines (cuda_gathered_sums.h)

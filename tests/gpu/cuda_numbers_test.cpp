@@ -135,11 +135,9 @@ struct ByGroups {
 TEST_P(CudaNumbers, are_multiplied_by_warpgroups) {
   const ByGroups by(GetParam(), "async");
   ASSERT_TRUE(by.product) << by.product.unsupported().reason;
-  if (by.product->numbers == MatrixNumbers::Tf32x3 || !by.product->why_not_groups.empty()) {
+  if (!by.product->why_not_groups.empty()) {
     ASSERT_FALSE(by.plan);
-    EXPECT_THAT(by.plan.unsupported().reason,
-                HasSubstr(by.product->numbers == MatrixNumbers::Tf32x3 ? "warpgroups do not multiply tf32x3"
-                                                                       : by.product->why_not_groups));
+    EXPECT_THAT(by.plan.unsupported().reason, HasSubstr(by.product->why_not_groups));
     return;
   }
   ASSERT_TRUE(by.plan) << by.plan.unsupported().reason;
@@ -154,8 +152,7 @@ TEST_P(CudaNumbers, are_multiplied_by_warpgroups) {
 TEST_P(CudaNumbers, are_multiplied_in_bulk) {
   const ByGroups by(GetParam(), "bulk,block_m=64,block_n=64");
   ASSERT_TRUE(by.product) << by.product.unsupported().reason;
-  const bool is_possible = by.product->numbers != MatrixNumbers::Tf32x3 &&
-                           by.product->why_not_groups.empty() && by.product->why_not_bulk.empty();
+  const bool is_possible = by.product->why_not_groups.empty() && by.product->why_not_bulk.empty();
   ASSERT_EQ(bool(by.plan), is_possible) << to_text(by.graph);
   if (!by.plan) return;
   GpuNest nest = by.plan->nests.at(0);
@@ -257,12 +254,13 @@ TEST_P(CudaRandomNumbers, are_right_under_random_schedules) {
     turns += schedule.takes_turns() ? 1 : 0;
   }
   EXPECT_GT(groups, 10);
-  EXPECT_GT(bulk, 2);
+  EXPECT_EQ(bulk > 2, GetParam() != MatrixNumbers::Tf32x3) << bulk;
   RecordProperty("turns", turns);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaRandomNumbers,
-                         testing::Values(MatrixNumbers::Tf32, MatrixNumbers::Int8, MatrixNumbers::Float8),
+                         testing::Values(MatrixNumbers::Tf32, MatrixNumbers::Tf32x3, MatrixNumbers::Int8,
+                                         MatrixNumbers::Float8),
                          [](const auto& drawn) { return std::string(tilefuse::info(drawn.param).name); });
 
 // What the solver chooses for large ones fits the registers.
@@ -314,6 +312,22 @@ class CudaFloats : public CudaProducts {
     for (int64_t i = 0; i < expected.count(); ++i)
       largest = std::max(largest, std::abs(found.float_at(i) - expected.float_at(i)));
     return largest;
+  }
+
+  static void expect_same_specials(const Tensor& found, const Tensor& expected) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr double kMost = std::numeric_limits<float>::max();
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      const double right = expected.float_at(i), is = found.float_at(i);
+      SCOPED_TRACE(testing::Message() << "row " << i / kColumns << ", column " << i % kColumns);
+      if (std::isnan(right)) {
+        EXPECT_TRUE(std::isnan(is)) << is;
+      } else if (std::abs(right) > kMost) {
+        EXPECT_EQ(is, std::copysign(kInfinity, right));
+      } else {
+        EXPECT_NEAR(is, right, std::abs(right) * 1e-6);
+      }
+    }
   }
 
   ProductRegion region_{.name = "floats", .dtype = "f32", .m = "16", .n = "16", .k = "8"};
@@ -415,6 +429,8 @@ TEST_F(CudaFloats, in_three_products_are_as_near_as_sums_of_f32) {
     one_by_one.set_float(i, sum);
   }
   EXPECT_LT(largest_error(product(",numbers=tf32x3")), largest_error(one_by_one));
+  target_ = load_gpu_target("cuda-sm90a");
+  EXPECT_LT(largest_error(product(",numbers=tf32x3,multiply=wgmma")), largest_error(one_by_one));
 }
 
 // Infinities, what is no number, and the largest ones. Of two numbers whose product is beyond those, the
@@ -433,17 +449,11 @@ TEST_F(CudaFloats, in_three_products_keep_what_is_no_finite_number) {
   for (const int second : {3, 5}) {  // the specials of both meet each other, or those of one ordinary numbers
     fill(8, with_specials(3, int(special.size())),
          with_specials(second, second == 3 ? kLarge : int(special.size())));
-    const Tensor found = product(",numbers=tf32x3"), expected = exact_product();
-    for (int64_t i = 0; i < expected.count(); ++i) {
-      const double right = expected.float_at(i), is = found.float_at(i);
-      SCOPED_TRACE(testing::Message() << "row " << i / kColumns << ", column " << i % kColumns);
-      if (std::isnan(right)) {
-        EXPECT_TRUE(std::isnan(is)) << is;
-      } else if (std::abs(right) > kMost) {
-        EXPECT_EQ(is, std::copysign(kInfinity, right));
-      } else {
-        EXPECT_NEAR(is, right, std::abs(right) * 1e-6);
-      }
+    const Tensor expected = exact_product();
+    for (const bool is_in_groups : {false, true}) {
+      target_ = load_gpu_target(is_in_groups ? "cuda-sm90a" : "cuda-sm80");
+      expect_same_specials(product(is_in_groups ? ",numbers=tf32x3,multiply=wgmma" : ",numbers=tf32x3"),
+                           expected);
     }
   }
 }

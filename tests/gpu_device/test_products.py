@@ -43,6 +43,7 @@ def _linear_of_bytes(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 NUMBERS = {  # what is compiled, the name of its region, the factors
     "tf32": (_linear, "mm_relu", torch.float32, torch.float32),
+    "tf32x3": (_linear, "mm_relu", torch.float32, torch.float32),
     "int8": (_linear_of_bytes, "int_mm_relu", torch.int8, torch.int8),
     "float8": (_linear, "to_copy_mm_relu", torch.float8_e4m3fn, torch.float8_e5m2),
 }
@@ -56,6 +57,8 @@ def test_products_of_other_numbers(m, n, k, numbers, how):
         pytest.skip("SKIPPED, only an sm_90a device has wgmma")
     if numbers == "float8" and torch.cuda.get_device_capability() not in [(9, 0), (10, 0)]:
         pytest.skip("SKIPPED, other devices widen floats of eight bits")
+    if numbers == "tf32x3" and how == "wgmma,bulk":
+        pytest.skip("SKIPPED, floats are taken apart by the threads that copy them")
     function, region, first, second = NUMBERS[numbers]
     x, w = _whole_numbers(m, k, False, first), _whole_numbers(n, k, False, second)
     instruction, _, copies = how.partition(",")
