@@ -17,7 +17,8 @@ constexpr double kShareOfCacheLatency = 1;
 constexpr double kFetchInstructions = 4;  // of a place: its address, and whether it is there
 constexpr double kLineBytes = 128;        // that an access of a warp takes from memory at a time, of one line
 
-// Chunks that a thread loads at a time where they go through its registers (cuda_product.h).
+// Chunks that a thread loads at a time where they go through its registers (cuda_float_pieces.h: whole, or
+// one element after another, as in cuda_product.h).
 constexpr double kWholeChunks = 4, kLoneChunks = 2;
 
 // Of a multiprocessor, for one step of one block.
