@@ -90,15 +90,17 @@ std::vector<KernelTarget> wanted_targets(const FuseOptions& options, const Progr
   std::vector<KernelTarget> targets;
   for (const std::string& given : options.targets) {
     KernelTarget target = loaded_target(given, place);
-    const std::string name = name_of(target);
+    const std::string& name = name_of(target);
+    const auto refuse = [&](const char* why) {
+      std::string text = "target " + given;
+      throw UserError(text.append(": ").append(why).append(name));
+    };
     for (const char c : name) {
       if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_') continue;
-      throw UserError("target " + given + ": its name must be letters, digits, - and _, got " + name);
+      refuse("its name must be letters, digits, - and _, got ");
     }
     const auto same = [&](const KernelTarget& other) { return name_of(other) == name; };
-    if (std::any_of(targets.begin(), targets.end(), same)) {
-      throw UserError("target " + given + ": two targets are named " + name);
-    }
+    if (std::any_of(targets.begin(), targets.end(), same)) refuse("two targets are named ");
     targets.push_back(std::move(target));
   }
   std::sort(targets.begin(), targets.end(), is_first);
@@ -115,7 +117,7 @@ KernelTarget gpu_here(const ProgramFile& file, const ProgramPlace& place) {
   std::string known;
   for (const std::string& name : gpu_target_names()) known += (known.empty() ? "" : ", ") + name;
   throw UserError(file.archive().path() + ": its tensors are on " + place.device +
-                  ", and no GPU says what to make " + "kernels for: " + target.unsupported().reason +
+                  ", and no GPU says what to make kernels for: " + target.unsupported().reason +
                   "; name it with --target: " + known);
 }
 

@@ -1,6 +1,7 @@
 #include "offline/gpu_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 
 #include "core/structural_hash.h"
@@ -28,6 +29,16 @@ std::string architecture_of(const Result<CudaDevice>& device, const std::vector<
 }
 
 }  // namespace
+
+bool is_gpu_device(std::string_view device) {
+  constexpr std::string_view kKind = "cuda:";
+  constexpr int kDevices = 128;
+  if (!device.starts_with(kKind)) return false;
+  int number = -1;
+  const char* end = device.data() + device.size();
+  const auto [read, error] = std::from_chars(device.data() + kKind.size(), end, number);
+  return error == std::errc{} && read == end && number >= 0 && number < kDevices;
+}
 
 GpuFile::GpuFile(const std::string& device, std::vector<FileTarget> targets, const CompileOptions& options)
     : request_(gpu_request(device, options)),
@@ -59,11 +70,11 @@ Result<GpuKernels> GpuFile::load(const RegionProgram& program, const std::vector
   return load_images(program, images, *driver_, request_->device);
 }
 
-std::map<std::string, std::string> image_files(const RegionProgram& program,
+std::map<std::string, std::string> image_files(const std::string& folder, const RegionProgram& program,
                                                const std::vector<GpuImage>& images) {
   std::map<std::string, std::string> files;
   for (size_t k = 0; k < program.gpu.size(); ++k) {
-    const std::string kernel = "kernel_" + std::to_string(k);
+    const std::string kernel = folder + "kernel_" + std::to_string(k);
     files[kernel + ".cu"] = program.gpu[k].source;
     if (images.empty()) continue;
     files[kernel + ".cubin.b64"] = to_base64(images[k].cubin);

@@ -11,7 +11,9 @@
 // The driver is asked once; on a machine without one, or without the device, everything here says why.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/executable.h"
@@ -20,6 +22,8 @@
 #include "offline/file_targets.h"
 
 namespace tilefuse {
+
+bool is_gpu_device(std::string_view device);  // "cuda:0"; of a number that the framework has
 
 class GpuFile {
  public:
@@ -45,8 +49,8 @@ class GpuFile {
   std::optional<Result<FoundGpu>> found_;
 };
 
-// By file name within the folder of a target.
-std::map<std::string, std::string> image_files(const RegionProgram& program,
+// The files above; `folder` is what their names begin with.
+std::map<std::string, std::string> image_files(const std::string& folder, const RegionProgram& program,
                                                const std::vector<GpuImage>& images);
 std::string hash_of(const std::vector<GpuImage>& images);
 

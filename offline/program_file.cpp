@@ -9,6 +9,7 @@
 #include "core/import/import_graph.h"
 #include "core/import/metadata.h"
 #include "core/unproven_reads.h"
+#include "offline/gpu_file.h"
 
 namespace tilefuse {
 namespace {
@@ -230,6 +231,9 @@ void ProgramFile::check_state() const {
 Result<Graph> import_program(const ProgramFile& file) {
   try {
     Result<Graph> graph = import_graph(file.program());
+    if (graph && graph->device != "cpu" && !is_gpu_device(graph->device)) {
+      return Unsupported{"cannot take a graph on " + graph->device + ": there is no such device"};
+    }
     if (graph) {
       if (const auto reason = reads_outside(*graph)) return Unsupported{*reason};
     }

@@ -1,7 +1,6 @@
 #include "offline/region_files.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
 #include "codegen/c_names.h"
@@ -25,8 +24,8 @@ using aten::Field;
 using Json = nlohmann::json;
 
 constexpr const char* kManifest = "tilefuse.json";
-constexpr int kFormat = 2, kGpuFormat = 3;              // the latter has a device, and targets that are GPUs
-constexpr size_t kHashDigits = 16, kLongestDevice = 8;  // "cuda:127"
+constexpr int kFormat = 2, kGpuFormat = 3;  // the latter has a device, and targets that are GPUs
+constexpr size_t kHashDigits = 16;
 
 enum class Wanted : uint8_t { EmbeddedCode, CompiledCode, Sources };
 
@@ -43,8 +42,6 @@ bool is_for_gpus(const Executable& executable) {
   const RegionProgram& program = executable.regions[0].program;
   return !program.gpu.empty() && program.launches.empty() && program.packs.empty();
 }
-
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 class Loader {
  public:
@@ -93,9 +90,7 @@ class Loader {
 
   void look_for_gpu(const Field& manifest) {
     device_ = manifest["device"].text();
-    const bool is_known = device_ == "cpu" || (device_.starts_with("cuda:") && device_.size() > 5 &&
-                                               std::all_of(device_.begin() + 5, device_.end(), is_digit));
-    if (!is_known || device_.size() > kLongestDevice) manifest["device"].fail("is no device: " + device_);
+    if (device_ != "cpu" && !is_gpu_device(device_)) manifest["device"].fail("is no device: " + device_);
     if (targets_.empty() || !std::all_of(targets_.begin(), targets_.end(), is_of_gpu)) {
       manifest["targets"].fail("must be GPUs");
     }
@@ -356,7 +351,7 @@ void add_kernels(const TargetRegions& made, size_t r, const std::string& gpu, co
       program_of(region, gpu.empty() ? Place{} : Place{gpu, made.target.architecture});
   if (!gpu.empty()) {
     const std::vector<GpuImage>& images = made.images[r];
-    for (auto& [name, text] : image_files(region.program, images)) files[folder + "/" + name] = text;
+    files.merge(image_files(folder + "/", region.program, images));
     if (!images.empty()) row["objects"][made.target.name] = hash_of(images);
     return;
   }

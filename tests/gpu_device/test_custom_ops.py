@@ -135,10 +135,10 @@ def test_kernels_are_saved_and_loaded(tmp_path):
         norm(_made(rows, 37), weight)
     assert tilefuse.save_ops(tmp_path / "ops.json", norm) >= 2
     operators().forget_op("tilefuse_device::norm")
-    loaded = operators().load_ops(str(tmp_path / "ops.json"))
-    x = _made(90, 37)
+    assert operators().load_ops(str(tmp_path / "ops.json")) >= 2
+    loaded, x = _kernels("norm"), _made(90, 37)
     assert_same(norm(x, weight), norm.plain(x, weight))
-    assert _kernels("norm") == loaded
+    assert _kernels("norm") == loaded >= 2
 
 
 def test_calls_from_many_threads():

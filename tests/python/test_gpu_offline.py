@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -180,6 +181,19 @@ def test_an_untrusted_file_is_compiled_from_its_graphs(driver, loading, tmp_path
     assert driver.launches() > 0
 
 
+def test_on_a_device_that_has_no_kernels_torch_runs_the_regions_and_says_so(driver, loading, tmp_path, monkeypatch):
+    monkeypatch.setattr(errors, "_warned", set())
+    model, x, file = _exported(tmp_path)
+    fused = _fused(file, "cuda-sm80")
+    driver.capability(7, 5)
+    said = r"plain PyTorch: cannot make kernels for .*\(sm_75\).*: the file has no code for this machine: for cuda-sm80 the GPU is sm_75"
+    with tilefuse.trusted_files(), pytest.warns(TileFuseWarning, match=said):
+        module = tilefuse.load(fused).module()
+    driver.calls()
+    _as_eager(model, module, [x, torch.randn(5, x.shape[1])])
+    assert driver.launches() == 0
+
+
 def test_machine_code_that_the_driver_refuses_is_compiled_again(driver, loading, tmp_path):
     _, _, file = _exported(tmp_path)
     fused = _fused(file, "cuda-sm80")
@@ -212,6 +226,7 @@ def test_a_file_that_does_not_fit_is_an_error(driver, loading, tmp_path, name, t
     [
         ("device", "tpu:0", "device: is no device: tpu:0"),
         ("device", "cuda:x", "device: is no device: cuda:x"),
+        ("device", "cuda:128", "device: is no device: cuda:128"),
         ("targets", [], "targets: must be GPUs"),
         ("targets", [{"name": "x86-zen4", "architecture": "x86_64", "instructions": []}], "targets: must be GPUs"),
     ],
@@ -252,11 +267,13 @@ def run_in_cpp(tmp_path_factory):
          "-Wl,--no-as-needed", "-ltilefuse_torch", "-ltorch_cpu", "-lc10", "-ldl"], check=True,
     )  # fmt: skip
 
-    def run(file: pathlib.Path, inputs: list[torch.Tensor], *flags: str) -> tuple[Any, str]:
+    def run(file: pathlib.Path, inputs: list[torch.Tensor], *flags: str, nvrtc: str = "", cache: str = "") -> tuple[Any, str]:
         given, outputs = folder / "inputs.pt", folder / "outputs.pt"
         torch.save(inputs, given)
-        libraries = [host_gpu.driver_library(), host_gpu._built("libhost_memory.so"), nvrtc_folders()[0]]
-        done = subprocess.run([folder / "run", *libraries, file, given, outputs, *flags], capture_output=True, text=True)
+        libraries = [host_gpu.driver_library(), host_gpu._built("libhost_memory.so"), nvrtc or nvrtc_folders()[0]]
+        environment = os.environ | ({"TILEFUSE_CACHE_DIR": cache} if cache else {})
+        command = [folder / "run", *libraries, file, given, outputs, *flags]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return torch.load(outputs), done.stdout
@@ -277,15 +294,24 @@ def test_a_file_runs_in_cpp(run_in_cpp, tmp_path, make, flags, how):
     torch.testing.assert_close(outputs, want if isinstance(want, tuple) else (want,), rtol=1e-5, atol=1e-5)
 
 
+def test_embedded_code_needs_no_compiler(run_in_cpp, tmp_path):
+    model, x, file = _exported(tmp_path)
+    away = {"nvrtc": "/nonexistent", "cache": str(tmp_path / "cache")}
+    outputs, text = run_in_cpp(_fused(file, "cuda-sm80"), [x], "--trust", **away)
+    assert ": embedded for cuda-sm80\n" in text and "cuLaunchKernel" in text
+    with torch.no_grad():
+        torch.testing.assert_close(outputs, model(x), rtol=1e-5, atol=1e-5)
+
+
 # ---------------------------------------------------------------- CUDA tensors, without a GPU
-def _of_cuda_tensors(file: pathlib.Path) -> pathlib.Path:
+def _of_cuda_tensors(file: pathlib.Path, kind: str = "cuda", number: int = 0) -> pathlib.Path:
     """The program as it is exported where its tensors are on cuda:0."""
     other = file.parent / "cuda.pt2"
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(other, "w") as made:
         for entry in archive.infolist():
             data = archive.read(entry)
             if entry.filename.endswith("model.json"):
-                data = re.sub(rb'\{"type": "cpu", "index": null\}', b'{"type": "cuda", "index": 0}', data)
+                data = re.sub(rb'\{"type": "cpu", "index": null\}', f'{{"type": "{kind}", "index": {number}}}'.encode(), data)
             made.writestr(entry, data)
     return other
 
@@ -330,6 +356,16 @@ def test_the_same_regions_have_other_names_on_another_device(no_gpu, tmp_path):
         assert all("objects" not in row for row in rows)
         names.append({row["op"] for row in rows})
     assert not names[0] & names[1]
+
+
+@pytest.mark.parametrize(
+    "kind, number, reason",
+    [("xpu", 0, "on xpu: kernels are made for processors and NVIDIA's GPUs"), ("cuda", 500, "on cuda:500: there is no such device")],
+)
+def test_programs_on_other_devices_are_copied(tmp_path, kind, number, reason):
+    _, _, file = _exported(tmp_path)
+    answer = tilefuse.fuse_file(_of_cuda_tensors(file, kind, number), tmp_path / "fused.pt2", targets=["cuda-sm80"])
+    assert answer["refusal"].endswith(reason)
 
 
 def test_targets_are_of_the_programs_kind(no_gpu, tmp_path):
