@@ -91,10 +91,6 @@ class AxisMerge {
   std::vector<AxisId> new_id_;
 };
 
-}  // namespace
-
-namespace {
-
 // The axes of the first reduction over several.
 std::optional<std::vector<AxisId>> several_reduced_axes(const TileGraph& graph) {
   for (const TileValue& value : graph.values) {

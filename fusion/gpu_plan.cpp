@@ -150,10 +150,6 @@ std::optional<Unsupported> better_scanned_by_a_library(const TileGraph& graph, c
                      cost_text(plan.cost_us, {}) + ", there " + cost_text(library, {})};
 }
 
-}  // namespace
-
-namespace {
-
 // Sums across rows beside sums within them: the kernel that walks the rows has the pins.
 Result<GpuPlan> plan_carried(const TileGraph& graph, const GpuTarget& target, Pins pins,
                              const SizeHints& hints) {

@@ -188,6 +188,46 @@ bool places_fit_int(const TileGraph& graph) {
   return true;
 }
 
+Result<GpuRegion> analyze_rows(const TileGraph& graph, AxisId lanes, std::optional<GpuCarried> carried) {
+  Result<Structure> structure = analyze_structure(graph);
+  if (!structure) return structure.unsupported();
+  if (auto refusal = check_reductions(graph, *structure)) return *std::move(refusal);
+  if (graph.axes.empty()) {
+    return Unsupported{"cannot compute " + graph.name +
+                       " in a GPU kernel: it has no axis that threads could stand along"};
+  }
+  GpuRegion region;
+  region.structure = *std::move(structure);
+  region.carried = std::move(carried);
+  find_axes(graph, lanes, region);
+  if (!region.reduces()) find_staged(graph, region);
+  find_accesses(graph, lanes, region);
+  if (region.reduces()) region.crossing = crossing(graph, region.structure);
+  region.kept_words = kept_words(graph, region);
+  if (region.reduces()) region.wanted_again = loads_wanted_again(graph, region);
+  region.fits_int = conditions_fit_int(graph);
+  return region;
+}
+
+std::optional<Unsupported> why_not_carried(const TileGraph& graph, const GpuRegion& region) {
+  const TileValueId first = region.carried->reductions.front();
+  const auto refused = [&](const std::string& why) { return Unsupported{cannot(graph, first, why)}; };
+  if (!graph[region.inner].extent.constant())
+    return refused("it is reduced across rows whose length is not known");
+  if (scans(graph)) return refused("it is reduced across rows that are scanned");
+  const std::vector<AxisId> rows = region.structure.parallel;
+  for (const TileValueId id : region.carried->reductions) {
+    if (!folds_floats(graph[id])) return refused("no number but a float is reduced across rows");
+    std::vector<AxisId> axes;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(axes),
+                 [&](AxisId axis) { return axis != region.carried->axis; });
+    axes.push_back(region.inner);
+    std::sort(axes.begin(), axes.end());
+    if (graph[id].axes != axes) return refused("it is reduced across rows, and is not there for each column");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Unsupported> value_without_kernel(const TileGraph& graph) {
@@ -275,50 +315,6 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph) {
   const std::vector<AxisId> axes = lane_axes(graph);
   return analyze_gpu_region(graph, axes.empty() ? AxisId{0} : axes.front());
 }
-
-namespace {
-
-Result<GpuRegion> analyze_rows(const TileGraph& graph, AxisId lanes, std::optional<GpuCarried> carried) {
-  Result<Structure> structure = analyze_structure(graph);
-  if (!structure) return structure.unsupported();
-  if (auto refusal = check_reductions(graph, *structure)) return *std::move(refusal);
-  if (graph.axes.empty()) {
-    return Unsupported{"cannot compute " + graph.name +
-                       " in a GPU kernel: it has no axis that threads could stand along"};
-  }
-  GpuRegion region;
-  region.structure = *std::move(structure);
-  region.carried = std::move(carried);
-  find_axes(graph, lanes, region);
-  if (!region.reduces()) find_staged(graph, region);
-  find_accesses(graph, lanes, region);
-  if (region.reduces()) region.crossing = crossing(graph, region.structure);
-  region.kept_words = kept_words(graph, region);
-  if (region.reduces()) region.wanted_again = loads_wanted_again(graph, region);
-  region.fits_int = conditions_fit_int(graph);
-  return region;
-}
-
-std::optional<Unsupported> why_not_carried(const TileGraph& graph, const GpuRegion& region) {
-  const TileValueId first = region.carried->reductions.front();
-  const auto refused = [&](const std::string& why) { return Unsupported{cannot(graph, first, why)}; };
-  if (!graph[region.inner].extent.constant())
-    return refused("it is reduced across rows whose length is not known");
-  if (scans(graph)) return refused("it is reduced across rows that are scanned");
-  const std::vector<AxisId> rows = region.structure.parallel;
-  for (const TileValueId id : region.carried->reductions) {
-    if (!folds_floats(graph[id])) return refused("no number but a float is reduced across rows");
-    std::vector<AxisId> axes;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(axes),
-                 [&](AxisId axis) { return axis != region.carried->axis; });
-    axes.push_back(region.inner);
-    std::sort(axes.begin(), axes.end());
-    if (graph[id].axes != axes) return refused("it is reduced across rows, and is not there for each column");
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes) {
   if (auto refusal = value_without_kernel(graph)) return *std::move(refusal);
