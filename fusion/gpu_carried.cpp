@@ -143,6 +143,7 @@ std::optional<GpuCarried> find_carried(const TileGraph& graph) {
 TileGraph without_carried(const TileGraph& graph, const GpuCarried& carried) {
   TileGraph rest = graph;
   std::vector<AxisId> all;
+  all.reserve(graph.axes.size());
   for (uint32_t a = 0; a < graph.axes.size(); ++a) all.push_back({a});
   for (TileStore& store : rest.stores) {
     if (!is_in(carried.reductions, store.value)) continue;

@@ -178,6 +178,32 @@ Result<GpuPlan> plan_carried(const TileGraph& graph, const GpuTarget& target, Pi
   return *std::move(best);
 }
 
+// The reductions of a walk at once, or in the number of parts that is predicted to be the quickest.
+Result<GpuPlan> plan_walk(const TileGraph& graph, const GpuTarget& target, Pins pins,
+                          const SizeHints& hints) {
+  const auto pinned = pins.decisions.extract("parts");
+  const Kind kind = pinned_kind(pins);
+  // A last walk has no decision of a reduction that may be pinned.
+  const bool may_walk_again = !pinned.empty() || pins.decisions.empty();
+  const double least_again = may_walk_again ? least_of_kernels(graph, target, hints) : 0;
+  std::optional<Result<GpuPlan>> best;
+  double best_us = 0;
+  for (const int parts : kParts) {
+    if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
+    const bool is_good = best && *best && best_us <= least_again;
+    const auto ways = in_parts(graph, parts, may_walk_again && !is_good);
+    if (!ways) continue;
+    Result<GpuPlan> plan = solve_nests(ways->graphs, target, kind, pins, hints);
+    const double us = plan ? ways->margin * judged_us(*plan) : 0;
+    if (best && (!plan || (*best && best_us <= us))) continue;
+    best = std::move(plan);
+    best_us = us;
+  }
+  if (!best)
+    return Unsupported{"cannot reduce " + graph.name + " in parts as pinned: parts = " + pinned.mapped()};
+  return *std::move(best);
+}
+
 }  // namespace
 
 Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const Pins& pins,
@@ -189,31 +215,11 @@ Result<GpuPlan> plan_gpu(const TileGraph& graph, const GpuTarget& target, const 
   }
   const TileGraph whole = merge_reduced_axes(with_an_axis(graph));
   if (!reductions_in_parts(whole).empty()) return plan_carried(whole, target, pins, hints);
-  Pins others = pins;
-  const auto pinned = others.decisions.extract("parts");
-  const Kind kind = pinned_kind(others);
-  // A last walk has no decision of a reduction that may be pinned.
-  const bool may_walk_again = !pinned.empty() || others.decisions.empty();
-  const double least_again = may_walk_again ? least_of_kernels(whole, target, hints) : 0;
-  std::optional<Result<GpuPlan>> best;
-  double best_us = 0;
-  for (const int parts : kParts) {
-    if (!pinned.empty() && pinned.mapped() != std::to_string(parts)) continue;
-    const bool is_good = best && *best && best_us <= least_again;
-    const auto ways = in_parts(whole, parts, may_walk_again && !is_good);
-    if (!ways) continue;
-    Result<GpuPlan> plan = solve_nests(ways->graphs, target, kind, others, hints);
-    const double us = plan ? ways->margin * judged_us(*plan) : 0;
-    if (best && (!plan || (*best && best_us <= us))) continue;
-    best = std::move(plan);
-    best_us = us;
+  Result<GpuPlan> plan = plan_walk(whole, target, pins, hints);
+  if (plan && pins.decisions.empty()) {  // pinned: whoever asks for it gets it
+    if (auto refusal = better_scanned_by_a_library(whole, *plan, target, hints)) return *std::move(refusal);
   }
-  if (!best)
-    return Unsupported{"cannot reduce " + graph.name + " in parts as pinned: parts = " + pinned.mapped()};
-  if (*best && pins.decisions.empty()) {  // pinned: whoever asks for it gets it
-    if (auto refusal = better_scanned_by_a_library(whole, **best, target, hints)) return *std::move(refusal);
-  }
-  return *std::move(best);
+  return plan;
 }
 
 double cost_us(const GpuNestSchedule& schedule) {
