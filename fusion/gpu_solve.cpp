@@ -236,12 +236,12 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   return schedule;
 }
 
-// The best schedule with lanes along one axis.
-Result<GpuSchedule> solve_lanes(const TileGraph& graph, AxisId lanes, const RegionFacts& facts,
-                                const GpuTarget& target, const Pins& pins) {
+// The best schedule with lanes along one axis. `rows`: what is done with each row (graph_of_rows), of which
+// `facts` are.
+Result<GpuSchedule> solve_lanes(const TileGraph& graph, const TileGraph& rows, AxisId lanes,
+                                const RegionFacts& facts, const GpuTarget& target, const Pins& pins) {
   const Result<GpuRegion> region = analyze_gpu_region(graph, lanes);
   if (!region) return region.unsupported();
-  const TileGraph rows = graph_of_rows(graph);
   const GpuTraffic traffic = collect_gpu_traffic(rows, *region, facts);
   ConstraintSystem system = GpuSystem(rows, *region, target, traffic).build();
   add_pins(pins, system);
@@ -278,7 +278,8 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
                               const SizeHints& hints) {
   const Result<GpuRegion> region = analyze_gpu_region(graph);
   if (!region) return region.unsupported();
-  const Result<RegionFacts> facts = collect_region_facts(graph_of_rows(graph), hints);
+  const TileGraph rows = graph_of_rows(graph);
+  const Result<RegionFacts> facts = collect_region_facts(rows, hints);
   if (!facts) return facts.unsupported();
   Pins others = pins;
   std::optional<GpuSchedule> best;
@@ -286,7 +287,7 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
   std::optional<UserError> wrong_pin;  // what lanes along one axis have no value for, others may have
   for (const AxisId lanes : pinned_lanes(graph, others)) {
     try {
-      Result<GpuSchedule> found = solve_lanes(graph, lanes, *facts, target, others);
+      Result<GpuSchedule> found = solve_lanes(graph, rows, lanes, *facts, target, others);
       if (!found && !refusal) refusal = found.unsupported();
       if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
     } catch (const UserError& error) {

@@ -14,44 +14,14 @@ from typing import Any
 import pytest
 import tilefuse
 import torch
+from fused_file_models import Block, Counter, exported
 from on_device import assert_same
 from tilefuse import offline
 from tilefuse.library import operators
 from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BATCH = torch.export.Dim("batch", min=2, max=512)
-
-
-class Block(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-
-    def forward(self, x):
-        y = x + self.down(nn.functional.gelu(self.up(self.norm(x))))
-        return torch.softmax(y, -1), torch.topk(y.exp(), 3).values
-
-
-class Counter(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("seen", torch.zeros(width))
-
-    def forward(self, x):
-        self.seen.add_(x.sum(0))
-        return x * self.seen
-
-
-# Operators live as long as the process: every test has a width, and so regions, of its own.
-_widths = iter(range(40, 1000, 3))
-
-
-def _exported(folder: pathlib.Path, make: Callable[[int], nn.Module] = Block) -> tuple[nn.Module, torch.Tensor, pathlib.Path]:
-    width = next(_widths)
-    model, x, file = make(width).cuda().eval(), torch.randn(8, width, device="cuda"), folder / "model.pt2"
-    torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: BATCH},)), file)
-    return model, x, file
+ON_DEVICE = {"device": "cuda", "batch": torch.export.Dim("batch", min=2, max=512)}
 
 
 def _fused(file: pathlib.Path, *targets: str) -> pathlib.Path:
@@ -80,7 +50,7 @@ def _as_eager(model: nn.Module, module: Callable[..., Any], x: torch.Tensor) -> 
 @pytest.mark.parametrize("trusted", [True, False], ids=["embedded", "compiled"])
 @pytest.mark.parametrize("make", [Block, Counter])
 def test_as_eager(tmp_path, make, trusted):
-    model, x, file = _exported(tmp_path, make)
+    model, x, file = exported(tmp_path, make, **ON_DEVICE)
     fused = _fused(file)
     (how,) = _ways(fused, trusted)
     assert how.startswith("embedded for cuda-") if trusted else how == "compiled"
@@ -89,7 +59,7 @@ def test_as_eager(tmp_path, make, trusted):
 
 
 def test_an_older_target_is_compiled_by_the_driver(tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path, **ON_DEVICE)
     fused = _fused(file, "cuda-sm80")
     assert _ways(fused) == {"embedded for cuda-sm80"}
     with tilefuse.trusted_files():
@@ -97,7 +67,7 @@ def test_an_older_target_is_compiled_by_the_driver(tmp_path):
 
 
 def test_a_cuda_graph_captures_a_call(tmp_path):
-    model, x, file = _exported(tmp_path, Counter)
+    model, x, file = exported(tmp_path, Counter, **ON_DEVICE)
     with tilefuse.trusted_files():
         module = tilefuse.load(_fused(file)).module()
     with torch.no_grad():
@@ -117,7 +87,7 @@ def test_in_cpp(tmp_path, flags):
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     subprocess.run(["cmake", "-B", build, places, "-DON_GPU=ON", *launcher, ROOT / "examples/cpp"], check=True)
     subprocess.run(["cmake", "--build", build], check=True)
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path, **ON_DEVICE)
     fused, given, made = _fused(file), tmp_path / "inputs.pt", tmp_path / "outputs.pt"
     torch.save([x], given)
     nvrtc = [f"--nvrtc={folder}" for folder in tilefuse.options.nvrtc_folders()[:1]]
@@ -129,7 +99,7 @@ def test_in_cpp(tmp_path, flags):
 
 
 def test_inputs_on_another_device_are_an_error(tmp_path):
-    _, x, file = _exported(tmp_path)
+    _, x, file = exported(tmp_path, **ON_DEVICE)
     with tilefuse.trusted_files():
         module = tilefuse.load(_fused(file)).module()
     with torch.no_grad(), pytest.raises(Exception, match="(?i)device|cuda"):

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import glob
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import torch
 from engine import compiled
 from tilefuse.backend import compile_graph
+from tilefuse.errors import TileFuseWarning
 from tilefuse.options import Options, nvrtc_folders
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -95,6 +97,17 @@ class Driver:
     def shared_bytes(self, most: int, said: int) -> None:
         """Of a block: what it may have, and what the driver says of that (0: nothing)."""
         self._library.fake_cuda_shared_bytes(most, said)
+
+
+@contextlib.contextmanager
+def an_a100(*, refuses_warnings: bool = False) -> Iterator[Driver]:
+    """A driver whose launches all have to end well; a warning of ours is an error if asked for."""
+    with Driver.of_an_a100().memory() as driver, contextlib.ExitStack() as filters:
+        if refuses_warnings:
+            filters.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("error", TileFuseWarning)
+        yield driver
+        assert not driver.faults()
 
 
 def options(**more: Any) -> dict[str, Any]:

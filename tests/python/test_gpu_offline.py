@@ -18,6 +18,7 @@ import host_gpu
 import pytest
 import tilefuse
 import torch
+from fused_file_models import Block, Counter, exported
 from tilefuse import cli, errors, offline
 from tilefuse.errors import TileFuseWarning
 from tilefuse.library import operators
@@ -25,49 +26,12 @@ from tilefuse.options import nvrtc_folders
 from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BATCH = torch.export.Dim("batch", min=2, max=64)
 
 
 @pytest.fixture
 def driver() -> Iterator[host_gpu.Driver]:
-    with host_gpu.Driver.of_an_a100().memory() as found:
+    with host_gpu.an_a100() as found:
         yield found
-        assert not found.faults()
-
-
-class Block(nn.Module):
-    """Products of torch's between regions of ours, an operator that no region holds, and sizes that vary."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-
-    def forward(self, x):
-        y = x + self.down(nn.functional.gelu(self.up(self.norm(x))))
-        return torch.softmax(y, -1), torch.topk(y.exp(), 3).values
-
-
-class Counter(nn.Module):
-    """Writes into a buffer."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("seen", torch.zeros(width))
-
-    def forward(self, x):
-        self.seen.add_(x.sum(0))
-        return x * self.seen
-
-
-# Operators live as long as the process: every test has a width, and so regions, of its own.
-_widths = iter(range(40, 1000, 3))
-
-
-def _exported(tmp_path: pathlib.Path, make: Callable[[int], nn.Module] = Block) -> tuple[nn.Module, torch.Tensor, pathlib.Path]:
-    width = next(_widths)
-    model, x, file = make(width).eval(), torch.randn(8, width), tmp_path / "model.pt2"
-    torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: BATCH},)), file)
-    return model, x, file
 
 
 def _fused(file: pathlib.Path, *targets: str, **options: Any) -> pathlib.Path:
@@ -107,7 +71,7 @@ def _changed(fused: pathlib.Path, change: Callable[[str, bytes], bytes]) -> path
 # ---------------------------------------------------------------- run in Python
 @pytest.mark.parametrize("make", [Block, Counter])
 def test_embedded_kernels_run(driver, loading, tmp_path, make):
-    model, x, file = _exported(tmp_path, make)
+    model, x, file = exported(tmp_path, make)
     fused = _fused(file, "cuda-sm80")
     with tilefuse.trusted_files():
         module = tilefuse.load(fused).module()
@@ -117,7 +81,7 @@ def test_embedded_kernels_run(driver, loading, tmp_path, make):
 
 
 def test_the_gpu_that_is_here_is_the_target(driver, loading, tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused = _fused(file)
     (target,) = json.loads(_text(fused, "tilefuse.json"))["targets"]
     assert target["architecture"] == "sm_80"
@@ -126,7 +90,7 @@ def test_the_gpu_that_is_here_is_the_target(driver, loading, tmp_path):
 
 
 def test_the_newest_target_that_the_device_runs_is_taken(driver, loading, tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm90a", "cuda-sm80", "cuda-sm89")
     manifest = json.loads(_text(fused, "tilefuse.json"))
     assert [target["name"] for target in manifest["targets"]] == ["cuda-sm90a", "cuda-sm89", "cuda-sm80"]
@@ -151,7 +115,7 @@ def _ways(fused: pathlib.Path, manifest: dict[str, Any], trusted: bool = True) -
     [((9, 0), "cuda-sm90a"), ((10, 0), "cuda-sm89"), ((8, 9), "cuda-sm89"), ((8, 6), "cuda-sm80"), ((8, 0), "cuda-sm80")],
 )
 def test_devices_run_what_is_no_newer(driver, loading, tmp_path, capability, taken):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm90a", "cuda-sm80", "cuda-sm89")
     driver.capability(*capability)
     assert _ways(fused, json.loads(_text(fused, "tilefuse.json"))) == {f"embedded for {taken}"}
@@ -159,7 +123,7 @@ def test_devices_run_what_is_no_newer(driver, loading, tmp_path, capability, tak
 
 def test_a_file_for_other_devices_is_compiled_and_says_so(driver, loading, tmp_path, monkeypatch):
     monkeypatch.setattr(errors, "_warned", set())
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm90a")
     said = "are compiled: the file has no code for this machine: for cuda-sm90a the GPU is sm_80"
     with tilefuse.trusted_files(), pytest.warns(TileFuseWarning, match=said):
@@ -170,7 +134,7 @@ def test_a_file_for_other_devices_is_compiled_and_says_so(driver, loading, tmp_p
 
 
 def test_an_untrusted_file_is_compiled_from_its_graphs(driver, loading, tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm80")
     # Whoever reads the machine code of this one finds no machine code.
     spoilt = _changed(fused, lambda name, data: b"!" if name.endswith((".cubin.b64", ".ptx")) else data)
@@ -183,7 +147,7 @@ def test_an_untrusted_file_is_compiled_from_its_graphs(driver, loading, tmp_path
 
 def test_on_a_device_that_has_no_kernels_torch_runs_the_regions_and_says_so(driver, loading, tmp_path, monkeypatch):
     monkeypatch.setattr(errors, "_warned", set())
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm80")
     driver.capability(7, 5)
     said = r"plain PyTorch: cannot make kernels for .*\(sm_75\).*: the file has no code for this machine: for cuda-sm80 the GPU is sm_75"
@@ -195,7 +159,7 @@ def test_on_a_device_that_has_no_kernels_torch_runs_the_regions_and_says_so(driv
 
 
 def test_machine_code_that_the_driver_refuses_is_compiled_again(driver, loading, tmp_path):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm80")
     driver.fail("cuModuleGetFunction", 500)
     compiled, embedded = sorted(_ways(fused, json.loads(_text(fused, "tilefuse.json"))))
@@ -215,7 +179,7 @@ def test_machine_code_that_the_driver_refuses_is_compiled_again(driver, loading,
     ],
 )
 def test_a_file_that_does_not_fit_is_an_error(driver, loading, tmp_path, name, text, message):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     fused = _changed(_fused(file, "cuda-sm80"), lambda entry, data: text if entry.endswith(name) else data)
     with tilefuse.trusted_files(), pytest.raises(Exception, match=message):
         tilefuse.load(fused)
@@ -232,7 +196,7 @@ def test_a_file_that_does_not_fit_is_an_error(driver, loading, tmp_path, name, t
     ],
 )
 def test_a_manifest_that_does_not_fit_is_an_error(driver, loading, tmp_path, key, value, message):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     fused = _fused(file, "cuda-sm80")
     manifest = json.loads(_text(fused, "tilefuse.json")) | {key: value}
     with pytest.raises(ValueError, match=message):
@@ -240,7 +204,7 @@ def test_a_manifest_that_does_not_fit_is_an_error(driver, loading, tmp_path, key
 
 
 def test_what_was_loaded_is_saved_again(driver, loading, tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     fused, again = _fused(file, "cuda-sm80"), tmp_path / "again.pt2"
     with tilefuse.trusted_files():
         tilefuse.save(tilefuse.load(fused), again)
@@ -284,7 +248,7 @@ def run_in_cpp(tmp_path_factory):
 @pytest.mark.parametrize("make", [Block, Counter])
 @pytest.mark.parametrize("flags, how", [(["--trust"], "embedded for cuda-sm80"), ([], "compiled")])
 def test_a_file_runs_in_cpp(run_in_cpp, tmp_path, make, flags, how):
-    model, x, file = _exported(tmp_path, make)
+    model, x, file = exported(tmp_path, make)
     fused = _fused(file, "cuda-sm80", "cuda-sm90a")
     outputs, text = run_in_cpp(fused, [x], *flags)
     assert f": {how}\n" in text and "cuLaunchKernel" in text
@@ -295,7 +259,7 @@ def test_a_file_runs_in_cpp(run_in_cpp, tmp_path, make, flags, how):
 
 
 def test_embedded_code_needs_no_compiler(run_in_cpp, tmp_path):
-    model, x, file = _exported(tmp_path)
+    model, x, file = exported(tmp_path)
     away = {"nvrtc": "/nonexistent", "cache": str(tmp_path / "cache")}
     outputs, text = run_in_cpp(_fused(file, "cuda-sm80"), [x], "--trust", **away)
     assert ": embedded for cuda-sm80\n" in text and "cuLaunchKernel" in text
@@ -325,7 +289,7 @@ def no_gpu():
 
 
 def test_a_program_of_cuda_tensors_is_fused_without_a_gpu(no_gpu, tmp_path, capfd):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     cuda, fused = _of_cuda_tensors(file), tmp_path / "fused.pt2"
     arguments = ["fuse", str(cuda), "-o", str(fused), "--target", "cuda-sm80", "--target", "cuda-sm90a"]
     assert cli.main(arguments) == 0
@@ -348,7 +312,7 @@ def test_a_program_of_cuda_tensors_is_fused_without_a_gpu(no_gpu, tmp_path, capf
 
 
 def test_the_same_regions_have_other_names_on_another_device(no_gpu, tmp_path):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     names = []
     for source, target in ((file, "portable-cpu"), (_of_cuda_tensors(file), "cuda-sm80")):
         tilefuse.fuse_file(source, tmp_path / "fused.pt2", targets=[target], embed=False, products="library")
@@ -363,13 +327,13 @@ def test_the_same_regions_have_other_names_on_another_device(no_gpu, tmp_path):
     [("xpu", 0, "on xpu: kernels are made for processors and NVIDIA's GPUs"), ("cuda", 500, "on cuda:500: there is no such device")],
 )
 def test_programs_on_other_devices_are_copied(tmp_path, kind, number, reason):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     answer = tilefuse.fuse_file(_of_cuda_tensors(file, kind, number), tmp_path / "fused.pt2", targets=["cuda-sm80"])
     assert answer["refusal"].endswith(reason)
 
 
 def test_targets_are_of_the_programs_kind(no_gpu, tmp_path):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     cuda, fused = _of_cuda_tensors(file), tmp_path / "fused.pt2"
     with pytest.raises(tilefuse.UserError, match="target x86-zen4: is a processor, and the program's tensors are on cuda:0"):
         tilefuse.fuse_file(cuda, fused, targets=["x86-zen4"])
@@ -382,7 +346,7 @@ def test_targets_are_of_the_programs_kind(no_gpu, tmp_path):
 
 def test_a_file_without_its_gpu_says_so(no_gpu, tmp_path, monkeypatch):
     monkeypatch.setattr(errors, "_warned", set())
-    _, x, file = _exported(tmp_path)
+    _, x, file = exported(tmp_path)
     fused = tmp_path / "fused.pt2"
     tilefuse.fuse_file(_of_cuda_tensors(file), fused, targets=["cuda-sm80"])
     said = "regions of a fused file run with plain PyTorch: cannot use a GPU: there is no NVIDIA driver"
@@ -392,7 +356,7 @@ def test_a_file_without_its_gpu_says_so(no_gpu, tmp_path, monkeypatch):
 
 
 def test_a_file_without_its_gpu_does_not_run_in_cpp(no_gpu, run_in_cpp, tmp_path):
-    _, x, file = _exported(tmp_path)
+    _, x, file = exported(tmp_path)
     fused = tmp_path / "fused.pt2"
     tilefuse.fuse_file(_of_cuda_tensors(file), fused, targets=["cuda-sm80"])
     with pytest.raises(RuntimeError, match="fused.pt2: .*(cuda|CUDA)"):
@@ -400,7 +364,7 @@ def test_a_file_without_its_gpu_does_not_run_in_cpp(no_gpu, run_in_cpp, tmp_path
 
 
 def test_no_library_is_made_of_it(no_gpu, tmp_path, capfd):
-    _, _, file = _exported(tmp_path)
+    _, _, file = exported(tmp_path)
     cuda, fused = _of_cuda_tensors(file), tmp_path / "fused.pt2"
     tilefuse.fuse_file(cuda, fused, targets=["cuda-sm80"], embed=False)
     for source in (cuda, fused):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,17 +13,14 @@ from numeric import assert_close, exact_or_eager
 from op_cases import CASES, call, plain
 from tilefuse import ops
 from tilefuse.custom_op import _defined
-from tilefuse.errors import TileFuseWarning
 from tilefuse.library import operators
 from tilefuse.options import Options
 
 
 @pytest.fixture
 def driver() -> Iterator[host_gpu.Driver]:
-    with host_gpu.Driver.of_an_a100().memory() as found, warnings.catch_warnings():
-        warnings.simplefilter("error", TileFuseWarning)
+    with host_gpu.an_a100(refuses_warnings=True) as found:
         yield found
-        assert not found.faults()
 
 
 @contextlib.contextmanager

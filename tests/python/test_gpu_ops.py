@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,10 +24,8 @@ STRICT = {"strict": True}
 
 @pytest.fixture
 def driver() -> Iterator[host_gpu.Driver]:
-    with host_gpu.Driver.of_an_a100().memory() as found, warnings.catch_warnings():
-        warnings.simplefilter("error", TileFuseWarning)
+    with host_gpu.an_a100(refuses_warnings=True) as found:
         yield found
-        assert not found.faults()
 
 
 def _defined_on_gpu(name: str, function: Callable[..., Any], **more: Any) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from tilefuse.widening import widened
 
-__all__ = ["convolution_rules"]
+__all__ = ["convolution_rules", "for_each_dim"]
 
 aten = torch.ops.aten
 
@@ -54,7 +54,7 @@ def _gradients_by_channel(
         return NotImplemented
     spatial = list(range(2, x.dim()))
     window = weight.shape[2:]
-    stride, padding = (_for_each(given, len(spatial)) for given in (stride, padding))
+    stride, padding = (for_each_dim(given, len(spatial)) for given in (stride, padding))
     turned = [size - 1 - before for size, before in zip(window, padding, strict=True)]
     if not output_mask[0]:
         image = None
@@ -79,5 +79,6 @@ def _of_filters(gradient: torch.Tensor, x: torch.Tensor, window: Sequence[int], 
     return (seen * spread).sum([0, *range(2, 2 + len(window))]).unsqueeze(1)
 
 
-def _for_each(given: Sequence[int], count: int) -> list[int]:
+def for_each_dim(given: Sequence[int], count: int) -> list[int]:
+    """An argument of a convolution, of which one number may stand for all dims."""
     return list(given) * count if len(given) == 1 else list(given)

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from tilefuse.convolution_rules import for_each_dim
+
 __all__ = ["phase_rules"]
 
 aten = torch.ops.aten
@@ -79,7 +81,7 @@ def _by_phases(
     if not transposed or not _is_plain(x, weight, dilation):
         return NotImplemented
     count = x.dim() - 2
-    moves = zip(*(_for_each(given, count) for given in (stride, padding, output_padding)), strict=True)
+    moves = zip(*(for_each_dim(given, count) for given in (stride, padding, output_padding)), strict=True)
     dims = [
         _Dim(image, window, step, before, (image - 1) * step - 2 * before + window + behind)
         for image, window, (step, before, behind) in zip(x.shape[2:], weight.shape[2:], moves, strict=True)
@@ -170,7 +172,3 @@ def _side_by_side(phases: Sequence[torch.Tensor], dims: Sequence[_Dim]) -> torch
     for place, dim in enumerate(dims, start=2):
         result = result.narrow(place, 0, dim.result)
     return result.contiguous()
-
-
-def _for_each(given: Sequence[int], count: int) -> list[int]:
-    return list(given) * count if len(given) == 1 else list(given)
