@@ -21,13 +21,17 @@ class Emitter {
       for (const std::string& line : wrap_labelled(label, kSourceColumns - 3)) out_.comment(line);
     }
     const bool has_threads = kernel_.threads > 0;
-    const std::string head = has_threads
-                                 ? fill_in(dialect_.function, {std::to_string(kernel_.threads), kernel_.name})
-                                 : fill_in(dialect_.function, {kernel_.name});
-    nested(head + (has_threads ? arguments() : parameters()), "", kernel_.body);
+    nested(head() + (has_threads ? arguments() : parameters()), "", kernel_.body);
   }
 
  private:
+  std::string head() const {
+    if (kernel_.threads == 0) return fill_in(dialect_.function, {kernel_.name});
+    const std::string cluster =
+        kernel_.cluster > 1 ? fill_in(dialect_.cluster, {std::to_string(kernel_.cluster)}) : "";
+    return fill_in(dialect_.function, {cluster, std::to_string(kernel_.threads), kernel_.name});
+  }
+
   // Parameters that the body does not use have no name: compilers warn otherwise.
   std::string parameters() const {
     std::vector<bool> used(dialect_.parameters.size(), false);
@@ -164,6 +168,7 @@ const Dialect& cpu_dialect() {
       .four_type = "Four<$>",
       .tensor_map = "",
       .function = "extern \"C\" void $",
+      .cluster = "",
       .parameters = {"const void* const*", "const int64_t*", "int64_t", "int64_t", "void*"},
       .unroll = "#pragma GCC unroll $",
       .shared = "",
@@ -184,7 +189,8 @@ const Dialect& cuda_dialect() {
       .four_type = "",
       .tensor_map = "const __grid_constant__ TensorMap",
       // 1: rather fewer blocks at a time than registers in memory.
-      .function = "extern \"C\" __global__ void __launch_bounds__($, 1) $",
+      .function = "extern \"C\" __global__ void $__launch_bounds__($, 1) $",
+      .cluster = "__cluster_dims__($) ",
       .parameters = {},
       .unroll = "#pragma unroll $",
       .shared = "__shared__ ",

@@ -26,8 +26,10 @@ struct Dialect {
   const char* mask_type;
   const char* four_type;   // $ is the scalar type
   const char* tensor_map;  // of an argument
-  // $ is the kernel's name, before it the threads of a block where there are two; the parameter list follows.
+  // $ is the kernel's name; where there are three, before it `cluster` or nothing, and the threads of a
+  // block. The parameter list follows.
   const char* function;
+  const char* cluster;                    // $ is its number of blocks
   std::array<const char*, 5> parameters;  // types of buffers, sizes, first_tile, last_tile, scratch
   const char* unroll;                     // $ is the number
   const char* shared;                     // before a variable that the threads of a block share

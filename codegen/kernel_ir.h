@@ -149,6 +149,7 @@ struct Kernel {
   std::vector<std::string> header;  // lines of the comment above it
   int lanes = 1;
   int threads = 0;  // of a block, of a kernel for GPUs
+  int cluster = 1;  // blocks of a cluster there; the launch has a multiple of them
   std::vector<Symbol> symbols;
   std::vector<SymbolId> arguments;  // of a kernel for GPUs, which takes them one by one
   Block body;

@@ -37,7 +37,9 @@ class Printer {
     {
       const std::string threads =
           kernel_.threads > 0 ? fill_in(", $ threads", {std::to_string(kernel_.threads)}) : "";
-      const auto body = out_.block("kernel $, $ lanes$", {kernel_.name, kernel_.lanes, threads});
+      const std::string cluster =
+          kernel_.cluster > 1 ? fill_in(", clusters of $ blocks", {std::to_string(kernel_.cluster)}) : "";
+      const auto body = out_.block("kernel $, $ lanes$$", {kernel_.name, kernel_.lanes, threads, cluster});
       block(kernel_.body);
     }
     return out_.text();

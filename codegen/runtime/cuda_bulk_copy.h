@@ -15,7 +15,7 @@
 //   arrive(barrier)                       what the thread has done before is behind it for those who wait
 //   wait_for_phase(barrier, parity)       until the phase of that parity, the last one or this one, has ended
 #pragma once
-#include "cuda_matrix.h"
+#include "cuda_cluster.h"
 
 namespace tile {
 

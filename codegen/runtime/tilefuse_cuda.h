@@ -37,6 +37,7 @@
 // chains     begin_piece, multiply_pieces, add_product: two products, the first one's results in registers (cuda_chain.h)
 //            multiply_pieces_in_groups, add_product_in_groups: the same by warpgroups (cuda_group_chain.h)
 //            begin_scores, begin_product: in parts; copy_chain_in_bulk: with a warpgroup that copies (cuda_bulk_chain.h)
+// clusters   rank_in_cluster, meet_cluster, load_from, arrive_in: blocks that run at the same time (cuda_cluster.h)
 // indices    floor_div, remainder (a, b): towards minus infinity; 0 by zero
 // clang-format on
 #pragma once
