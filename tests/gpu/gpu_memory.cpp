@@ -1,6 +1,7 @@
 #include "tests/gpu/gpu_memory.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tilefuse {
 namespace {
@@ -89,6 +90,19 @@ void GlobalMemory::take_from_cache(uint64_t sector) {
   recent_.pop_back();
 }
 
+SharedMemory::SharedMemory(int64_t bytes, WarpOrder& order, std::vector<size_t> warps)
+    : bytes_(static_cast<size_t>(bytes)),
+      cells_(static_cast<size_t>(bytes)),
+      meetings_(order.warps()),
+      ended_in_(order.warps(), std::numeric_limits<int64_t>::max()),
+      order_(order),
+      warps_(std::move(warps)) {}
+
+void SharedMemory::barrier() {
+  ++epoch_;
+  order_.meet(warps_);
+}
+
 void SharedMemory::check_bounds(const GpuAccess& access) const {
   if (access.address + static_cast<uint64_t>(access.bytes) > bytes_.size()) {
     throw GpuFault(what(access) + " is outside the shared memory: byte " + std::to_string(access.address) +
@@ -104,11 +118,13 @@ void SharedMemory::take_store(Cell& cell, const GpuAccess& access, uint64_t byte
     throw GpuFault("race: a thread writes what a product of a warpgroup that is under way reads" +
                    at(access, byte));
   if (cell.box_phase >= 0) demand_phase(cell, access, byte);
-  if (cell.written_in == epoch_ && cell.writer != access.thread &&
+  demand_others_are_done(access, byte);
+  if (cell.writer != access.thread && !is_over(cell.writer, cell.written_in, access.thread) &&
       !has_met(cell.writer, cell.written_at, access))
     throw GpuFault("race: two threads write" + at(access, byte) + " and thread " +
                    std::to_string(cell.writer));
-  if (cell.read_in == epoch_ && (cell.has_readers || cell.reader != access.thread) &&
+  if (!is_over(cell.reader, cell.read_in, access.thread) &&
+      (cell.has_readers || cell.reader != access.thread) &&
       (cell.has_warps || !has_met(cell.reader, cell.read_at, access)))
     throw GpuFault("race: a thread writes what another one reads" + at(access, byte));
 }
@@ -119,8 +135,8 @@ void SharedMemory::take_load(Cell& cell, const GpuAccess& access, uint64_t byte)
   if (cell.written_in < 0)
     throw GpuFault(what(access) + " reads shared memory that nobody wrote" + at(access, byte));
   if (cell.box_phase >= 0) demand_phase(cell, access, byte);
-  if (cell.box_phase < 0 && cell.written_in == epoch_ && cell.writer != access.thread &&
-      !has_met(cell.writer, cell.written_at, access))
+  if (cell.box_phase < 0 && cell.writer != access.thread &&
+      !is_over(cell.writer, cell.written_in, access.thread) && !has_met(cell.writer, cell.written_at, access))
     throw GpuFault("race: a thread reads what thread " + std::to_string(cell.writer) + " writes" +
                    at(access, byte));
   const bool is_again = cell.read_in == epoch_;
@@ -145,6 +161,27 @@ unsigned char* SharedMemory::access(const GpuAccess& access) {
     write(cell, access.thread);
   }
   return bytes_.data() + access.address;
+}
+
+const unsigned char* SharedMemory::load_of_cluster(const GpuAccess& load) {
+  check_bounds(load);
+  for (uint64_t i = load.address; i < load.address + static_cast<uint64_t>(load.bytes); ++i) {
+    const Cell& cell = cells_[i];
+    if (cell.copier >= 0)
+      throw GpuFault("race: a thread of another block reads where a copy is under way to" + at(load, i));
+    if (cell.written_in < 0)
+      throw GpuFault(what(load) + " reads shared memory of another block that nobody wrote" + at(load, i));
+    if (cell.box_phase >= 0) {
+      demand_phase(cell, load, i);
+    } else if (!is_over(cell.writer, cell.written_in, load.thread)) {
+      throw GpuFault("race: a thread of another block reads what thread " + std::to_string(cell.writer) +
+                     " writes" + at(load, i));
+    }
+    ReadsByWarp& by_warp = reads_of_others_[i];
+    by_warp.resize(order_.warps());
+    by_warp[WarpOrder::warp_of(load.thread)] = order_.now(load.thread);
+  }
+  return bytes_.data() + load.address;
 }
 
 void SharedMemory::begin_copy(const GpuAccess& store) {
@@ -178,20 +215,32 @@ void SharedMemory::demand_fence(const Cell& cell, const std::string& reader, con
   if (fences != fences_.end()) {
     const auto first = std::partition_point(fences->second.begin(), fences->second.end(),
                                             [&](const Fence& fence) { return fence.writes <= cell.write; });
-    if (first != fences->second.end() && first->epoch < epoch_) return;
+    if (first != fences->second.end() && is_over(cell.writer, first->epoch, access.thread)) return;
   }
   throw GpuFault(reader + " what thread " + std::to_string(cell.writer) +
                  " wrote without a fence of the async proxy" + at(access, byte));
 }
 
 void SharedMemory::demand_phase(const Cell& cell, const GpuAccess& access, uint64_t byte) const {
-  if (order_.of(access.thread).phases_of(cell.box_barrier) > cell.box_phase) return;
+  if (order_.of(access.thread).phases_of(name_in_cluster(cell.box_barrier)) > cell.box_phase) return;
   throw GpuFault("race: a thread that has not waited for a box touches it" + at(access, byte));
+}
+
+void SharedMemory::demand_others_are_done(const GpuAccess& store, uint64_t byte) const {
+  if (reads_of_others_.empty()) return;
+  const auto reads = reads_of_others_.find(byte);
+  if (reads == reads_of_others_.end()) return;
+  const std::vector<int64_t>& known = order_.of(store.thread).events;
+  for (size_t w = 0; w < known.size(); ++w) {
+    if (reads->second[w] <= known[w]) continue;
+    throw GpuFault("race: what warp " + std::to_string(w) + " of another block reads is written" +
+                   at(store, byte));
+  }
 }
 
 void SharedMemory::remember_read(const GpuAccess& access) {
   if (cells_[access.address].box_phase < 0) return;
-  std::vector<int64_t>& by_warp = reads_[access.address / kBoxPart];
+  ReadsByWarp& by_warp = reads_[access.address / kBoxPart];
   by_warp.resize(order_.warps());
   by_warp[WarpOrder::warp_of(access.thread)] = order_.now(access.thread);
 }
@@ -209,6 +258,7 @@ void SharedMemory::begin_box(const GpuAccess& store) {
   for (uint64_t i = store.address; i < store.address + static_cast<uint64_t>(store.bytes); ++i) {
     Cell& cell = cells_[i];
     if (cell.copier >= 0) throw GpuFault("race: a box comes where a copy is under way to" + at(store, i));
+    demand_others_are_done(store, i);
     if (cell.matrix_readers > 0)
       throw GpuFault("race: a box comes where a product of a warpgroup that is under way reads" +
                      at(store, i));
@@ -238,7 +288,7 @@ void SharedMemory::take_matrix_read(const Cell& cell, const GpuAccess& access, u
   if (cell.written_in < 0)
     throw GpuFault("a product of a warpgroup reads shared memory that nobody wrote" + at(access, byte));
   if (cell.box_phase >= 0) return demand_phase(cell, access, byte);
-  if (cell.written_in == epoch_)
+  if (!is_over(cell.writer, cell.written_in, access.thread))
     throw GpuFault("race: a product of a warpgroup reads what thread " + std::to_string(cell.writer) +
                    " writes" + at(access, byte));
   demand_fence(cell, "a product of a warpgroup reads", access, byte);

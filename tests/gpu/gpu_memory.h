@@ -4,11 +4,14 @@
 //   SharedMemory   of one block, with a race detector: between two barriers, no thread may touch what another
 //                  one writes (between two of a warp, where both are of it); nobody may touch what a copy is
 //                  under way to, or write what an instruction of a warpgroup may still read; boxes that the
-//                  machine copies are ordered by barriers in shared memory (warp_order.h)
+//                  machine copies are ordered by barriers in shared memory (warp_order.h); threads of other
+//                  blocks of a cluster read what was written before all of them met, and who writes there
+//                  again has to know that they have
 //   AsyncCopies    of one thread, from global to shared memory: they arrive when the thread waits for them
 //
 // A fault is a GpuFault that says what, where and by whom.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -39,7 +42,7 @@ struct GpuBuffer {
 };
 
 struct GpuAccess {
-  int64_t thread = 0;  // of the grid
+  int64_t thread = 0;  // of the grid; in shared memory, of the cluster
   uint64_t address = 0;
   int bytes = 0;
   bool is_store = false;
@@ -72,12 +75,10 @@ class GlobalMemory {
 
 class SharedMemory {
  public:
-  SharedMemory(int64_t bytes, int warps)
-      : bytes_(static_cast<size_t>(bytes)),
-        cells_(static_cast<size_t>(bytes)),
-        meetings_(size_t(warps)),
-        order_(warps) {}
-  unsigned char* access(const GpuAccess& access);  // threads of the block
+  // Of the block that has `warps` of those of its cluster.
+  SharedMemory(int64_t bytes, WarpOrder& order, std::vector<size_t> warps);
+  unsigned char* access(const GpuAccess& access);               // threads of the block
+  const unsigned char* load_of_cluster(const GpuAccess& load);  // threads of another one
   // A copy may write any time from `begin_copy` to `end_copy`, where it is a store of the thread that waited.
   void begin_copy(const GpuAccess& store);
   unsigned char* end_copy(const GpuAccess& store);
@@ -92,13 +93,27 @@ class SharedMemory {
   // warp that knows what others have read of it.
   void begin_box(const GpuAccess& store);
   unsigned char* end_box(const GpuAccess& store, uint64_t barrier, int64_t phase);
-  void barrier() {
-    ++epoch_;
-    order_.meet_all();
+  void barrier();
+  void cluster_barrier() { cluster_epoch_ = ++epoch_; }  // whose warps meet in the WarpOrder, too
+  void warp_barrier(size_t warp) { ++meetings_[warp]; }
+  void end_warp(size_t warp) { ended_in_[warp] = epoch_; }
+  // What a thread of the block did before so many barriers is over for thread `by` of the cluster: both have
+  // come to one since.
+  bool is_over(int64_t thread, int64_t epoch, int64_t by) const {
+    return epoch < std::min(epoch_, ended_in_[WarpOrder::warp_of(thread)]) &&
+           (has(by) || epoch < cluster_epoch_);
   }
-  void warp_barrier(int warp) { ++meetings_[size_t(warp)]; }
+  bool has(int64_t thread) const {
+    const size_t warp = WarpOrder::warp_of(thread);
+    return warp >= warps_.front() && warp <= warps_.back();
+  }
+  bool has_met_cluster() const { return cluster_epoch_ > 0; }
   int64_t epoch() const { return epoch_; }
   WarpOrder& order() { return order_; }
+  const WarpOrder& order() const { return order_; }
+  const std::vector<size_t>& warps() const { return warps_; }
+  // Of the barrier at that place, in WarpKnowledge.
+  uint64_t name_in_cluster(uint64_t barrier) const { return uint64_t{warps_.front()} << 32 | barrier; }
 
  private:
   struct Cell {
@@ -128,16 +143,20 @@ class SharedMemory {
   void demand_fence(const Cell& cell, const std::string& reader, const GpuAccess& access,
                     uint64_t byte) const;
   void demand_phase(const Cell& cell, const GpuAccess& access, uint64_t byte) const;
+  void demand_others_are_done(const GpuAccess& store, uint64_t byte) const;
   void remember_read(const GpuAccess& access);
   void write(Cell& cell, int64_t thread);
   std::vector<unsigned char> bytes_;
   std::vector<Cell> cells_;
-  int64_t epoch_ = 0, writes_ = 0;
+  int64_t epoch_ = 0, cluster_epoch_ = 0, writes_ = 0;
   std::unordered_map<int64_t, std::vector<Fence>> fences_;  // by thread, in order
-  std::vector<int64_t> meetings_;                           // by warp
-  WarpOrder order_;
-  static constexpr uint64_t kBoxPart = 16;                    // bytes
-  std::unordered_map<uint64_t, std::vector<int64_t>> reads_;  // of parts of boxes: the last one of each warp
+  std::vector<int64_t> meetings_, ended_in_;  // by warp of the cluster; the epoch, if it has ended
+  WarpOrder& order_;
+  std::vector<size_t> warps_;
+  static constexpr uint64_t kBoxPart = 16;                     // bytes
+  using ReadsByWarp = std::vector<int64_t>;                    // the last one of each
+  std::unordered_map<uint64_t, ReadsByWarp> reads_;            // of parts of boxes
+  std::unordered_map<uint64_t, ReadsByWarp> reads_of_others_;  // of bytes, by other blocks
 };
 
 class AsyncCopies {

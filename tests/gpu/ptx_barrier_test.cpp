@@ -200,7 +200,7 @@ const Planted kPlanted[] = {
      "0 of 1 arrivals and 64 bytes are missing"},
     {"less_bytes_than_come", EXPECT_BYTES("1024"), EXPECT_BYTES("512"),
      "counts 512 bytes more than were expected"},
-    {"bytes_that_nobody_expects", EXPECT_BYTES("1024"), "", "bytes more than were expected"},
+    {"bytes_that_nobody_expects", EXPECT_BYTES("1024"), "", "1024 bytes came that nobody expects yet"},
     {"no_arrival", ARRIVE, "", "1 of 1 arrivals and 0 bytes are missing"},
     {"one_arrival_of_two", "[%r4], 1;", "[%r4], 2;", "1 of 2 arrivals and 0 bytes are missing"},
     {"an_arrival_too_much", EXPECT_BYTES("1024"), EXPECT_BYTES("1024") EXPECT_BYTES("0"),

@@ -16,9 +16,20 @@ int64_t most_shared_bytes(const std::string& architecture) {
   return found->second << 10;
 }
 
+std::string why_no_cluster(const PtxProgram& program, const GpuGrid& grid) {
+  constexpr int64_t kMostBlocks = 8;  // that every device takes: "Cluster of Cooperative Thread Arrays"
+  const std::string cluster = "a cluster of " + std::to_string(program.cluster_blocks) + " blocks";
+  if (program.cluster_blocks < 1 || program.cluster_blocks > kMostBlocks)
+    return cluster + ", and a device takes at most " + std::to_string(kMostBlocks);
+  if (grid.blocks % program.cluster_blocks != 0)
+    return cluster + " in a grid of " + std::to_string(grid.blocks);
+  return "";
+}
+
 }  // namespace
 
 std::string why_refused(const PtxProgram& program, const GpuGrid& grid) {
+  if (const std::string why = why_no_cluster(program, grid); !why.empty()) return why;
   constexpr int64_t kWithoutAsking = 48 << 10;
   const std::string given =
       "the launch gives " + std::to_string(grid.shared_bytes) + " bytes of shared memory";

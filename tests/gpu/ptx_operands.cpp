@@ -35,10 +35,12 @@ int PtxOperands::named_register(const std::string& name) {
       {"%tid.x", PtxSpecial::What::ThreadX},
       {"%ctaid.x", PtxSpecial::What::BlockX},
       {"%ntid.x", PtxSpecial::What::BlockThreadsX},
-      {"%nctaid.x", PtxSpecial::What::BlocksX}};
+      {"%nctaid.x", PtxSpecial::What::BlocksX},
+      {"%cluster_ctarank", PtxSpecial::What::BlockOfCluster}};
   const auto known = registers_.find(name);
   if (known != registers_.end()) return known->second;
-  if (name.find('.') != std::string::npos && !kSpecials.contains(name)) fail("an unknown register " + name);
+  const bool is_special = name.find('.') != std::string::npos || name.starts_with("%cluster");
+  if (is_special && !kSpecials.contains(name)) fail("an unknown register " + name);
   const int reg = static_cast<int>(registers_.size());
   registers_[name] = reg;
   if (const auto special = kSpecials.find(name); special != kSpecials.end()) {

@@ -5,14 +5,14 @@
 #include <optional>
 #include <regex>
 
-#include "tests/gpu/ptx_operands.h"
+#include "tests/gpu/ptx_bulk.h"
 #include "tests/gpu/ptx_text.h"
 #include "tests/gpu/tensor_map.h"
 
 namespace tilefuse {
 namespace {
 
-class Parser final : PtxOperands {
+class Parser final : PtxBulk {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
 
@@ -24,6 +24,7 @@ class Parser final : PtxOperands {
       program_.instructions[instruction].target = found->second;
     }
     if (program_.name.empty()) throw PtxError("no kernel");
+    check_meetings();
     if (!given_.empty()) given_begin();
     program_.registers = static_cast<int>(registers_.size());
     return std::move(program_);
@@ -47,6 +48,8 @@ class Parser final : PtxOperands {
         program_.target = trimmed(split(statement.substr(8), ',').front());
       } else if (statement.starts_with(".maxntid ")) {
         program_.threads = std::stoll(statement.substr(9));
+      } else if (statement.starts_with(".reqnctapercluster")) {
+        take_cluster(statement);
       } else if (statement == "{" || statement == "}" || is_directive_of_a_line(statement)) {
       } else if (statement.ends_with(':')) {
         labels_[statement.substr(0, statement.size() - 1)] = program_.instructions.size();
@@ -61,7 +64,8 @@ class Parser final : PtxOperands {
   }
 
   static bool is_directive_of_a_line(const std::string& statement) {
-    for (const char* directive : {".version", ".address_size", ".minnctapersm", ".loc", ".file"}) {
+    for (const char* directive :
+         {".version", ".address_size", ".minnctapersm", ".explicitcluster", ".loc", ".file"}) {
       if (statement.starts_with(directive)) return true;
     }
     return false;
@@ -147,6 +151,7 @@ class Parser final : PtxOperands {
 
   void decode(const std::string& opcode, const std::vector<std::string>& operands,
               PtxInstruction& instruction) {
+    if (decode_bulk(opcode, operands, instruction)) return;
     if (opcode == "ret" || opcode == "exit") {
       instruction.kind = PtxKind::Exit;
     } else if (opcode == "trap") {
@@ -172,16 +177,6 @@ class Parser final : PtxOperands {
       decode_matrix_load(opcode, operands, instruction);
     } else if (opcode.starts_with("mma.")) {
       decode_matrix_product(opcode, operands, instruction);
-    } else if (opcode.starts_with("cp.async.bulk.")) {
-      decode_box(opcode, operands, instruction);
-    } else if (opcode.starts_with("mbarrier.") || opcode == "fence.mbarrier_init.release.cluster") {
-      decode_barrier(opcode, operands, instruction);
-    } else if (opcode.starts_with("setmaxnreg.")) {
-      decode_registers(opcode, operands, instruction);
-    } else if (opcode.starts_with("cp.async.")) {
-      decode_copy(opcode, operands, instruction);
-    } else if (opcode == "fence.proxy.async" || opcode == "fence.proxy.async.shared::cta") {
-      instruction.kind = PtxKind::FenceAsyncProxy;
     } else if (opcode.starts_with("wgmma.")) {
       decode_warpgroup(opcode, operands, instruction);
     } else {
@@ -210,14 +205,17 @@ class Parser final : PtxOperands {
     for (const std::string& part : parts) {
       if (part == "shared") {
         instruction.space = PtxSpace::Shared;
+      } else if (part == "shared::cluster") {
+        instruction.space = PtxSpace::Cluster;
       } else if (part == "nc") {
         instruction.is_read_only = true;
       } else if (part != "global" && part != "v2" && part != "v4") {
         fail("an access that is not understood: " + opcode);
       }
     }
-    if (parts.empty() || (parts.front() != "global" && parts.front() != "shared"))
+    if (parts.empty() || (parts.front() != "global" && !parts.front().starts_with("shared")))
       fail("no space: " + opcode);
+    if (instruction.space == PtxSpace::Cluster) demand_sm_90(opcode);
     instruction.element_bytes = bytes_of_type(type);
     instruction.extends_sign = type.starts_with('s');
     if (is_load) instruction.results = values(operands.at(0));
@@ -286,91 +284,6 @@ class Parser final : PtxOperands {
       fail(opcode + " is of sm_89 and newer, not of " + program_.target);
     instruction.element = kElements.at(found[is_float ? 3 : 1]);
     instruction.second_element = kElements.at(found[is_float ? 4 : 2]);
-  }
-
-  // cp.async.cg.shared.global [%r1], [%rd1], 16, %r2: of the last one's bytes, the rest is filled with zeros.
-  void decode_copy(const std::string& opcode, const std::vector<std::string>& operands,
-                   PtxInstruction& instruction) {
-    if (opcode == "cp.async.commit_group" && operands.empty()) {
-      instruction.kind = PtxKind::CommitCopies;
-      return;
-    }
-    if (opcode == "cp.async.wait_group" && operands.size() == 1) {
-      instruction.kind = PtxKind::WaitForCopies;
-      instruction.groups_left = std::stoul(operands[0]);
-      return;
-    }
-    const bool is_known = opcode == "cp.async.cg.shared.global" || opcode == "cp.async.ca.shared.global";
-    if (!is_known || operands.size() < 3 || operands.size() > 4 || operands[2] != "16")
-      fail("a copy that is not understood: " + instruction.text);
-    instruction.kind = PtxKind::BeginCopy;
-    instruction.element_bytes = 16;
-    int64_t to_offset = 0;
-    const int to = address(operands[0], to_offset);
-    if (to_offset != 0) fail("a copy that is not understood: " + instruction.text);
-    instruction.operands = {to, value(operands.size() == 4 ? operands[3] : "16"),
-                            address(operands[1], instruction.offset)};
-  }
-
-  // cp.async.bulk.tensor.2d...bytes [%r1], [%rd1, {%r2, %r3}], [%r4]: the place, the map and coordinates, the
-  // barrier.
-  void decode_box(const std::string& opcode, const std::vector<std::string>& operands,
-                  PtxInstruction& instruction) {
-    static const std::regex kForm(
-        R"(cp\.async\.bulk\.tensor\.([1-5])d\.shared::cluster\.global\.tile\.mbarrier::complete_tx::bytes)");
-    demand_sm_90(opcode);
-    std::smatch found;
-    if (!std::regex_match(opcode, found, kForm) || operands.size() != 3)
-      fail("a copy that is not understood: " + instruction.text);
-    instruction.kind = PtxKind::CopyBox;
-    const std::vector<std::string> source = split_operands(operands[1].substr(1, operands[1].size() - 2));
-    const std::vector<int> coordinates = values(source.at(1));
-    if (source.size() != 2 || coordinates.size() != size_t(std::stoi(found[1])))
-      fail("operands of " + instruction.text);
-    instruction.operands = {plain_address(operands[0]), value(source[0]), plain_address(operands[2])};
-    instruction.operands.insert(instruction.operands.end(), coordinates.begin(), coordinates.end());
-  }
-
-  void decode_barrier(const std::string& opcode, const std::vector<std::string>& operands,
-                      PtxInstruction& instruction) {
-    demand_sm_90(opcode);
-    const size_t count = operands.size();
-    const bool is_discarded = count > 0 && operands[0] == "_";
-    if (opcode == "mbarrier.init.shared::cta.b64" && count == 2) {
-      instruction.kind = PtxKind::BeginBarrier;
-      instruction.operands = {plain_address(operands[0]), value(operands[1])};
-    } else if (opcode.starts_with("fence.") && count == 0) {
-      instruction.kind = PtxKind::ShowBarriers;
-    } else if (opcode == "mbarrier.arrive.shared::cta.b64" && count == 2 && is_discarded) {
-      instruction.kind = PtxKind::Arrive;
-      instruction.operands = {plain_address(operands[1])};
-    } else if (opcode == "mbarrier.arrive.expect_tx.shared::cta.b64" && count == 3 && is_discarded) {
-      instruction.kind = PtxKind::Arrive;
-      instruction.operands = {plain_address(operands[1]), value(operands[2])};
-    } else if (opcode == "mbarrier.try_wait.parity.shared::cta.b64" && count == 3) {
-      instruction.kind = PtxKind::TestPhase;
-      instruction.results = {value(operands[0])};
-      instruction.operands = {plain_address(operands[1]), value(operands[2])};
-    } else {
-      fail("an unknown instruction: " + instruction.text);
-    }
-  }
-
-  void decode_registers(const std::string& opcode, const std::vector<std::string>& operands,
-                        PtxInstruction& instruction) {
-    if (program_.target != "sm_90a") fail(opcode + " is of sm_90a, not of " + program_.target);
-    instruction.kind = PtxKind::SetRegisters;
-    instruction.takes_registers = opcode == "setmaxnreg.inc.sync.aligned.u32";
-    if (!instruction.takes_registers && opcode != "setmaxnreg.dec.sync.aligned.u32")
-      fail("an unknown instruction: " + opcode);
-    instruction.registers = std::stoll(operands.at(0));
-    if (instruction.registers < 24 || instruction.registers > 256 || instruction.registers % 8 != 0)
-      fail("operands of " + instruction.text);
-  }
-
-  void demand_sm_90(const std::string& opcode) const {
-    if (!program_.target.starts_with("sm_9") && !program_.target.starts_with("sm_1"))
-      fail(opcode + " is of sm_90 and newer, not of " + program_.target);
   }
 
   void decode_warpgroup(const std::string& opcode, const std::vector<std::string>& operands,

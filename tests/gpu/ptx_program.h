@@ -31,9 +31,10 @@ enum class PtxKind : uint8_t {
   BeginBarrier, ShowBarriers, Arrive, TestPhase,  // mbarrier, in shared memory
   CopyBox,                                        // cp.async.bulk.tensor
   SetRegisters,                                   // setmaxnreg
+  ArriveAtCluster, MeetCluster, MapAddress,       // barrier.cluster, mapa
   // clang-format on
 };
-enum class PtxSpace : uint8_t { Global, Shared };
+enum class PtxSpace : uint8_t { Global, Shared, Cluster };  // Cluster: shared, of any block of it
 // From which lane: the own one with bits flipped, one so many below, one for all.
 enum class PtxShuffle : uint8_t { Flip, Up, Index };
 
@@ -67,9 +68,11 @@ struct PtxInstruction {
   MatrixElement element = MatrixElement::Bf16, second_element = MatrixElement::Bf16;
   size_t groups_left = 0;         // WaitForCopies, WaitForProducts: groups that may be under way yet
   PtxGroupProduct group_product;  // BeginProduct
-  // CopyBox: operands are where to, the address of the tensor map, the barrier, then coordinates. Arrive: the
-  // barrier, and bytes that it waits for.
-  int64_t registers = 0;         // SetRegisters: of a thread from now on
+  // CopyBox: operands are where to, the address of the tensor map, the barrier, then coordinates, and the
+  // mask of blocks. Arrive: the barrier, and bytes that it waits for.
+  bool is_multicast = false;
+  bool is_of_cluster = false;  // Arrive, at the barrier of any block; TestPhase, in the scope of the cluster
+  int64_t registers = 0;       // SetRegisters: of a thread from now on
   bool takes_registers = false;  // more than before
 };
 
@@ -84,7 +87,7 @@ constexpr uint64_t kParameterSpace = uint64_t{1} << 60;
 // Registers whose values the launch gives.
 struct PtxSpecial {
   int reg = 0;
-  enum class What : uint8_t { ThreadX, BlockX, BlockThreadsX, BlocksX } what = What::ThreadX;
+  enum class What : uint8_t { ThreadX, BlockX, BlockThreadsX, BlocksX, BlockOfCluster } what = What::ThreadX;
 };
 
 struct PtxProgram {
@@ -97,6 +100,7 @@ struct PtxProgram {
   std::vector<int64_t> parameter_offsets;   // of those of 8 bytes or less
   std::vector<int64_t> tensor_map_offsets;  // of those of 128, which come last
   int64_t threads = 0;                      // of a block that it is compiled for, where it says so
+  int64_t cluster_blocks = 1;               // that it is compiled for
   int64_t shared_bytes = 0;                 // declared
   // Where in shared memory the array of no length begins, which the launch gives its bytes; absent: there is
   // none.

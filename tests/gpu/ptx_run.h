@@ -3,11 +3,12 @@
 //   GpuRun run = run_ptx(parse_ptx(ptx), {.blocks = 4, .threads = 256}, buffers, sizes);
 //   run.buffers[1].bytes, run.buffers[1].sectors
 //
-// Blocks run one after another, warps of a block in turns from barrier to barrier, the lanes of a warp
-// together: where they part, those that are furthest behind go first, and lanes that meet join. GpuFault,
-// with the line of the PTX: a launch that is refused; an access that gpu_memory.h refuses; a barrier that not
-// all threads of the block reach; a shuffle or matrix instruction with lanes that are not there; what
-// ptx_warpgroup.h says of instructions of warpgroups; an element of an output that nobody wrote.
+// Clusters run one after another, blocks of one in turns, warps of a block from barrier to barrier
+// (ptx_block.h), the lanes of a warp together: where they part, those that are furthest behind go first, and
+// lanes that meet join. GpuFault, with the line of the PTX: a launch that is refused; an access that
+// gpu_memory.h refuses; a barrier that not all threads of the block reach; a shuffle or matrix instruction
+// with lanes that are not there; what ptx_warpgroup.h says of instructions of warpgroups; an element of an
+// output that nobody wrote.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -36,6 +37,8 @@ struct GpuRun {
   int64_t matrix_products = 0;  // instructions of warps: mma
   int64_t group_products = 0;   // of each of the four warps: wgmma
   int64_t boxes = 0;            // cp.async.bulk.tensor
+  int64_t multicast_boxes = 0;  // of those, to the blocks of a mask
+  int64_t remote_loads = 0;     // of threads, from the shared memory of another block
 };
 
 // Why a device refuses the launch, by its architecture; empty: it does not.

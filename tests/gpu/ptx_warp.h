@@ -27,6 +27,7 @@ struct Warp {
   std::array<AsyncCopies, kLanes> copies;  // by lane
   WarpProducts products;
   bool waits = false;       // at a barrier
+  bool meets = false;       // waits for its cluster
   bool yields = false;      // to others, for a phase of a barrier in shared memory, which is ...
   uint64_t waited_for = 0;  // ... there
   const PtxInstruction* waits_at = nullptr;

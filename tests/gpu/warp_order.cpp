@@ -10,7 +10,7 @@ void WarpKnowledge::join(const WarpKnowledge& other) {
   for (const auto& [barrier, count] : other.phases) phases[barrier] = std::max(phases_of(barrier), count);
 }
 
-WarpOrder::WarpOrder(int warps) : known_(static_cast<size_t>(warps)) {
+WarpOrder::WarpOrder(size_t warps) : known_(warps) {
   for (size_t w = 0; w < known_.size(); ++w) {
     known_[w].events.resize(known_.size());
     known_[w].events[w] = 1;
@@ -22,10 +22,15 @@ void WarpOrder::tell(int64_t thread, WarpKnowledge& to) {
   ++of(thread).events[warp_of(thread)];
 }
 
-void WarpOrder::meet_all() {
+WarpKnowledge WarpOrder::of_all(const std::vector<size_t>& warps) const {
   WarpKnowledge all;
-  for (const WarpKnowledge& one : known_) all.join(one);
-  for (size_t w = 0; w < known_.size(); ++w) {
+  for (const size_t w : warps) all.join(known_[w]);
+  return all;
+}
+
+void WarpOrder::meet(const std::vector<size_t>& warps) {
+  const WarpKnowledge all = of_all(warps);
+  for (const size_t w : warps) {
     known_[w] = all;
     ++known_[w].events[w];
   }

@@ -1,5 +1,5 @@
-// What the warps of a block know to be over, by what they have waited for: of each other, everything before a
-// number of events; of each barrier in shared memory, how many of its phases have ended.
+// What the warps of a cluster of blocks know to be over, by what they have waited for: of each other,
+// everything before a number of events; of each barrier in shared memory, how many of its phases have ended.
 //
 //   a warp reads, then arrives; another one waits for that phase: it knows of the read, and may write there
 #pragma once
@@ -22,7 +22,7 @@ struct WarpKnowledge {
 
 class WarpOrder {
  public:
-  explicit WarpOrder(int warps);
+  explicit WarpOrder(size_t warps);
   static size_t warp_of(int64_t thread) { return static_cast<size_t>(thread / kThreads); }
   WarpKnowledge& of(int64_t thread) { return known_[warp_of(thread)]; }
   const WarpKnowledge& of(int64_t thread) const { return known_[warp_of(thread)]; }
@@ -30,7 +30,8 @@ class WarpOrder {
   int64_t now(int64_t thread) const { return of(thread).events[warp_of(thread)]; }
   // What it tells others covers what it has done before, not what it does from now on.
   void tell(int64_t thread, WarpKnowledge& to);
-  void meet_all();
+  void meet(const std::vector<size_t>& warps);
+  WarpKnowledge of_all(const std::vector<size_t>& warps) const;  // what one or another knows
   size_t warps() const { return known_.size(); }
 
  private:
