@@ -239,7 +239,7 @@ void SharedMemory::demand_others_are_done(const GpuAccess& store, uint64_t byte)
 }
 
 void SharedMemory::remember_read(const GpuAccess& access) {
-  if (cells_[access.address].box_phase < 0) return;
+  if (!watches_reads_) return;
   ReadsByWarp& by_warp = reads_[access.address / kBoxPart];
   by_warp.resize(order_.warps());
   by_warp[WarpOrder::warp_of(access.thread)] = order_.now(access.thread);

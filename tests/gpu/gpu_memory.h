@@ -93,6 +93,9 @@ class SharedMemory {
   // warp that knows what others have read of it.
   void begin_box(const GpuAccess& store);
   unsigned char* end_box(const GpuAccess& store, uint64_t barrier, int64_t phase);
+  // From the first barrier in shared memory on there may be boxes, and reads count that they must not come
+  // to.
+  void watch_reads() { watches_reads_ = true; }
   void barrier();
   void cluster_barrier() { cluster_epoch_ = ++epoch_; }  // whose warps meet in the WarpOrder, too
   void warp_barrier(size_t warp) { ++meetings_[warp]; }
@@ -153,6 +156,7 @@ class SharedMemory {
   std::vector<int64_t> meetings_, ended_in_;  // by warp of the cluster; the epoch, if it has ended
   WarpOrder& order_;
   std::vector<size_t> warps_;
+  bool watches_reads_ = false;
   static constexpr uint64_t kBoxPart = 16;                     // bytes
   using ReadsByWarp = std::vector<int64_t>;                    // the last one of each
   std::unordered_map<uint64_t, ReadsByWarp> reads_;            // of parts of boxes

@@ -265,6 +265,7 @@ void Block::step_of_boxes(Warp& warp, int lane, const PtxInstruction& instructio
   ++launch_.events;
   if (instruction.kind == PtxKind::BeginBarrier) {
     shared_.access({thread, place(0), SharedBarriers::kBytes, true, false});
+    shared_.watch_reads();
     barriers_.begin(thread, place(0), number(1), shared_.epoch());
   } else if (instruction.kind == PtxKind::ShowBarriers) {
     barriers_.show(thread, shared_.epoch());
