@@ -11,13 +11,13 @@ constexpr int64_t kMostInstructions = 10'000'000;  // of a run: a loop without a
 // Of an address of the cluster: one more than the block's number in it; 0: the block of the thread itself.
 constexpr int kRankBits = 24;
 
-std::vector<size_t> warps_of(const Launch& launch, int rank) {
+std::vector<size_t> warps_of(const PtxLaunch& launch, int rank) {
   std::vector<size_t> warps(static_cast<size_t>(launch.grid.threads / kLanes));
   std::iota(warps.begin(), warps.end(), static_cast<size_t>(rank) * warps.size());
   return warps;
 }
 
-int64_t shared_bytes(const Launch& launch) {
+int64_t shared_bytes(const PtxLaunch& launch) {
   const PtxProgram& program = launch.program;
   return program.given_at ? *program.given_at + launch.grid.shared_bytes : program.shared_bytes;
 }
@@ -29,7 +29,7 @@ bool is_of_warpgroup(PtxKind kind) {
 
 }  // namespace
 
-Block::Block(Launch& launch, Cluster& cluster, int rank, int64_t number)
+PtxBlock::PtxBlock(PtxLaunch& launch, PtxCluster& cluster, int rank, int64_t number)
     : launch_(launch),
       cluster_(cluster),
       rank_(rank),
@@ -41,14 +41,14 @@ Block::Block(Launch& launch, Cluster& cluster, int rank, int64_t number)
   for (int w = 0; w < launch.grid.threads / kLanes; ++w) warps_.push_back(new_warp(w));
 }
 
-void Block::take_turn() {
+void PtxBlock::take_turn() {
   if (has_ended_) return;
   do {
     for (Warp& warp : warps_) run_warp(warp);
   } while (passes_barrier());
 }
 
-bool Block::passes_barrier() {
+bool PtxBlock::passes_barrier() {
   const auto count = [&](const auto& is) { return std::count_if(warps_.begin(), warps_.end(), is); };
   if (count([](const Warp& warp) { return warp.yields; }) > 0) return false;
   for (const GroupOrder& order : group_orders_) order.demand_even();
@@ -67,7 +67,7 @@ bool Block::passes_barrier() {
   return true;
 }
 
-void Block::end() {
+void PtxBlock::end() {
   has_ended_ = true;
   boxes_.demand_waited_for(shared_);
   registers_.check();
@@ -79,12 +79,12 @@ void Block::end() {
   }
 }
 
-bool Block::is_at_meeting() const {
+bool PtxBlock::is_at_meeting() const {
   return std::all_of(warps_.begin(), warps_.end(),
                      [](const Warp& warp) { return warp.meets || warp.groups.empty(); });
 }
 
-std::vector<size_t> Block::warps_to_meet() const {
+std::vector<size_t> PtxBlock::warps_to_meet() const {
   std::vector<size_t> warps;
   for (const Warp& warp : warps_) {
     if (warp.meets) warps.push_back(number_in_cluster(warp));
@@ -92,12 +92,12 @@ std::vector<size_t> Block::warps_to_meet() const {
   return warps;
 }
 
-void Block::meet_cluster() {
+void PtxBlock::meet_cluster() {
   shared_.cluster_barrier();
   for (Warp& warp : warps_) warp.meets = false;
 }
 
-std::string Block::waits() const {
+std::string PtxBlock::waits() const {
   std::string text = "block " + std::to_string(number_) + ": no warp can go on";
   for (const Warp& warp : warps_) {
     const std::string name = "; warp " + std::to_string(warp.number);
@@ -111,7 +111,7 @@ std::string Block::waits() const {
   return text;
 }
 
-Warp Block::new_warp(int number) const {
+Warp PtxBlock::new_warp(int number) const {
   Warp warp;
   warp.number = number;
   warp.registers.resize(static_cast<size_t>(launch_.program.registers));
@@ -127,7 +127,7 @@ Warp Block::new_warp(int number) const {
   return warp;
 }
 
-uint64_t Block::special_value(PtxSpecial::What what, int thread) const {
+uint64_t PtxBlock::special_value(PtxSpecial::What what, int thread) const {
   switch (what) {
     case PtxSpecial::What::ThreadX:
       return static_cast<uint64_t>(thread);
@@ -145,7 +145,7 @@ uint64_t Block::special_value(PtxSpecial::What what, int thread) const {
 
 // Until a barrier, a meeting of the cluster, a barrier in shared memory whose phase has not ended, or the
 // end.
-void Block::run_warp(Warp& warp) {
+void PtxBlock::run_warp(Warp& warp) {
   warp.yields = false;
   while (!warp.groups.empty() && !warp.waits && !warp.meets && !warp.yields) {
     const size_t next = warp.next_group();
@@ -161,7 +161,7 @@ void Block::run_warp(Warp& warp) {
   }
 }
 
-void Block::step(Warp& warp, size_t number, const PtxInstruction& instruction) {
+void PtxBlock::step(Warp& warp, size_t number, const PtxInstruction& instruction) {
   Group& group = warp.groups[number];
   uint32_t lanes = group.lanes;
   if (instruction.predicate >= 0) {
@@ -231,7 +231,7 @@ void Block::step(Warp& warp, size_t number, const PtxInstruction& instruction) {
   }
 }
 
-void Block::exit(Warp& warp, size_t number, uint32_t lanes) {
+void PtxBlock::exit(Warp& warp, size_t number, uint32_t lanes) {
   Group& group = warp.groups[number];
   warp.alive &= ~lanes;
   group.lanes &= ~lanes;
@@ -240,7 +240,7 @@ void Block::exit(Warp& warp, size_t number, uint32_t lanes) {
 }
 
 // A meeting of the cluster is one of those threads that have not ended; all that a warp has then.
-void Block::wait_for_others(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::wait_for_others(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   const bool is_of_cluster = instruction.kind != PtxKind::Barrier;
   const uint32_t wanted = is_of_cluster ? warp.alive : kAllLanes;
   if (lanes != wanted) {
@@ -254,7 +254,7 @@ void Block::wait_for_others(Warp& warp, uint32_t lanes, const PtxInstruction& in
   ++launch_.events;
 }
 
-void Block::step_of_boxes(Warp& warp, int lane, const PtxInstruction& instruction) {
+void PtxBlock::step_of_boxes(Warp& warp, int lane, const PtxInstruction& instruction) {
   const int64_t thread = thread_of(warp, lane);
   const auto operand = [&](size_t i) {
     return warp.registers[size_t(instruction.operands.at(i))][size_t(lane)];
@@ -279,7 +279,7 @@ void Block::step_of_boxes(Warp& warp, int lane, const PtxInstruction& instructio
   }
 }
 
-void Block::test_phase(Warp& warp, int lane, const PtxInstruction& instruction) {
+void PtxBlock::test_phase(Warp& warp, int lane, const PtxInstruction& instruction) {
   const auto operand = [&](size_t i) {
     return warp.registers[size_t(instruction.operands.at(i))][size_t(lane)];
   };
@@ -297,7 +297,7 @@ void Block::test_phase(Warp& warp, int lane, const PtxInstruction& instruction) 
   warp.waits_at = &instruction;
 }
 
-void Block::copy_box(Warp& warp, int lane, const PtxInstruction& instruction) {
+void PtxBlock::copy_box(Warp& warp, int lane, const PtxInstruction& instruction) {
   const auto operand = [&](size_t i) {
     return warp.registers[size_t(instruction.operands.at(i))][size_t(lane)];
   };
@@ -318,7 +318,7 @@ void Block::copy_box(Warp& warp, int lane, const PtxInstruction& instruction) {
                    std::to_string(cluster_.blocks.size()));
   const int64_t thread = thread_of(warp, lane);
   const std::vector<unsigned char> bytes = read_box(map, at, thread_of_grid(thread), launch_.memory);
-  for (Block& block : cluster_.blocks) {
+  for (PtxBlock& block : cluster_.blocks) {
     if ((mask >> block.rank_ & 1) == 0) continue;
     if (&block != this) block.demand_is_there("a box");
     block.boxes_.begin({thread, to, barrier, bytes}, block.shared_, block.barriers_);
@@ -327,7 +327,7 @@ void Block::copy_box(Warp& warp, int lane, const PtxInstruction& instruction) {
   launch_.run.multicast_boxes += instruction.is_multicast ? 1 : 0;
 }
 
-void Block::map_address(Warp& warp, int lane, const PtxInstruction& instruction) const {
+void PtxBlock::map_address(Warp& warp, int lane, const PtxInstruction& instruction) const {
   const auto operand = [&](size_t i) {
     return static_cast<uint32_t>(warp.registers[size_t(instruction.operands[i])][size_t(lane)]);
   };
@@ -338,10 +338,10 @@ void Block::map_address(Warp& warp, int lane, const PtxInstruction& instruction)
   warp.registers[size_t(instruction.results[0])][size_t(lane)] = (operand(1) + 1) << kRankBits | operand(0);
 }
 
-Block::Place Block::place_in_cluster(int64_t thread, uint64_t address, const char* what) {
+PtxBlock::Place PtxBlock::place_in_cluster(int64_t thread, uint64_t address, const char* what) {
   const uint64_t rank = address >> kRankBits;
   if (rank > cluster_.blocks.size()) throw GpuFault("an address of no block of the cluster");
-  Block& block = rank == 0 ? *this : cluster_.blocks[rank - 1];
+  PtxBlock& block = rank == 0 ? *this : cluster_.blocks[rank - 1];
   if (&block != this) {
     block.demand_is_there(what);
     block.visits_[WarpOrder::warp_of(thread)] = {cluster_.order.now(thread), what};
@@ -349,7 +349,7 @@ Block::Place Block::place_in_cluster(int64_t thread, uint64_t address, const cha
   return {block, address & ((uint64_t{1} << kRankBits) - 1)};
 }
 
-void Block::demand_is_there(const char* what) const {
+void PtxBlock::demand_is_there(const char* what) const {
   const std::string name = std::string(what) + " at block " + std::to_string(number_);
   if (has_ended_) throw GpuFault(name + ", which has ended");
   if (!shared_.has_met_cluster()) throw GpuFault("race: " + name + " before its cluster has met");

@@ -1,9 +1,9 @@
 // A block as it runs: its warps in turns, and what is of all of them.
 //
-//   Launch    what all blocks have: the kernel, memory, counts
-//   Cluster   blocks that run at the same time (of a kernel without clusters: one), and what their warps know
-//             of each other
-//   Block     a turn of it ends when each warp waits or has ended
+//   PtxLaunch    what all blocks have: the kernel, memory, counts
+//   PtxCluster   blocks that run at the same time (of a kernel without clusters: one), and what their warps
+//                know of each other
+//   PtxBlock     a turn of it ends when each warp waits or has ended
 //
 // Threads are numbered through the cluster in all that orders them. Another block's shared memory is there
 // from a first meeting of the cluster on, until that block has ended; before it does, some warp of it has to
@@ -21,7 +21,7 @@
 
 namespace tilefuse {
 
-struct Launch {
+struct PtxLaunch {
   const PtxProgram& program;
   const GpuGrid& grid;
   const std::vector<TensorMapLayout>& maps;
@@ -31,11 +31,11 @@ struct Launch {
   GpuRun run;
 };
 
-struct Cluster;
+struct PtxCluster;
 
-class Block {
+class PtxBlock {
  public:
-  Block(Launch& launch, Cluster& cluster, int rank, int64_t number);
+  PtxBlock(PtxLaunch& launch, PtxCluster& cluster, int rank, int64_t number);
   void take_turn();
   bool has_ended() const { return has_ended_; }
   bool is_at_meeting() const;  // all warps wait for the cluster that have not ended
@@ -67,7 +67,7 @@ class Block {
   // The block that an address of the cluster is of. What a thread of this one does there is seen to: by when
   // that block may end.
   struct Place {
-    Block& block;
+    PtxBlock& block;
     uint64_t address;
   };
   Place place_in_cluster(int64_t thread, uint64_t address, const char* what);
@@ -88,8 +88,8 @@ class Block {
     const char* what = "";
   };
 
-  Launch& launch_;
-  Cluster& cluster_;
+  PtxLaunch& launch_;
+  PtxCluster& cluster_;
   int rank_ = 0;
   int64_t number_ = 0;
   SharedMemory shared_;
@@ -102,13 +102,13 @@ class Block {
   bool has_ended_ = false;
 };
 
-struct Cluster {
-  Cluster(Launch& launch, int64_t first_block);
+struct PtxCluster {
+  PtxCluster(PtxLaunch& launch, int64_t first_block);
 
   WarpOrder order;
-  std::deque<Block> blocks;
+  std::deque<PtxBlock> blocks;
 };
 
-void run_cluster(Launch& launch, int64_t first_block);
+void run_cluster(PtxLaunch& launch, int64_t first_block);
 
 }  // namespace tilefuse

@@ -10,7 +10,7 @@
 
 namespace tilefuse {
 
-void Block::load_parameter(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::load_parameter(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   uint64_t value = 0;
   std::memcpy(&value, launch_.parameters.data() + instruction.offset,
               static_cast<size_t>(instruction.element_bytes));
@@ -19,7 +19,7 @@ void Block::load_parameter(Warp& warp, uint32_t lanes, const PtxInstruction& ins
 }
 
 // Lane 8 * i + r says where row r of matrix i is, 16 bytes; what a lane receives is its own read.
-void Block::load_matrix(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::load_matrix(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   demand_whole_warp(lanes);
   const Row addresses = warp.registers[size_t(instruction.operands[0])];
   BankCounter banks(kMatrixRowBytes);
@@ -48,7 +48,7 @@ void Block::load_matrix(Warp& warp, uint32_t lanes, const PtxInstruction& instru
   launch_.run.bank_conflicts += banks.conflicts();
 }
 
-void Block::multiply(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::multiply(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   demand_whole_warp(lanes);
   MatrixFragments fragments;
   const auto take = [&](auto& to, size_t first) {
@@ -62,7 +62,7 @@ void Block::multiply(Warp& warp, uint32_t lanes, const PtxInstruction& instructi
   ++launch_.run.matrix_products;
 }
 
-void Block::multiply_in_group(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::multiply_in_group(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   demand_whole_warp(lanes);
   const auto group = static_cast<size_t>(warp.number / kGroupWarps);
   if (group >= group_orders_.size()) throw GpuFault("a warpgroup of less than four warps");
@@ -73,7 +73,7 @@ void Block::multiply_in_group(Warp& warp, uint32_t lanes, const PtxInstruction& 
   warp.products.wait(instruction.groups_left, shared_);
 }
 
-void Block::begin_product(Warp& warp, const PtxInstruction& instruction) {
+void PtxBlock::begin_product(Warp& warp, const PtxInstruction& instruction) {
   const PtxGroupProduct& product = instruction.group_product;
   const int adds = instruction.operands.back(), second = *(instruction.operands.end() - 2);
   std::array<uint64_t, 2> factors = {0, warp.value_of_all_lanes(second)};
@@ -98,7 +98,7 @@ void Block::begin_product(Warp& warp, const PtxInstruction& instruction) {
   ++launch_.run.group_products;
 }
 
-void Block::begin_copy(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::begin_copy(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   const auto& [to, sizes, from] = std::tie(warp.registers[size_t(instruction.operands[0])],
                                            warp.registers[size_t(instruction.operands[1])],
                                            warp.registers[size_t(instruction.operands[2])]);
@@ -126,14 +126,14 @@ void Block::begin_copy(Warp& warp, uint32_t lanes, const PtxInstruction& instruc
 }
 
 // Hardware leaves out what is not there; a kernel that asks for it has a place wrong.
-void Block::prefetch(const Warp& warp, int lane, const PtxInstruction& instruction) {
+void PtxBlock::prefetch(const Warp& warp, int lane, const PtxInstruction& instruction) {
   const uint64_t address = warp.registers[size_t(instruction.operands[0])][size_t(lane)];
   launch_.memory.access({.thread = thread_of_grid(thread_of(warp, lane)),
                          .address = address + static_cast<uint64_t>(instruction.offset),
                          .bytes = 1});
 }
 
-void Block::access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
+void PtxBlock::access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction) {
   const bool is_store = instruction.kind == PtxKind::Store;
   const std::vector<int>& elements = is_store ? instruction.operands : instruction.results;
   const size_t count = is_store ? elements.size() - 1 : elements.size();
@@ -180,7 +180,7 @@ void Block::access(Warp& warp, uint32_t lanes, const PtxInstruction& instruction
   launch_.run.bank_conflicts += banks.conflicts();
 }
 
-const unsigned char* Block::load_of_cluster(const GpuAccess& load) {
+const unsigned char* PtxBlock::load_of_cluster(const GpuAccess& load) {
   const Place place = place_in_cluster(load.thread, load.address, "a load");
   GpuAccess there = load;
   there.address = place.address;

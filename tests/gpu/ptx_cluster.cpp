@@ -6,21 +6,21 @@ namespace tilefuse {
 namespace {
 
 // Threads that have ended are not waited for (PTX ISA, "barrier.cluster").
-bool meet(Cluster& cluster) {
+bool meet(PtxCluster& cluster) {
   std::vector<size_t> warps;
-  for (const Block& block : cluster.blocks) {
+  for (const PtxBlock& block : cluster.blocks) {
     if (!block.is_at_meeting()) return false;
     const std::vector<size_t> more = block.warps_to_meet();
     warps.insert(warps.end(), more.begin(), more.end());
   }
   cluster.order.meet(warps);
-  for (Block& block : cluster.blocks) block.meet_cluster();
+  for (PtxBlock& block : cluster.blocks) block.meet_cluster();
   return true;
 }
 
-std::string deadlock(const Cluster& cluster) {
+std::string deadlock(const PtxCluster& cluster) {
   std::string text;
-  for (const Block& block : cluster.blocks) {
+  for (const PtxBlock& block : cluster.blocks) {
     if (!block.has_ended()) text += (text.empty() ? "" : "; ") + block.waits();
   }
   return text;
@@ -28,21 +28,21 @@ std::string deadlock(const Cluster& cluster) {
 
 }  // namespace
 
-Cluster::Cluster(Launch& launch, int64_t first_block)
+PtxCluster::PtxCluster(PtxLaunch& launch, int64_t first_block)
     : order(static_cast<size_t>(launch.program.cluster_blocks * launch.grid.threads / kLanes)) {
   for (int rank = 0; rank < launch.program.cluster_blocks; ++rank)
     blocks.emplace_back(launch, *this, rank, first_block + rank);
 }
 
-void run_cluster(Launch& launch, int64_t first_block) {
-  Cluster cluster(launch, first_block);
-  const auto has_ended = [](const Block& block) { return block.has_ended(); };
+void run_cluster(PtxLaunch& launch, int64_t first_block) {
+  PtxCluster cluster(launch, first_block);
+  const auto has_ended = [](const PtxBlock& block) { return block.has_ended(); };
   for (;;) {
     const int64_t before = launch.events;
-    for (Block& block : cluster.blocks) block.take_turn();
+    for (PtxBlock& block : cluster.blocks) block.take_turn();
     if (std::all_of(cluster.blocks.begin(), cluster.blocks.end(), has_ended)) return;
     if (meet(cluster) || launch.events != before) continue;
-    const auto end_box = [](Block& block) { return block.end_oldest_box(); };
+    const auto end_box = [](PtxBlock& block) { return block.end_oldest_box(); };
     if (std::none_of(cluster.blocks.begin(), cluster.blocks.end(), end_box))
       throw GpuFault(deadlock(cluster));
   }

@@ -39,12 +39,12 @@ GpuRun run_ptx(const PtxProgram& program, const GpuGrid& grid, std::vector<GpuBu
                const std::vector<int64_t>& sizes, const std::vector<TensorMapLayout>& maps) {
   if (grid.threads % kLanes != 0) throw GpuFault("a block is no whole number of warps");
   if (const std::string why = why_refused(program, grid); !why.empty()) throw GpuFault(why);
-  Launch launch{.program = program,
-                .grid = grid,
-                .maps = maps,
-                .parameters = {},
-                .memory = GlobalMemory(std::move(buffers)),
-                .run = {}};
+  PtxLaunch launch{.program = program,
+                   .grid = grid,
+                   .maps = maps,
+                   .parameters = {},
+                   .memory = GlobalMemory(std::move(buffers)),
+                   .run = {}};
   launch.parameters = parameters_of(program, launch.memory, sizes, maps.size());
   for (int64_t first = 0; first < grid.blocks; first += program.cluster_blocks) run_cluster(launch, first);
   check_outputs(launch.memory);
