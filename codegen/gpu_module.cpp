@@ -110,6 +110,7 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
     best->warpgroup_int8_flops_per_cycle = 0;
     best->warpgroup_float8_flops_per_cycle = 0;
     best->bulk_copy_gbs = 0;
+    best->most_cluster_blocks = 1;
   }
   take_limits(device, *best);
   return *std::move(best);

@@ -15,7 +15,7 @@ namespace tilefuse {
 struct SumAxis {
   AxisId axis;
   Code own;                 // where the first one of the thread is
-  int block = 0;            // of a block, which may reach beyond the axis
+  int block = 0;            // of a block, or of a cluster of them, which may reach beyond the axis
   int warp = 0;             // of a warp
   int apart = kMatrixRows;  // rows from a matrix of the warp to its next one
 };

@@ -23,6 +23,7 @@ constexpr Dialect kText = {
     .four_type = "four $",
     .tensor_map = "tensor map",
     .function = "",
+    .cluster = "",
     .parameters = {},
     .unroll = "",
     .shared = "",
@@ -35,11 +36,11 @@ class Printer {
 
   std::string print() {
     {
-      const std::string threads =
+      std::string threads =
           kernel_.threads > 0 ? fill_in(", $ threads", {std::to_string(kernel_.threads)}) : "";
-      const std::string cluster =
-          kernel_.cluster > 1 ? fill_in(", clusters of $ blocks", {std::to_string(kernel_.cluster)}) : "";
-      const auto body = out_.block("kernel $, $ lanes$$", {kernel_.name, kernel_.lanes, threads, cluster});
+      if (kernel_.cluster > 1)
+        threads += fill_in(", clusters of $ blocks", {std::to_string(kernel_.cluster)});
+      const auto body = out_.block("kernel $, $ lanes$", {kernel_.name, kernel_.lanes, threads});
       block(kernel_.body);
     }
     return out_.text();

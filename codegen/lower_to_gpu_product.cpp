@@ -37,6 +37,7 @@ class ProductLowering final : GpuSums {
       store_results();
     }
     kernel_.body = scopes_.close();
+    kernel_.cluster = schedule_.cluster_blocks();
     kernel_.header = {"fused     " + fused_ops(graph_),
                       "schedule  " + decisions_of(to_text(schedule_, graph_, product_)),
                       "target    " + schedule_.target};
@@ -44,7 +45,7 @@ class ProductLowering final : GpuSums {
     Kernel kernel = name_values(inline_values(std::move(kernel_)));
     verify(kernel, "name_values");
     GpuLaunch launch{.symbol = kernel.name,
-                     .blocks = schedule_.blocks > 0 ? min(tiles(), Expr(schedule_.blocks)) : tiles(),
+                     .blocks = schedule_.blocks > 0 ? min(blocks(), Expr(schedule_.blocks)) : blocks(),
                      .threads = schedule_.block_threads(),
                      .shared_bytes = given_at_launch(schedule_.shared_bytes()),
                      .sizes = {},
@@ -55,22 +56,26 @@ class ProductLowering final : GpuSums {
 
  private:
   const Expr& extent(AxisId axis) const { return graph_[axis].extent; }
-  Expr tiles_down() const { return ceildiv(extent(product_.m), Expr(schedule_.block_m)); }
-  Expr tiles_across() const { return ceildiv(extent(product_.n), Expr(schedule_.block_n)); }
+  // Tiles of clusters, where blocks are in such.
+  Expr tiles_down() const { return ceildiv(extent(product_.m), Expr(schedule_.cluster_m())); }
+  Expr tiles_across() const { return ceildiv(extent(product_.n), Expr(schedule_.cluster_n())); }
   Expr tiles() const {
     Expr count = tiles_down() * tiles_across();
     for (const AxisId axis : product_.batch) count = count * extent(axis);
     return count;
   }
+  Expr blocks() const { return tiles() * Expr(schedule_.cluster_blocks()); }
 
+  // A block copies its part of what a cluster shares.
   void declare_tensor_maps() {
-    const auto lines = [&](const GpuFactor& factor, int rows) {
-      return factor.is_along_k ? rows : schedule_.step;
+    const auto lines = [&](const GpuFactor& factor, int rows, ProductCluster shared) {
+      return (factor.is_along_k ? rows : schedule_.step) /
+             (schedule_.cluster == shared ? schedule_.cluster_blocks() : 1);
     };
     first_map_ = declare_tensor_map(tensor_maps_, product_.first, product_.first_bulk,
-                                    lines(product_.first, schedule_.block_m));
+                                    lines(product_.first, schedule_.block_m, ProductCluster::Across));
     second_map_ = declare_tensor_map(tensor_maps_, product_.second, product_.second_bulk,
-                                     lines(product_.second, schedule_.block_n));
+                                     lines(product_.second, schedule_.block_n, ProductCluster::Down));
   }
 
   // The tile of that number: the quickest along n, or down some rows first.
@@ -85,12 +90,18 @@ class ProductLowering final : GpuSums {
     }
     const std::vector<Code> places = digits_of(number, digits);
     const auto [tile_m, tile_n] = is_compact ? compact_tile(places[0]) : std::pair{places[1], places[0]};
-    first_n_ = let("first_" + n, index_type_, times(tile_n, schedule_.block_n));
-    first_m_ = let("first_" + m, index_type_, times(tile_m, schedule_.block_m));
+    first_n_ = let("first_" + n, index_type_, first_of(tile_n, schedule_.cluster_n(), schedule_.block_n));
+    first_m_ = let("first_" + m, index_type_, first_of(tile_m, schedule_.cluster_m(), schedule_.block_m));
     for (size_t i = 0; i < product_.batch.size(); ++i) {
       coordinates_[product_.batch[i]] = places[places.size() - 1 - i];
       depths_[product_.batch[i]] = let_depth_;
     }
+  }
+
+  // Of the block's tile, in that of its cluster.
+  static Code first_of(const Code& tile, int cluster, int block) {
+    const Code first = times(tile, cluster);
+    return cluster == block ? first : add(first, times(call("rank_in_cluster", {}), block));
   }
 
   std::pair<Code, Code> compact_tile(const Code& number) {
@@ -109,8 +120,11 @@ class ProductLowering final : GpuSums {
     if (schedule_.blocks > 0) last_ = let("tiles", index_type_, index_code(tiles()));
     const GpuProductSchedule& s = schedule_;
     const std::vector<int64_t> sizes = sizes_of_stages();
-    std::vector<int64_t> begun = sizes;
-    if (s.takes_turns()) begun.push_back(1);
+    std::vector<int64_t> begun = sizes, walked = sizes, cluster;
+    if (s.cluster_blocks() > 1) cluster.push_back(static_cast<int64_t>(s.cluster));
+    if (s.takes_turns() || !cluster.empty()) begun.push_back(s.takes_turns() ? 1 : 0);
+    for (std::vector<int64_t>* of_call : {&begun, &walked})
+      of_call->insert(of_call->end(), cluster.begin(), cluster.end());
     const std::vector<int64_t> groups = {s.multiplying_threads() / (kGroupWarps * kWarpThreads)};
     const Code memory = shared_elements(product_.dtype, s.shared_bytes());
     const auto with_factors = [&](std::vector<Code> arguments, const Code& round) {
@@ -128,7 +142,7 @@ class ProductLowering final : GpuSums {
     in_condition({call("is_copying", {}, {}, groups)}, [&] {
       effect(call("begin_copying", {}, {}, groups));
       for_each_tile(false, [&](const Code& round) {
-        effect(call("copy_in_bulk", with_factors({}, round), {}, sizes));
+        effect(call("copy_in_bulk", with_factors({}, round), {}, walked));
       });
       effect(call("end_thread", {}));
     });
@@ -142,7 +156,7 @@ class ProductLowering final : GpuSums {
       if (s.is_gathered()) bind_gathered_places();
       if (s.is_fetched()) fetch_what_results_read();
       effect(call(s.takes_turns() ? "multiply_in_turn" : "multiply_in_bulk",
-                  with_factors({reference(sums_)}, round), {product_.dtype}, sizes),
+                  with_factors({reference(sums_)}, round), {product_.dtype}, walked),
              "%" + graph_[product_.sum].name);
       scopes_.blank();
       if (schedule_.is_gathered()) {
@@ -151,6 +165,7 @@ class ProductLowering final : GpuSums {
         store_results();
       }
     });
+    if (!cluster.empty()) effect(call("end_stages", {}, {}, cluster));
   }
 
   std::vector<DType> gathered_types() const {
@@ -164,8 +179,9 @@ class ProductLowering final : GpuSums {
   // Those of the block, or of one of two groups in it, one after another; `body` takes how many of the block
   // were before.
   void for_each_tile(bool is_of_group, const std::function<void(const Code&)>& body) {
-    const Code first = call("block_number", {}, {index_type_.dtype});
-    const int groups = is_of_group ? 2 : 1;
+    const Code block = call("block_number", {}, {index_type_.dtype});
+    const Code first = divided(block, schedule_.cluster_blocks());
+    const int groups = is_of_group ? 2 : 1, together = schedule_.blocks / schedule_.cluster_blocks();
     const auto in_tile = [&](const Code& number, const Code& round) {
       let_depth_ = scopes_.depth();
       bind_tile(number);
@@ -175,11 +191,11 @@ class ProductLowering final : GpuSums {
     if (schedule_.blocks == 0) return in_tile(first, integer(0));
     const SymbolId number = scopes_.symbol("number", index_type_);
     scopes_.open();
-    in_tile(reference(number), divided(reference(number), schedule_.blocks));
-    Block block = scopes_.close();
-    const Code first_of_group = add(first, times(call("group_number", {}), schedule_.blocks));
-    scopes_.add({For{number, is_of_group ? first_of_group : first, last_, int64_t{schedule_.blocks} * groups,
-                     "", std::move(block)},
+    in_tile(reference(number), divided(reference(number), together));
+    Block of_tile = scopes_.close();
+    const Code first_of_group = add(first, times(call("group_number", {}), together));
+    scopes_.add({For{number, is_of_group ? first_of_group : first, last_, int64_t{together} * groups, "",
+                     std::move(of_tile)},
                  ""});
   }
 
@@ -213,9 +229,9 @@ class ProductLowering final : GpuSums {
     const Code row = s.is_in_groups() ? call("row_of_group_sums", {}, {}, {rows_between_groups()})
                                       : call("row_of_sums", {}, {}, {s.warp_m(), s.warps_n});
     const Code column = call("column_of_sums", {}, {}, {s.warp_n(), s.warps_n});
-    SumAxis rows = sum_axis(product_.m, first_m_, row, s.block_m, s.warp_m());
+    SumAxis rows = sum_axis(product_.m, first_m_, row, s.cluster_m(), s.warp_m());
     if (s.is_in_groups()) rows.apart = kGroupWarps * kMatrixRows;
-    const SumAxis columns = sum_axis(product_.n, first_n_, column, s.block_n, s.warp_n());
+    const SumAxis columns = sum_axis(product_.n, first_n_, column, s.cluster_n(), s.warp_n());
     for_each_row(rows, Beyond::LeaveOut, [&] {
       for_each_column(columns, [&] {
         for (const TileStore& store : graph_.stores) emit_store(store);
@@ -271,12 +287,12 @@ class ProductLowering final : GpuSums {
       const Code at =
           add(add(own_m_, times(divided(piece, pieces_across), int64_t{kGroupWarps} * kMatrixRows)), line_);
       const Code coordinate = scopes_.let(scopes_.depth(), graph_[product_.m].name, index_type_, at);
-      in_condition(if_inside(product_.m, coordinate, schedule_.block_m), [&] {
+      in_condition(if_inside(product_.m, coordinate, schedule_.cluster_m()), [&] {
         coordinates_[product_.m] = coordinate;
         depths_[product_.m] = scopes_.depth();
         column_ = add(add(own_n_, times(rest_of(piece, pieces_across), kGatheredColumns)), column_of_line_);
         column_depth_ = scopes_.depth();
-        in_condition(if_inside(product_.n, this->column(), schedule_.block_n), body);
+        in_condition(if_inside(product_.n, this->column(), schedule_.cluster_n()), body);
       });
     };
     const int rows = kMatrixRows / lines;

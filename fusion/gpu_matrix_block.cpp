@@ -43,7 +43,8 @@ std::vector<CostTerm> matrix_cost(const MatrixWalk& walk, const BlockResources& 
   const double lacking = std::max(0.0, latency - covered) / (walk.stages - 1);
   const double barrier = walk.meets_in_steps ? target.barrier_cycles : 0;
   const double rounds = std::ceil(each / at_a_time);
-  const double waiting = us(rounds * (latency + walk.steps * (lacking + barrier / at_a_time)));
+  const double waiting =
+      us(rounds * (latency + walk.steps * (lacking + barrier / at_a_time))) + walk.meeting_us;
 
   const double longest = std::max({multiply, memory, cache});
   std::vector<CostTerm> terms;

@@ -50,6 +50,7 @@ struct MatrixWalk {
   double memory_bytes = 0, cache_bytes = 0;  // moved by all blocks
   double cache_gbs = 0;                      // 0: as the threads of a block copy
   bool meets_in_steps = true;                // all threads of a block, at a barrier
+  double meeting_us = 0;                     // of blocks with each other, beside the steps
 };
 // Blocks that a multiprocessor has at a time.
 double blocks_side_by_side(double blocks, const BlockResources& block, const GpuTarget& target);

@@ -17,6 +17,8 @@ constexpr double kShareOfCacheLatency = 1;
 constexpr double kFetchInstructions = 4;  // of a place: its address, and whether it is there
 constexpr double kLineBytes = 128;        // that an access of a warp takes from memory at a time, of one line
 
+constexpr double kMeetings = 2;  // of a cluster: before the first copies, and behind the last ones
+
 // Chunks that a thread loads at a time where they go through its registers (cuda_float_pieces.h: whole, or
 // one element after another, as in cuda_product.h).
 constexpr double kWholeChunks = 4, kLoneChunks = 2;
@@ -111,6 +113,13 @@ double result_cycles(const GpuProduct& product, const GpuProductSchedule& schedu
   return cycles + kShareOfCacheLatency * latency + kFetchInstructions * fetches / kWarpSchedulers;
 }
 
+// Rows and columns of factors that a block asks the cache for in each step: of what a cluster shares, its
+// part.
+double copied_lines(const GpuProductSchedule& schedule) {
+  const double blocks = schedule.cluster_blocks();
+  return (schedule.cluster_m() + schedule.cluster_n()) / blocks;
+}
+
 }  // namespace
 
 GpuProductSize collect_product_size(const GpuProduct& product, const RegionFacts& facts) {
@@ -125,21 +134,22 @@ GpuProductSize collect_product_size(const GpuProduct& product, const RegionFacts
 
 std::vector<CostTerm> gpu_product_cost(const GpuProductSize& size, const GpuProduct& product,
                                        const GpuProductSchedule& schedule, const GpuTarget& target) {
-  const double blocks =
-      std::ceil(size.m / schedule.block_m) * std::ceil(size.n / schedule.block_n) * size.batch;
+  const double blocks = std::ceil(size.m / schedule.cluster_m()) * std::ceil(size.n / schedule.cluster_n()) *
+                        size.batch * schedule.cluster_blocks();
   const double steps = std::ceil(size.k / schedule.step);
-  return matrix_cost({.blocks = blocks,
-                      .steps = steps,
-                      .step_cycles = step_cycles(product, schedule, target).longest(),
-                      .result_cycles = result_cycles(product, schedule, target),
-                      .takes_turns = schedule.takes_turns(),
-                      .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
-                      .memory_bytes = size.bytes,
-                      .cache_bytes = blocks * steps * (schedule.block_m + schedule.block_n) * schedule.step *
-                                     info(product.numbers).bytes,
-                      .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
-                      .meets_in_steps = !schedule.is_bulk()},
-                     block_resources(product, schedule), target);
+  return matrix_cost(
+      {.blocks = blocks,
+       .steps = steps,
+       .step_cycles = step_cycles(product, schedule, target).longest(),
+       .result_cycles = result_cycles(product, schedule, target),
+       .takes_turns = schedule.takes_turns(),
+       .stages = schedule.is_in_groups() ? schedule.stages - 1 : schedule.stages,
+       .memory_bytes = size.bytes,
+       .cache_bytes = blocks * steps * copied_lines(schedule) * schedule.step * info(product.numbers).bytes,
+       .cache_gbs = schedule.is_bulk() ? target.bulk_copy_gbs : 0,
+       .meets_in_steps = !schedule.is_bulk(),
+       .meeting_us = schedule.cluster_blocks() > 1 ? kMeetings * target.cluster_meeting_us : 0},
+      block_resources(product, schedule), target);
 }
 
 double least_gpu_product_cost(const GpuProductSize& size, const GpuProduct& product,

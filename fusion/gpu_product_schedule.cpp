@@ -37,6 +37,7 @@ class ProductScheduleParser : BlockScheduleReader {
     if (cursor_.accept("copies")) schedule_.copies = copies();
     if (cursor_.accept("results")) schedule_.results = results();
     if (cursor_.accept("groups")) schedule_.groups = groups();
+    if (cursor_.accept("cluster")) schedule_.cluster = cluster();
     if (cursor_.accept("order")) schedule_.tiles_together = along(product_.m);
     if (cursor_.accept("blocks")) schedule_.blocks = positive_integer(cursor_);
     end();
@@ -47,6 +48,15 @@ class ProductScheduleParser : BlockScheduleReader {
   ProductResults results() {
     return one_of({ProductResults::Held, ProductResults::Gathered, ProductResults::Fetched},
                   "held, gathered or fetched");
+  }
+  ProductCluster cluster() {
+    const TextCursor start = cursor_;
+    if (positive_integer(cursor_) != kClusterBlocks) start.fail("expected a cluster of 2 blocks");
+    const TextCursor axis = cursor_;
+    const std::string name = cursor_.identifier();
+    if (name == graph_[product_.m].name) return ProductCluster::Down;
+    if (name == graph_[product_.n].name) return ProductCluster::Across;
+    axis.fail("expected the axis " + graph_[product_.m].name + " or " + graph_[product_.n].name);
   }
   ProductGroups groups() {
     return one_of({ProductGroups::Together, ProductGroups::Turns}, "together or turns");
@@ -65,6 +75,11 @@ std::string_view name_of(ProductResults results) {
 
 std::string_view name_of(ProductGroups groups) {
   return groups == ProductGroups::Turns ? "turns" : "together";
+}
+
+std::string_view name_of(ProductCluster cluster) {
+  if (cluster == ProductCluster::Alone) return "alone";
+  return cluster == ProductCluster::Down ? "down" : "across";
 }
 
 int64_t GpuProductSchedule::shared_bytes() const {
@@ -146,6 +161,8 @@ std::string to_text(const GpuProductSchedule& schedule, const TileGraph& graph, 
   if (schedule.is_bulk()) line("copies", std::string(name_of(schedule.copies)));
   if (schedule.is_gathered()) line("results", std::string(name_of(schedule.results)));
   if (schedule.takes_turns()) line("groups", std::string(name_of(schedule.groups)));
+  if (schedule.cluster != ProductCluster::Alone)
+    line("cluster", along(kClusterBlocks, schedule.cluster == ProductCluster::Down ? product.m : product.n));
   if (schedule.tiles_together > 1) line("order", along(schedule.tiles_together, product.m));
   if (schedule.blocks > 0) line("blocks", std::to_string(schedule.blocks));
   line("cost", cost_text(schedule.cost_us, schedule.cost));
@@ -205,6 +222,13 @@ void check_bulk(const GpuProduct& product, const GpuProductSchedule& schedule, c
                      std::to_string(kBulkRegisters));
 }
 
+void check_cluster(const GpuProductSchedule& schedule, const GpuTarget& target, BlockChecker& checker) {
+  checker.demand(target.most_cluster_blocks >= kClusterBlocks, target.name + " has no clusters of blocks");
+  checker.demand(schedule.is_bulk(), "the blocks of a cluster share what is copied by tensor maps");
+  checker.demand(schedule.blocks % kClusterBlocks == 0,
+                 std::to_string(schedule.blocks) + " blocks are no whole number of clusters");
+}
+
 }  // namespace
 
 std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
@@ -237,6 +261,7 @@ std::vector<std::string> check_gpu_product_schedule(const GpuProduct& product,
   checker.demand(!schedule.takes_turns() || schedule.blocks > 0,
                  "groups that take turns have several tiles of a block");
   if (schedule.is_bulk()) check_bulk(product, schedule, target, checker);
+  if (schedule.cluster != ProductCluster::Alone) check_cluster(schedule, target, checker);
   checker.demand_resources(block_resources(product, schedule), target);
   return checker.findings();
 }

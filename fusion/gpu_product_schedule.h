@@ -11,6 +11,7 @@
 //     copies   bulk
 //     results  gathered
 //     groups   turns
+//     cluster  2 i
 //     order    16 i
 //     blocks   132
 //     cost     21.4 us = multiply 15.3 + memory 2.1 + waiting 1 + launch 3
@@ -25,7 +26,9 @@
 // it has what the instruction leaves it, two neighbours at a time. `results fetched`: the same, and before
 // the products the cache is asked for what is read for each result, of which the first use would wait for
 // memory. `groups turns`: two warpgroups have a tile each, and one stores while the other one multiplies;
-// `warps` are those of a tile. `order`: so many tiles along m are computed before the next ones along n, so
+// `warps` are those of a tile. `cluster 2 i`: two blocks that run together have tiles next to each other
+// along that axis, and each copies half of what both multiply to both of them (`down` of the columns they
+// share, `across` of the rows). `order`: so many tiles along m are computed before the next ones along n, so
 // that blocks that run together share both factors; else one. `blocks`: there are at most so many, which go
 // on to further tiles; else a tile has a block of its own.
 #pragma once
@@ -46,6 +49,10 @@ std::string_view name_of(ProductResults results);
 enum class ProductGroups : uint8_t { Together, Turns };
 std::string_view name_of(ProductGroups groups);
 
+enum class ProductCluster : uint8_t { Alone, Down, Across };
+std::string_view name_of(ProductCluster cluster);
+inline constexpr int kClusterBlocks = 2;
+
 struct GpuProductSchedule {
   std::string tile_graph, target;
   int block_m = 64, block_n = 64;  // of results, by a block
@@ -57,7 +64,8 @@ struct GpuProductSchedule {
   ProductCopies copies = ProductCopies::Async;
   ProductResults results = ProductResults::Held;
   ProductGroups groups = ProductGroups::Together;
-  int tiles_together = 1;      // along m
+  ProductCluster cluster = ProductCluster::Alone;
+  int tiles_together = 1;      // along m; of clusters, of theirs
   int blocks = 0;              // that compute all tiles; 0: each tile has one
   std::vector<CostTerm> cost;  // as of a Schedule
   double cost_us = 0;
@@ -69,6 +77,10 @@ struct GpuProductSchedule {
   int warp_n() const { return block_n / warps_n; }
   bool is_in_groups() const { return instruction == ProductInstruction::Warpgroup; }
   bool is_bulk() const { return copies == ProductCopies::Bulk; }
+  int cluster_blocks() const { return cluster == ProductCluster::Alone ? 1 : kClusterBlocks; }
+  // Of results, by the blocks of a cluster.
+  int cluster_m() const { return block_m * (cluster == ProductCluster::Down ? kClusterBlocks : 1); }
+  int cluster_n() const { return block_n * (cluster == ProductCluster::Across ? kClusterBlocks : 1); }
   bool takes_turns() const { return groups == ProductGroups::Turns; }
   bool is_gathered() const { return results != ProductResults::Held; }
   bool is_fetched() const { return results == ProductResults::Fetched; }

@@ -15,9 +15,9 @@ namespace tilefuse {
 namespace {
 
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6},
-    kCopies{7}, kResults{8}, kGroups{9};
-constexpr std::array kNames = {"block_m", "block_n",  "step",   "warps_m", "warps_n",
-                               "stages",  "multiply", "copies", "results", "groups"};
+    kCopies{7}, kResults{8}, kGroups{9}, kCluster{10};
+constexpr std::array kNames = {"block_m",  "block_n", "step",    "warps_m", "warps_n", "stages",
+                               "multiply", "copies",  "results", "groups",  "cluster"};
 
 constexpr int kMostStepBytes = 128;  // along k
 
@@ -32,6 +32,7 @@ class ProductSystem : LimitSums {
     add_warp_limits();
     add_group_limits();
     add_bulk_limits();
+    add_cluster_limits();
     add_memory_limits();
     add_preferences();
     return std::move(system_);
@@ -58,6 +59,8 @@ class ProductSystem : LimitSums {
     add_choice(kNames.at(kResults.index),
                {ProductResults::Fetched, ProductResults::Gathered, ProductResults::Held});
     add_choice(kNames.at(kGroups.index), {ProductGroups::Together, ProductGroups::Turns});
+    add_choice(kNames.at(kCluster.index),
+               {ProductCluster::Alone, ProductCluster::Down, ProductCluster::Across});
   }
 
   // Another choice than that, or such a value.
@@ -108,6 +111,19 @@ class ProductSystem : LimitSums {
     demand_of(
         kGroups, ProductGroups::Turns, kWarpsM, [](int64_t n) { return n == kGroupWarps; },
         "of two groups that take turns, each has a tile of its own");
+  }
+
+  void add_cluster_limits() {
+    const bool has_clusters = target_.most_cluster_blocks >= kClusterBlocks;
+    for (const ProductCluster cluster : {ProductCluster::Down, ProductCluster::Across}) {
+      demand_of(
+          kCluster, cluster, kCluster, [&](int64_t) { return has_clusters; },
+          target_.name + " has no clusters of blocks");
+      demand_of(
+          kCluster, cluster, kCopies,
+          [](int64_t n) { return static_cast<ProductCopies>(n) == ProductCopies::Bulk; },
+          "the blocks of a cluster share what is copied by tensor maps");
+    }
   }
 
   void add_group_limits() {
@@ -250,6 +266,7 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
   schedule.copies = static_cast<ProductCopies>(number(kCopies));
   schedule.results = static_cast<ProductResults>(number(kResults));
   schedule.groups = static_cast<ProductGroups>(number(kGroups));
+  schedule.cluster = static_cast<ProductCluster>(number(kCluster));
   return schedule;
 }
 
@@ -258,12 +275,14 @@ GpuProductSchedule schedule_of(const ConstraintSystem& system, const Domains& as
 void order_tiles(const GpuProductSize& size, const GpuProduct& product, const GpuTarget& target,
                  GpuProductSchedule& schedule) {
   constexpr int kMost = 32;
-  const double down = std::ceil(size.m / schedule.block_m), across = std::ceil(size.n / schedule.block_n);
-  const int together = target.multiprocessors * blocks_at_a_time(block_resources(product, schedule), target);
+  const double down = std::ceil(size.m / schedule.cluster_m()),
+               across = std::ceil(size.n / schedule.cluster_n());
+  const int blocks = target.multiprocessors * blocks_at_a_time(block_resources(product, schedule), target);
+  const int together = blocks / schedule.cluster_blocks();  // clusters
   if ((schedule.is_bulk() && down * across * size.batch > together) || schedule.takes_turns())
-    schedule.blocks = together;
+    schedule.blocks = together * schedule.cluster_blocks();
   if (down * across <= together) return;
-  const double side = std::sqrt(double(together) * schedule.block_n / schedule.block_m);
+  const double side = std::sqrt(double(together) * schedule.cluster_n() / schedule.cluster_m());
   while (schedule.tiles_together < kMost && schedule.tiles_together * 1.5 < side)
     schedule.tiles_together *= 2;
 }

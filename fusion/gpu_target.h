@@ -50,6 +50,10 @@ struct GpuTarget {
   // attention) reach; 0: not known.
   double library_chain_share = 0;
   double shared_bytes_per_cycle = 128;  // by one multiprocessor
+  // Blocks of a cluster, which run together and come at each other's shared memory; 1: there are none. And
+  // what all of its threads take to meet.
+  int most_cluster_blocks = 1;
+  double cluster_meeting_us = 0;
   double shuffle_cycles = 25, barrier_cycles = 40;
   double launch_us = 3;
 };

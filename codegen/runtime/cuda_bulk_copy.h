@@ -12,8 +12,12 @@
 //   begin_barrier(barrier, arrivals)      by one thread; then show_barriers(), and all meet
 //   expect_bytes(barrier, bytes)          arrives, and lets the phase wait for so many bytes of copies
 //   copy_box(to, map, x, y, barrier)      x along the lines; arrives in that phase
+//   copy_box_to(blocks, to, map, x, y, barrier)   to the same place in the blocks of a cluster of which
+//   `blocks`
+//                                         has a bit, and in the phase of the barrier at the same place there
 //   arrive(barrier)                       what the thread has done before is behind it for those who wait
 //   wait_for_phase(barrier, parity)       until the phase of that parity, the last one or this one, has ended
+//   wait_for_cluster(barrier, parity)     the same, where other blocks arrive
 #pragma once
 #include "cuda_cluster.h"
 
@@ -46,6 +50,19 @@ TILE_INLINE void wait_for_phase(unsigned barrier, int parity) {
   } while (!has_ended);
 }
 
+TILE_INLINE void wait_for_cluster(unsigned barrier, int parity) {
+  unsigned has_ended;
+  do {
+    asm volatile(
+        "{\n.reg .pred %%ended;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %%ended, [%1], "
+        "%2;\n"
+        "selp.b32 %0, 1, 0, %%ended;\n}"
+        : "=r"(has_ended)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!has_ended);
+}
+
 TILE_INLINE void copy_box(unsigned to, const TensorMap& map, int x, int y, unsigned barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
@@ -60,6 +77,21 @@ TILE_INLINE void copy_box(unsigned to, const TensorMap& map, int x, int y, int z
       "%4}], [%5];" ::"r"(to),
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier)
       : "memory");
+}
+
+#define TILE_COPY_TO \
+  "shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {"
+TILE_INLINE void copy_box_to(unsigned short blocks, unsigned to, const TensorMap& map, int x, int y,
+                             unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.2d." TILE_COPY_TO "%2, %3}], [%4], %5;" ::"r"(to), "l"(&map), "r"(x),
+               "r"(y), "r"(barrier), "h"(blocks)
+               : "memory");
+}
+TILE_INLINE void copy_box_to(unsigned short blocks, unsigned to, const TensorMap& map, int x, int y, int z,
+                             unsigned barrier) {
+  asm volatile("cp.async.bulk.tensor.3d." TILE_COPY_TO "%2, %3, %4}], [%5], %6;" ::"r"(to), "l"(&map), "r"(x),
+               "r"(y), "r"(z), "r"(barrier), "h"(blocks)
+               : "memory");
 }
 
 // All warps of a warpgroup; of a kernel that is compiled for a number of threads. What one warpgroup leaves,

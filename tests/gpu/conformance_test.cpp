@@ -268,10 +268,21 @@ std::vector<TileCase> number_kernels() {
   return kernels;
 }
 
+// By blocks that run together and copy to each other.
+std::vector<TileCase> cluster_kernels() {
+  std::vector<TileCase> kernels;
+  for (const std::string cluster : {"down", "across"})
+    kernels.push_back(product_of("clusters_" + cluster, "bf16 bf16 f32",
+                                 "numbers=half,block_m=64,block_n=64" + std::string(kByGroups) +
+                                     ",copies=bulk,results=held,cluster=" + cluster));
+  return kernels;
+}
+
 std::vector<TileCase> all_kernels() {
-  std::vector<TileCase> kernels = function_kernels();
-  for (TileCase& kernel : thread_kernels()) kernels.push_back(std::move(kernel));
-  for (TileCase& kernel : number_kernels()) kernels.push_back(std::move(kernel));
+  std::vector<TileCase> kernels;
+  for (auto* made : {function_kernels, thread_kernels, number_kernels, cluster_kernels}) {
+    for (TileCase& kernel : made()) kernels.push_back(std::move(kernel));
+  }
   return kernels;
 }
 

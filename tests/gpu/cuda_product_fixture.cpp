@@ -37,7 +37,8 @@ namespace {
 int64_t expected_instructions(const TileGraph& graph, const GpuProduct& product,
                               const GpuProductSchedule& schedule, const SymbolValues& symbols) {
   const auto pieces = [&](AxisId axis, int of) { return (size_of(graph, axis, symbols) + of - 1) / of; };
-  int64_t blocks = pieces(product.m, schedule.block_m) * pieces(product.n, schedule.block_n);
+  int64_t blocks = pieces(product.m, schedule.cluster_m()) * pieces(product.n, schedule.cluster_n()) *
+                   schedule.cluster_blocks();
   for (const AxisId axis : product.batch) blocks *= size_of(graph, axis, symbols);
   const int64_t steps = pieces(product.k, schedule.step) *
                         (schedule.step / instruction_depth(schedule.numbers)) *
@@ -95,7 +96,9 @@ GpuProductSchedule random_product_schedule(const TileGraph& graph, const GpuProd
       schedule.warps_n = 1;
       schedule.step = 128 / bytes;
       if (random.once_in(2)) schedule.copies = ProductCopies::Bulk;
-      if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3});
+      using enum ProductCluster;
+      if (schedule.is_bulk()) schedule.cluster = random.pick<ProductCluster>({Alone, Down, Across});
+      if (schedule.is_bulk()) schedule.blocks = random.pick<int>({0, 1, 3}) * schedule.cluster_blocks();
       if (schedule.blocks > 0 && random.once_in(3)) schedule.groups = ProductGroups::Turns;
       if (schedule.is_bulk() && random.once_in(2)) schedule.results = ProductResults::Gathered;
       if (schedule.is_gathered() && !product.element_loads.empty() && random.once_in(2))

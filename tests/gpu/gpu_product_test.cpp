@@ -53,7 +53,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
     const GpuTarget target = load_gpu_target(name);
     RandomSource random(1);
     int allowed = 0, refused = 0, allowed_groups = 0, allowed_bulk = 0, allowed_gathered = 0,
-        allowed_turns = 0;
+        allowed_turns = 0, allowed_clusters = 0;
     for (int draw = 0; draw < 1000; ++draw) {
       GpuProductSchedule s;
       const bool may_group = random.once_in(2);
@@ -74,6 +74,8 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       if (may_gather && random.once_in(4)) s.results = ProductResults::Fetched;
       if (may_gather && random.once_in(2)) s.groups = ProductGroups::Turns;
       if (s.takes_turns()) s.blocks = 132;
+      using enum ProductCluster;
+      if (may_gather) s.cluster = random.pick<ProductCluster>({Alone, Down, Across});
       const Pins pins{{{"block_m", std::to_string(s.block_m)},
                        {"block_n", std::to_string(s.block_n)},
                        {"step", std::to_string(s.step)},
@@ -83,7 +85,8 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                        {"multiply", std::string(name_of(s.instruction))},
                        {"copies", std::string(name_of(s.copies))},
                        {"results", std::string(name_of(s.results))},
-                       {"groups", std::string(name_of(s.groups))}}};
+                       {"groups", std::string(name_of(s.groups))},
+                       {"cluster", std::string(name_of(s.cluster))}}};
       const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
       EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
           << to_text(s, graph, *product);
@@ -92,6 +95,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
       allowed_bulk += is_solved && s.is_bulk() ? 1 : 0;
       allowed_gathered += is_solved && s.is_gathered() ? 1 : 0;
       allowed_turns += is_solved && s.takes_turns() ? 1 : 0;
+      allowed_clusters += is_solved && s.cluster_blocks() > 1 ? 1 : 0;
     }
     EXPECT_GT(allowed, 100);
     EXPECT_GT(refused, 100);
@@ -99,6 +103,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
     EXPECT_EQ(allowed_bulk >= 5, name == "cuda-sm90a") << allowed_bulk;
     EXPECT_EQ(allowed_gathered > 0, name == "cuda-sm90a");
     EXPECT_EQ(allowed_turns > 0, name == "cuda-sm90a");
+    EXPECT_EQ(allowed_clusters > 0, name == "cuda-sm90a");
   }
 }
 

@@ -399,6 +399,8 @@ TEST_F(Launch, takes_the_nearest_profile_and_the_device_s_own_architecture) {
   EXPECT_EQ(target(10, 0)->warpgroup_flops_per_cycle, 0) << "no other device has the instructions of sm_90a";
   EXPECT_GT(target(9, 0)->bulk_copy_gbs, 0);
   EXPECT_EQ(target(10, 0)->bulk_copy_gbs, 0);
+  EXPECT_GT(target(10, 0)->most_cluster_blocks, 1);
+  EXPECT_EQ(target(12, 0)->most_cluster_blocks, 1) << "which clusters others have is not said";
   EXPECT_THAT(target(7, 5).unsupported().reason, HasSubstr("cannot make kernels for GPU (sm_75)"));
   fake_.capability(7, 5);
   EXPECT_THAT(made(kSoftmax).unsupported().reason, HasSubstr("sm_75"));
