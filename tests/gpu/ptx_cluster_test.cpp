@@ -348,9 +348,11 @@ INSTANTIATE_TEST_SUITE_P(Ptx, PlantedInCluster, testing::ValuesIn(kPlanted),
   "  xor.b32 %r26, %r2, 1;\n  mapa.shared::cluster.u32 %r24, %r3, %r26;\n" \
   "  ld.shared::cluster.b32 %r25, [%r24];\n"
 
-#define STORE_IN_SECOND                                                       \
+// A store of warp 1 of block 1.
+#define STORE_IN_SECOND(place)                                                \
   "  shl.b32 %r24, %r6, 4;\n  add.s32 %r24, %r24, %r3;\n  @%p7 bra BEFORE;\n" \
-  "  @%p2 st.shared.u32 [%r24], %r1;\nBEFORE:\n"
+  "  @%p2 st.shared.u32 [" place "], %r1;\nBEFORE:\n"
+#define SHOW_STORES "  fence.proxy.async;\n"
 
 const Planted kPlantedInRing[] = {
     {"no_bug", MEET, MEET, "no fault"},
@@ -373,9 +375,9 @@ const Planted kPlantedInRing[] = {
      "race: a thread reads where a copy is under way to"},
     {"more_bytes_than_come", EXPECT_BYTES("2048"), EXPECT_BYTES("3072"),
      "0 of 1 arrivals and 1024 bytes are missing"},
-    {"box_over_what_was_not_shown", "BEFORE:\n", STORE_IN_SECOND,
+    {"box_over_what_was_not_shown", "BEFORE:\n", STORE_IN_SECOND("%r24"),
      "a box goes over what thread 96 wrote without a fence of the async proxy"},
-    {"box_over_what_was_shown", "BEFORE:\n", STORE_IN_SECOND "  fence.proxy.async;\n", "no fault"},
+    {"box_over_what_was_shown", "BEFORE:\n", STORE_IN_SECOND("%r24") SHOW_STORES, "no fault"},
     {"mask_of_no_block", "%rs1, 3;", "%rs1, 0;", "to blocks of the mask 0, of a cluster of 2"},
     {"mask_of_a_block_that_is_not_there", "%rs1, 3;", "%rs1, 5;",
      "to blocks of the mask 5, of a cluster of 2"},
@@ -392,8 +394,17 @@ const Planted kPlantedInRing[] = {
      "a box at block 0, which has ended"},
     {"block_that_ends_while_a_box_is_under_way", "  mov.u32 %r10, 0;\n",
      "  mov.u32 %r10, 0;\n  @!%p7 bra END;\n", "a block ends while a box is under way"},
+    {"box_that_one_block_does_not_wait_for", "  @%p6 bra COME;\n",
+     "  @!%p7 bra MORE;\n  setp.lt.u32 %p6, %r10, 3;\nMORE:\n  @%p6 bra COME;\n",
+     "a block ends while a box is under way"},
     {"arrival_in_the_block_at_another", ARRIVE("%r23"), "  @%p3 mbarrier.arrive.shared::cta.b64 _, [%r23];\n",
      "there is no barrier at byte"},
+    {"box_over_what_another_block_reads", "BEFORE:\n" MEET,
+     STORE_IN_SECOND("%r24+1024") SHOW_STORES MEET
+     "  setp.eq.u32 %p8, %r2, 0;\n  and.pred %p8, %p8, %p2;\n"
+     "  mov.u32 %r25, 1;\n  mapa.shared::cluster.u32 %r26, %r24, %r25;\n"
+     "  @%p8 ld.shared::cluster.b32 %r27, [%r26+1024];\n",
+     "race: what warp 1 of another block reads is written"},
     {"box_in_another_block_without_a_wait", "READER:\n", "READER:\n" TILE_OF_OTHER,
      "where a copy is under way to"},
     {"box_in_another_block_that_it_waits_for", "  add.s64 %rd6, %rd6, 2048;\n",
