@@ -105,12 +105,7 @@ Result<GpuTarget> gpu_target_for(const CudaDevice& device) {
   }
   if (compute_capability(best->architecture) != wanted) {
     best->architecture = "sm_" + std::to_string(wanted);
-    best->warpgroup_flops_per_cycle = 0;
-    best->warpgroup_tf32_flops_per_cycle = 0;
-    best->warpgroup_int8_flops_per_cycle = 0;
-    best->warpgroup_float8_flops_per_cycle = 0;
-    best->bulk_copy_gbs = 0;
-    best->most_cluster_blocks = 1;
+    leave_to_other_devices(*best);
   }
   take_limits(device, *best);
   return *std::move(best);

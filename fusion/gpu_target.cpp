@@ -1,5 +1,6 @@
 #include "fusion/gpu_target.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,13 @@ namespace tilefuse {
 namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
+
+constexpr std::array<std::pair<const char*, double GpuTarget::*>, 5> kRatesOfSm90a = {
+    {{"warpgroup_flops_per_cycle", &GpuTarget::warpgroup_flops_per_cycle},
+     {"warpgroup_tf32_flops_per_cycle", &GpuTarget::warpgroup_tf32_flops_per_cycle},
+     {"warpgroup_int8_flops_per_cycle", &GpuTarget::warpgroup_int8_flops_per_cycle},
+     {"warpgroup_float8_flops_per_cycle", &GpuTarget::warpgroup_float8_flops_per_cycle},
+     {"bulk_copy_gbs", &GpuTarget::bulk_copy_gbs}}};
 
 void read_limits(const ProfileReader& profile, GpuTarget& target) {
   const auto number = [&](const char* name, int64_t low, int64_t high) {
@@ -44,14 +52,9 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
                                    std::pair{"float8_flops_per_cycle", &target.float8_flops_per_cycle}}) {
     if (profile.json.contains(name)) *rate = profile.quantity(name);
   }
-  for (const auto& [name, rate] :
-       {std::pair{"warpgroup_flops_per_cycle", &target.warpgroup_flops_per_cycle},
-        std::pair{"warpgroup_tf32_flops_per_cycle", &target.warpgroup_tf32_flops_per_cycle},
-        std::pair{"warpgroup_int8_flops_per_cycle", &target.warpgroup_int8_flops_per_cycle},
-        std::pair{"warpgroup_float8_flops_per_cycle", &target.warpgroup_float8_flops_per_cycle},
-        std::pair{"bulk_copy_gbs", &target.bulk_copy_gbs}}) {
+  for (const auto& [name, rate] : kRatesOfSm90a) {
     if (!profile.json.contains(name)) continue;
-    *rate = profile.quantity(name);
+    target.*rate = profile.quantity(name);
     if (target.architecture != "sm_90a")
       profile.fail(name, "is of sm_90a, and the architecture is " + target.architecture);
   }
@@ -65,6 +68,11 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
 }
 
 }  // namespace
+
+void leave_to_other_devices(GpuTarget& target) {
+  for (const auto& [name, rate] : kRatesOfSm90a) target.*rate = 0;
+  target.most_cluster_blocks = 1;
+}
 
 GpuTarget parse_gpu_target(std::string_view json, const std::string& origin) {
   const nlohmann::json document = nlohmann::json::parse(json, nullptr, false);
