@@ -110,17 +110,15 @@ class Parser final : PtxBulk {
     take_instruction(statement);
   }
 
-  void take_shared(const std::string& statement) {  // .shared .align 4 .b8 name[32]
-    const size_t open = statement.find('[');
-    if (open == std::string::npos) fail("shared memory without a size: " + statement);
+  void take_shared(const std::string& statement) {  // .shared .align 4 .b8 name[32], or .f32 name
+    static const std::regex kForm(R"(\.shared\s+\.align (\d+)\s+\.[bfsu](\d+)\s+([^\s\[]+)(?:\[(\d+)\])?)");
+    std::smatch found;
+    if (!std::regex_match(statement, found, kForm)) fail("shared memory that is not plain: " + statement);
     if (program_.given_at) fail("shared memory declared behind the use of what is given: " + statement);
-    const std::string name = split(statement.substr(0, open), ' ').back();
-    const size_t align = statement.find(".align ");
-    const int64_t alignment = align == std::string::npos ? 1 : std::stoll(statement.substr(align + 7));
-    const int64_t apart = std::max<int64_t>(16, alignment);
+    const int64_t apart = std::max<int64_t>(16, std::stoll(found[1]));
     program_.shared_bytes = (program_.shared_bytes + apart - 1) / apart * apart;
-    shared_[name] = program_.shared_bytes;
-    program_.shared_bytes += std::stoll(statement.substr(open + 1));
+    shared_[found[3]] = program_.shared_bytes;
+    program_.shared_bytes += std::stoll(found[2]) / 8 * (found[4].matched ? std::stoll(found[4]) : 1);
   }
 
   void take_given(const std::string& statement) {  // .extern .shared .align 128 .b8 name[]
