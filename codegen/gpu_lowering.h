@@ -5,6 +5,7 @@
 //
 //   threads   lower_to_gpu_kernel.cpp   rows, coordinates, steps, passes, what is done across threads
 //   extremes  lower_gpu_extremes.cpp    reductions to the position of an extreme
+//   kept      lower_gpu_kept_rows.cpp   loads that stay in shared memory
 //   carried   lower_gpu_carried.cpp     reductions across the rows that a block walks
 //   scans     lower_gpu_scans.cpp       what threads pass on to each other, and steps to the next ones
 //   tiles     lower_gpu_tiles.cpp       loads that go through shared memory
@@ -47,7 +48,6 @@ class GpuLowering final : GpuValues {
   bool steps_cover_row() const;
   void for_each_step(const std::function<void()>& body);
   void loop_over_row(const std::function<void()>& body);
-  void loop_over_kept_row(const std::function<void()>& body);
   void loop_up_to(const Code& last, int unroll, const std::function<void()>& body);
   std::vector<Code> if_row_exists() const {
     return row_exists_ ? std::vector{*row_exists_} : std::vector<Code>{};
@@ -61,6 +61,7 @@ class GpuLowering final : GpuValues {
   void finish(const Accumulator& accumulator);
   void lower_row();
   Code total_along_lanes(const Accumulator& accumulator);
+  Code total_of_cluster(const Accumulator& accumulator, Code of_block);
   Code total_across_rows(const Accumulator& accumulator);
   Code parts_of(TileValueId reduction, DType dtype, int count);
   int parts_along_lanes() const { return schedule_.block_threads() / kWarpThreads; }
@@ -106,22 +107,30 @@ class GpuLowering final : GpuValues {
   bool is_staged(TileValueId id) const;
   Computed load_staged(TileValueId id);
 
+  // ---- rows in shared memory
+  void place_kept_rows(const Code& own_row);
+  int64_t kept_bytes() const;
+  void loop_over_kept_row(const std::function<void()>& body);
+  void loop_over_part(int64_t steps, int unroll, const std::function<void()>& body);
+  void place_in_part(const Code& step);
+  Code kept_address(const Code& row);
+
   // ---- values
   std::optional<Computed> held(TileValueId id) override;
   void hold(TileValueId id, Computed& computed) override;
   Computed load(TileValueId id, const TileLoad& load) override;
   Code kept_code(TileValueId id);
-  void place_kept_rows(const Code& own_row);
   std::string kept_name(TileValueId id) const;
   bool is_kept(TileValueId id) const;
 
   const GpuRegion& region_;
   const GpuSchedule& schedule_;
-  Code thread_;                            // within its row
-  std::optional<Code> row_exists_;         // absent: every row of every block does
-  std::optional<Code> step_;               // of the loop over steps that is open
-  Code first_column_;                      // of a map's block
-  Code first_row_;                         // of a block with staged tiles, along the turned axis
+  Code thread_;                     // within its row, among those of all blocks that have it
+  Code kept_place_;                 // of a block of a cluster: the current element within what it keeps
+  std::optional<Code> row_exists_;  // absent: every row of every block does
+  std::optional<Code> step_;        // of the loop over steps that is open
+  Code first_column_;               // of a map's block
+  Code first_row_;                  // of a block with staged tiles, along the turned axis
   std::map<TileValueId, SymbolId> tiles_;  // of staged loads
   std::vector<TileValueId> fetched_;       // loads beside them
   std::map<TileValueId, SymbolId> kept_;   // variables for what later passes need again

@@ -51,13 +51,13 @@ Expr GpuLowering::blocks_of_rows() const {
 }
 
 Expr GpuLowering::blocks() const {
-  const Expr down = blocks_of_rows();
+  const Expr down = blocks_of_rows() * schedule_.cluster;
   return steps_cover_row() ? down : down * ceildiv(graph_[region_.inner].extent, Expr(schedule_.width()));
 }
 
 // The number of the block's rows among all such; and, of a map, where along the inner axis it starts.
 Code GpuLowering::block_of_rows() {
-  Code block = call("block_number", {}, {index_type_.dtype});
+  Code block = divided(call("block_number", {}, {index_type_.dtype}), schedule_.cluster);
   first_column_ = integer(0);
   if (steps_cover_row()) return block;
   const AxisId inner = region_.inner;
@@ -83,7 +83,10 @@ void GpuLowering::bind_threads() {
     thread_ = integer(0);
   } else {
     const Code place = is_across ? divided(own, rows) : rest_of(own, row_threads);
-    thread_ = let("thread", kInt, is_one_row ? own : place);
+    const Code before = schedule_.cluster == 1
+                            ? integer(0)
+                            : times(call("rank_in_cluster", {}, {}, {schedule_.cluster}), row_threads);
+    thread_ = let("thread", kInt, add(before, is_one_row ? own : place));
   }
   const Code own_row = is_one_row  ? integer(0)
                        : is_across ? (row_threads == 1 ? own : rest_of(own, rows))
@@ -157,22 +160,6 @@ void GpuLowering::loop_over_row(const std::function<void()>& body) {
   loop_up_to(last, 1, body);
 }
 
-// All threads take as many steps of the loop, so that lanes of a warp stay next to each other; what is left
-// of the row is one more.
-void GpuLowering::loop_over_kept_row(const std::function<void()>& body) {
-  const int64_t extent = *graph_[region_.inner].extent.constant();
-  const int64_t step = int64_t{schedule_.threads} * schedule_.walked_vector();
-  const int64_t whole = extent / step * step;
-  const auto number = [&](int64_t value) { return literal(value, index_type_.dtype); };
-  if (whole > 0) loop_up_to(number(whole), std::max(1, kUnrolledOfKeptRow / schedule_.vector), body);
-  if (whole == extent) return;
-  scopes_.open();
-  column_ = add(number(whole), times(thread_, schedule_.walked_vector()));
-  column_depth_ = scopes_.depth();
-  in_condition({operate(CodeOperator::Less, {column(), number(extent)})}, body);
-  for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
-}
-
 void GpuLowering::loop_up_to(const Code& last, int unroll, const std::function<void()>& body) {
   const std::string& name = graph_[region_.inner].name;
   const SymbolId column = scopes_.symbol(name, index_type_);
@@ -181,10 +168,9 @@ void GpuLowering::loop_up_to(const Code& last, int unroll, const std::function<v
   column_depth_ = scopes_.depth();
   body();
   Block block = scopes_.close();
-  const int64_t step = int64_t{schedule_.threads} * schedule_.walked_vector();
-  scopes_.add(
-      {For{column, times(thread_, schedule_.walked_vector()), last, step, name, std::move(block), unroll},
-       ""});
+  scopes_.add({For{column, times(thread_, schedule_.walked_vector()), last, schedule_.width(), name,
+                   std::move(block), unroll},
+               ""});
 }
 
 void GpuLowering::for_each_step(const std::function<void()>& body) {
@@ -203,8 +189,9 @@ void GpuLowering::for_each_step(const std::function<void()>& body) {
   const SymbolId step = scopes_.symbol("step", kInt);
   step_ = reference(step);
   scopes_.open();
-  const Code along = operate(
-      CodeOperator::Mul, {reference(step), integer(int64_t{schedule_.threads} * schedule_.walked_vector())});
+  const Code along =
+      operate(CodeOperator::Mul,
+              {reference(step), integer(int64_t{schedule_.row_threads()} * schedule_.walked_vector())});
   column_ = add(add(first_column_, along), first);
   column_depth_ = scopes_.depth();
   guarded_step(body);
@@ -226,19 +213,6 @@ std::string GpuLowering::kept_name(TileValueId id) const {
   return (load == nullptr ? name_of(id) : graph_[load->buffer].name) + "_kept";
 }
 
-// All rows of the block of one load, then those of the next.
-void GpuLowering::place_kept_rows(const Code& own_row) {
-  int64_t bytes = 0;
-  for (const TileValueId id : schedule_.keep) {
-    const DType dtype = graph_[std::get<TileLoad>(graph_[id].op).buffer].dtype;
-    const int64_t row_bytes = kept_row_bytes(graph_, region_.inner, {id});
-    const Code first = add(call("given_elements", {}, {dtype}), integer(bytes / size_in_bytes(dtype)));
-    kept_rows_[id] = let(kept_name(id), {dtype, CodeShape::Pointer},
-                         add(first, times(own_row, row_bytes / size_in_bytes(dtype))));
-    bytes += schedule_.rows * row_bytes;
-  }
-}
-
 // The element of the current step.
 Code GpuLowering::kept_code(TileValueId id) {
   auto found = kept_.find(id);
@@ -257,7 +231,7 @@ std::optional<Computed> GpuLowering::held(TileValueId id) {
   if (since == kept_in_pass_.end() || since->second >= pass_) return std::nullopt;
   if (const auto row = kept_rows_.find(id); row != kept_rows_.end()) {
     const bool is_vector = schedule_.vector > 1 && region_.accesses.wide_loads[id.index];
-    const Code read = call(is_vector ? "load" : "load_one", {add(row->second, column())});
+    const Code read = call(is_vector ? "load" : "load_one", {kept_address(row->second)});
     return Computed{scopes_.let(scopes_.depth(), name_of(id), type_of(id, is_vector), read), scopes_.depth(),
                     is_vector};
   }
@@ -269,7 +243,7 @@ void GpuLowering::hold(TileValueId id, Computed& computed) {
   if (const auto row = kept_rows_.find(id); row != kept_rows_.end()) {
     const char* store = computed.is_vector ? "store" : "store_one";
     kept_in_pass_.emplace(id, pass_);
-    scopes_.add({Effect{call(store, {add(row->second, column()), computed.code}), std::nullopt}, ""});
+    scopes_.add({Effect{call(store, {kept_address(row->second), computed.code}), std::nullopt}, ""});
     return;
   }
   if (schedule_.vector > 1 && !computed.is_vector) computed = splat(id, computed);
@@ -327,7 +301,20 @@ Code GpuLowering::total_along_lanes(const Accumulator& accumulator) {
   if (schedule_.threads > kWarpThreads) {
     arguments.push_back(parts_of(accumulator.reduction, accumulator.spelling.types[0], parts_along_lanes()));
   }
-  return call(named_across(accumulator.spelling, "row_"), std::move(arguments));
+  return total_of_cluster(accumulator,
+                          call(named_across(accumulator.spelling, "row_"), std::move(arguments)));
+}
+
+// From block to block.
+Code GpuLowering::total_of_cluster(const Accumulator& accumulator, Code of_block) {
+  if (schedule_.cluster == 1) return of_block;
+  const DType dtype = accumulator.spelling.types[0];
+  const bool is_narrow = size_in_bytes(dtype) < size_in_bytes(DType::I32);
+  const SymbolId slot = scopes_.symbol(name_of(accumulator.reduction) + "_slot",
+                                       {is_narrow ? DType::I32 : dtype, CodeShape::Scalar});
+  scopes_.add({Var{.symbol = slot, .initial = std::nullopt, .is_shared = true}, ""});
+  return call(named_across(accumulator.spelling, "cluster_"),
+              {std::move(of_block), integer(schedule_.cluster), reference(slot)});
 }
 
 // Every lane is a row of its own: only its threads are left, which are in other warps.
@@ -432,6 +419,8 @@ GpuProgram GpuLowering::run() {
   } else {
     lower_row();
   }
+  if (schedule_.cluster > 1) scopes_.add({Effect{call("meet_cluster", {})}, ""});  // before others end
+  kernel_.cluster = schedule_.cluster;
   kernel_.body = scopes_.close();
   kernel_.header = {"fused     " + fused_ops(graph_), "schedule  " + decisions_of(to_text(schedule_, graph_)),
                     "target    " + schedule_.target};
@@ -440,8 +429,7 @@ GpuProgram GpuLowering::run() {
   verify(kernel, "name_values");
   GpuLaunch launch{
       .symbol = kernel.name, .blocks = blocks(), .threads = schedule_.block_threads(), .sizes = {}};
-  if (schedule_.keeps_in_shared())
-    launch.shared_bytes = schedule_.rows * kept_row_bytes(graph_, region_.inner, schedule_.keep);
+  if (schedule_.keeps_in_shared()) launch.shared_bytes = kept_bytes();
   for (const std::string& symbol : symbols_) launch.sizes.push_back(Expr::symbol(symbol));
   return {std::move(kernel), std::move(launch)};
 }

@@ -33,7 +33,7 @@ double bytes_under_way(const GpuTraffic& traffic, const GpuSchedule& schedule) {
   const bool is_loop = schedule.walk == Walk::MultiPass && !schedule.is_across;
   const int unrolled = is_loop ? unrolled_steps(schedule) : 1;
   const double elements =
-      std::min(double(schedule.width()) * unrolled, traffic.row_elements) / schedule.threads;
+      std::min(double(schedule.width()) * unrolled, traffic.row_elements) / schedule.row_threads();
   return std::max(traffic.element_bytes, 1.0) * elements * schedule.row_vector();
 }
 
@@ -54,10 +54,11 @@ double instructions_of_row(const GpuTraffic& traffic, const GpuSchedule& schedul
   const bool is_again = schedule.walk == Walk::MultiPass;
   const double around = is_again ? traffic.passes * (kStepInstructions + kLoopInstructions)
                                  : kStepInstructions + (traffic.passes - 1) * kPassInstructions;
-  const double stored = schedule.keeps_in_shared() ? traffic.kept_loads : 0;
+  const double stored = schedule.keeps_in_shared() ? double(traffic.kept_element_bytes.size()) : 0;
   const double accesses = stored + (is_again ? traffic.accesses_again : traffic.accesses);
   const double instructions = is_again ? traffic.instructions_again : traffic.instructions;
-  const double exchanges = schedule.threads > 1 ? traffic.reductions * kExchangeInstructions : 0;
+  const int levels = (schedule.threads > 1 ? 1 : 0) + (schedule.cluster > 1 ? 1 : 0);
+  const double exchanges = levels * traffic.reductions * kExchangeInstructions;
   const double a_step = around + accesses + instructions * schedule.vector;
   return exchanges + steps_of_row(traffic, schedule) * a_step;
 }
@@ -85,6 +86,14 @@ double cycles_of_reduction(const GpuSchedule& schedule, const GpuTarget& target)
   if (schedule.threads <= kWarpThreads) return shuffles * target.shuffle_cycles;
   return shuffles * target.shuffle_cycles + 2 * target.barrier_cycles +
          2.0 * schedule.threads / kWarpThreads;  // partial results, read one by one
+}
+
+// Blocks of a cluster meet in every reduction, and once more before they end. Other clusters work meanwhile,
+// but for the last ones.
+double meeting_us(const GpuTraffic& traffic, const GpuSchedule& schedule, double waves, double hidden,
+                  const GpuTarget& target) {
+  if (schedule.cluster == 1) return 0;
+  return (traffic.reductions + 1) * target.cluster_meeting_us * std::max(1.0, std::ceil(waves) / hidden);
 }
 
 // Of a step: what is before a thread and what all have, each by shuffles, and a barrier more.
@@ -155,9 +164,7 @@ GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, 
     traffic.element_bytes += access.element_bytes;
   }
   traffic.apart_bytes = apart_bytes(graph, region, facts);
-  traffic.kept_loads = static_cast<int>(region.wanted_again.size());
-  if (traffic.kept_loads > 0)
-    traffic.kept_row_bytes = double(kept_row_bytes(graph, region.inner, region.wanted_again));
+  traffic.kept_element_bytes = element_bytes_of(graph, region.wanted_again);
   if (region.carried) traffic.walked_rows = double(region.carried->rows);
   traffic.loaded_bytes = traffic.element_bytes * traffic.rows * traffic.walked_rows * traffic.row_elements;
   traffic.reductions = static_cast<int>(region.structure.reductions.size());
@@ -184,10 +191,14 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
                                const GpuTarget& target) {
   const bool covers_row = schedule.walk != Walk::None;
   const double across = covers_row ? 1 : std::ceil(traffic.row_elements / double(schedule.width()));
-  const double blocks = std::ceil(traffic.rows / (schedule.rows * schedule.row_vector())) * across;
-  const auto kept_bytes = int64_t(schedule.keeps_in_shared() ? schedule.rows * traffic.kept_row_bytes : 0);
-  const double at_a_time =
-      target.multiprocessors * blocks_at_a_time({schedule.block_threads(), registers, kept_bytes}, target);
+  const double blocks =
+      std::ceil(traffic.rows / (schedule.rows * schedule.row_vector())) * across * schedule.cluster;
+  const int64_t kept_elements = schedule.kept_elements(int64_t(traffic.row_elements));
+  const int64_t kept_bytes = schedule.keeps_in_shared()
+                                 ? schedule.rows * kept_row_bytes(kept_elements, traffic.kept_element_bytes)
+                                 : 0;
+  const double hidden = blocks_at_a_time({schedule.block_threads(), registers, kept_bytes}, target);
+  const double at_a_time = hidden * (target.multiprocessors / schedule.cluster) * schedule.cluster;
   const double running = std::min(blocks, at_a_time);
 
   const double exchanged_of_row =
@@ -203,13 +214,13 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const double memory = (traffic.bytes + traffic.apart_bytes) / target.memory_gbs / 1e3;
   const double waves = blocks / at_a_time;
   const bool reads_once = schedule.walk == Walk::Resident || schedule.keeps_in_shared();
-  const bool is_alone = reads_once && traffic.passes > 1 && at_a_time <= target.multiprocessors;
+  const bool is_alone = reads_once && traffic.passes > 1 && hidden == 1;
   const double unfilled = memory * std::max(std::max(1.0, needed / under_way) - 1, is_alone ? kAlone : 0);
 
   double again = 0;
   if (schedule.walk == Walk::MultiPass && !schedule.keeps_in_shared()) {
-    const double row_bytes =
-        running * schedule.rows * schedule.row_vector() * traffic.row_elements * traffic.element_bytes;
+    const double rows = running / schedule.cluster * schedule.rows * schedule.row_vector();
+    const double row_bytes = rows * traffic.row_elements * traffic.element_bytes;
     const bool in_cache = row_bytes <= kShareOfCache * double(target.l2_bytes);
     again = traffic.loaded_bytes * (traffic.passes_that_load - 1) /
             (in_cache ? target.l2_gbs : target.memory_gbs) / 1e3;
@@ -221,8 +232,8 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const double one_by_one =
       std::ceil(waves) * rounds_of_loads(traffic, schedule) * target.memory_latency_ns / 1e3;
   const double waiting = std::max(unfilled, one_by_one - memory - again);
-  const double hidden = at_a_time / target.multiprocessors;
   const double reduce = std::ceil(waves) * exchanged / target.clock_ghz / 1e3 / hidden;
+  const double meet = meeting_us(traffic, schedule, waves, hidden, target);
   const double tail = waves > 1 ? memory * (std::ceil(waves) / waves - 1) / 2 : 0;
   std::vector<CostTerm> terms = {{"memory", memory}};
   const double issue = issue_us(traffic, schedule, blocks, target);
@@ -230,7 +241,7 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
   const double issued = std::max(0.0, issue - beside) + kNotHidden * std::min(issue, beside);
   for (const CostTerm& term :
        {CostTerm{"waiting", waiting}, CostTerm{"issue", issued}, CostTerm{"again", again},
-        CostTerm{"reduce", reduce}, CostTerm{"tail", tail}}) {
+        CostTerm{"reduce", reduce}, CostTerm{"meet", meet}, CostTerm{"tail", tail}}) {
     if (term.microseconds > 0) terms.push_back(term);
   }
   terms.push_back({"launch", target.launch_us});

@@ -16,11 +16,10 @@ struct GpuTraffic {  // of a tile graph, at the hints
   double accesses = 0, instructions = 0;
   double accesses_again = 0, instructions_again = 0;
   int reductions = 0, passes = 1;
-  int scans = 0;              // of these: threads exchange what they have in every step
-  int passes_that_load = 1;   // where nothing is kept
-  double kept_row_bytes = 0;  // of shared memory, where it is kept there
-  int kept_loads = 0;
-  double walked_rows = 1;  // by a block, one after the other; then `rows` counts such blocks
+  int scans = 0;                        // of these: threads exchange what they have in every step
+  int passes_that_load = 1;             // where nothing is kept
+  std::vector<int> kept_element_bytes;  // of each load that may be kept in shared memory
+  double walked_rows = 1;               // by a block, one after the other; then `rows` counts such blocks
 };
 // `graph`: of what is done with each row (graph_of_rows).
 GpuTraffic collect_gpu_traffic(const TileGraph& graph, const GpuRegion& region, const RegionFacts& facts);

@@ -4,6 +4,10 @@
 
 namespace tilefuse {
 
+int most_cluster_blocks(const GpuTarget& target) {
+  return std::min(target.most_cluster_blocks, target.multiprocessors);
+}
+
 int blocks_at_a_time(const BlockResources& block, const GpuTarget& target) {
   constexpr int kRegisterGranule = 8;  // registers are given out in multiples of it
   const int granted = (block.registers + kRegisterGranule - 1) / kRegisterGranule * kRegisterGranule;

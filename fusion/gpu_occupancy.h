@@ -12,6 +12,7 @@ struct BlockResources {
   int registers = 1;  // of a thread
   int64_t shared_bytes = 0;
 };
+int most_cluster_blocks(const GpuTarget& target);  // which all have to run together
 int blocks_at_a_time(const BlockResources& block, const GpuTarget& target);
 
 }  // namespace tilefuse

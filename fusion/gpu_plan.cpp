@@ -48,9 +48,10 @@ Kind pinned_kind(Pins& pins) {
 }
 
 double judged_us(const GpuNest& nest) {
-  const auto* product = std::get_if<GpuProductSchedule>(&nest.schedule);
-  const double us = cost_us(nest.schedule);
-  return product == nullptr ? us : judged_us(us, product->numbers);
+  return match(
+      nest.schedule, [](const GpuSchedule& rows) { return judged_us(rows); },
+      [](const GpuProductSchedule& product) { return judged_us(product.cost_us, product.numbers); },
+      [](const GpuChainSchedule& chain) { return chain.cost_us; });
 }
 
 double judged_us(const GpuPlan& plan) {
@@ -258,7 +259,7 @@ std::vector<std::string> check_gpu_nest(const GpuNest& nest, const GpuTarget& ta
       [&](const GpuSchedule& rows) -> std::vector<std::string> {
         const Result<GpuRegion> region = analyze_gpu_region(nest.graph, rows.lanes);
         if (!region) return {region.unsupported().reason};
-        return check_gpu_schedule(nest.graph, *region, rows, target.shared_bytes_per_block);
+        return check_gpu_schedule(nest.graph, *region, rows, target);
       },
       [&](const GpuProductSchedule& schedule) -> std::vector<std::string> {
         const Result<GpuProduct> product = analyze_gpu_product(nest.graph, schedule.numbers);

@@ -278,6 +278,13 @@ bool scans(const TileGraph& graph) {
                      [](const TileValue& value) { return std::holds_alternative<TileScan>(value.op); });
 }
 
+bool reduces_to_position(const TileGraph& graph) {
+  return std::any_of(graph.values.begin(), graph.values.end(), [](const TileValue& value) {
+    const auto* reduce = std::get_if<TileReduce>(&value.op);
+    return reduce != nullptr && info(reduce->kind).is_index;
+  });
+}
+
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis) {
   const auto& axes = graph[value].axes;
   return std::binary_search(axes.begin(), axes.end(), axis);

@@ -51,6 +51,7 @@ Result<GpuRegion> analyze_gpu_region(const TileGraph& graph, AxisId lanes);
 Result<GpuRegion> analyze_gpu_region(const TileGraph& graph);  // along the first of lane_axes
 
 bool scans(const TileGraph& graph);
+bool reduces_to_position(const TileGraph& graph);  // of an extreme
 bool varies_along(const TileGraph& graph, TileValueId value, AxisId axis);
 // The first value that no kernel for GPUs computes, and why.
 std::optional<Unsupported> value_without_kernel(const TileGraph& graph);

@@ -8,6 +8,7 @@
 #include "core/result.h"
 #include "core/text_cursor.h"
 #include "fusion/cost_text.h"
+#include "fusion/gpu_occupancy.h"
 
 namespace tilefuse {
 namespace {
@@ -32,6 +33,10 @@ class GpuScheduleParser {
     if (!cursor_.accept("threads")) cursor_.expect("thread");
     schedule_.lanes = lane_axes(graph_).empty() ? AxisId{} : lane_axes(graph_).front();
     if (cursor_.accept("lanes")) lanes();
+    if (cursor_.accept("cluster")) {
+      schedule_.cluster = positive_integer(cursor_);
+      cursor_.expect("blocks");
+    }
     cursor_.expect("vector");
     schedule_.vector = positive_integer(cursor_);
     cursor_.expect("steps");
@@ -99,6 +104,11 @@ bool is_power_of_two(int number) { return number > 0 && std::has_single_bit(stat
 
 }  // namespace
 
+double judged_us(const GpuSchedule& schedule) {
+  constexpr double kMarginOfClusters = 1.15;  // not measured yet: above that of several kernels
+  return schedule.cost_us * (schedule.cluster > 1 ? kMarginOfClusters : 1);
+}
+
 int estimated_registers(const TileGraph& graph, const GpuRegion& region, Walk walk, int vector, int steps) {
   int loads = 0, results = 0;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
@@ -134,13 +144,18 @@ int partial_bytes(const TileGraph& graph, const GpuRegion& region, TileValueId r
   return bytes_of(graph[reduction].operands[0]) + size_in_bytes(region.fits_int ? DType::I32 : DType::I64);
 }
 
-int64_t kept_row_bytes(const TileGraph& graph, AxisId inner, const std::vector<TileValueId>& loads) {
+int64_t kept_row_bytes(int64_t elements, const std::vector<int>& element_bytes) {
   int64_t bytes = 0;
-  for (const TileValueId id : loads) {
-    const Buffer& buffer = graph[std::get<TileLoad>(graph[id].op).buffer];
-    const int64_t row = *graph[inner].extent.constant() * size_in_bytes(buffer.dtype);
-    bytes += (row + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
-  }
+  for (const int of_element : element_bytes)
+    bytes += (elements * of_element + kAccessBytes - 1) / kAccessBytes * kAccessBytes;
+  return bytes;
+}
+
+std::vector<int> element_bytes_of(const TileGraph& graph, const std::vector<TileValueId>& loads) {
+  std::vector<int> bytes;
+  bytes.reserve(loads.size());
+  for (const TileValueId id : loads)
+    bytes.push_back(size_in_bytes(graph[std::get<TileLoad>(graph[id].op).buffer].dtype));
   return bytes;
 }
 
@@ -152,6 +167,7 @@ int64_t shared_bytes(const TileGraph& graph, const GpuRegion& region, const GpuS
       bytes += int64_t{partial} * schedule.block_threads() * schedule.vector;
     if (!schedule.is_across && schedule.threads > kWarpThreads)
       bytes += int64_t{partial} * schedule.block_threads() / kWarpThreads;
+    if (schedule.cluster > 1) bytes += kSlotBytes;
   }
   for (const TileValueId staged : region.staged) {
     const DType dtype = graph[std::get<TileLoad>(graph[staged].op).buffer].dtype;
@@ -168,6 +184,7 @@ std::string to_text(const GpuSchedule& schedule, const TileGraph& graph) {
   line("block", count(schedule.rows, "row") + " x " + count(schedule.threads, "thread"));
   const std::vector<AxisId> lanes = lane_axes(graph);
   if (!lanes.empty() && schedule.lanes != lanes.front()) line("lanes", graph[schedule.lanes].name);
+  if (schedule.cluster > 1) line("cluster", count(schedule.cluster, "block"));
   line("vector", std::to_string(schedule.vector));
   line("steps", std::to_string(schedule.steps));
   const auto names = [&](const std::vector<TileValueId>& ids) {
@@ -186,8 +203,25 @@ GpuSchedule parse_gpu_schedule(std::string_view text, const TileGraph& graph) {
   return GpuScheduleParser(text, graph).parse();
 }
 
+namespace {
+
+template <class Demand>
+void check_cluster(const TileGraph& graph, const GpuRegion& region, const GpuSchedule& schedule,
+                   const GpuTarget& target, const Demand& demand) {
+  const int most = most_cluster_blocks(target);
+  demand(is_power_of_two(schedule.cluster) && schedule.cluster <= most,
+         "a cluster of " + target.name + " has at most " + std::to_string(most) + " blocks, a power of two");
+  demand(region.reduces() && !schedule.is_across, "a cluster reduces rows that its threads stand along");
+  demand(schedule.rows == 1 && schedule.threads > kWarpThreads,
+         "a block of a cluster has one row, and more than a warp for it");
+  demand(!region.carried && !scans(graph) && !reduces_to_position(graph),
+         "the blocks of a cluster hand on what is reduced to numbers, and nothing else");
+}
+
+}  // namespace
+
 std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuRegion& region,
-                                            const GpuSchedule& schedule, int64_t most_shared_bytes) {
+                                            const GpuSchedule& schedule, const GpuTarget& target) {
   std::vector<std::string> findings;
   const auto demand = [&](bool holds, const std::string& finding) {
     if (!holds) findings.push_back(finding);
@@ -199,6 +233,7 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
          "accesses are at most " + std::to_string(region.accesses.widest) + " elements wide, a power of two");
   demand(schedule.block_threads() % kWarpThreads == 0, "a block is no whole number of warps");
   demand(schedule.block_threads() <= 1024, "a block has more than 1024 threads");
+  if (schedule.cluster != 1) check_cluster(graph, region, schedule, target, demand);
   demand(schedule.is_across || schedule.threads <= kWarpThreads || schedule.threads % kWarpThreads == 0,
          "the threads of a row are no whole number of warps");
   demand(!schedule.is_across || schedule.threads == 1 || !scans(graph),
@@ -222,9 +257,11 @@ std::vector<std::string> check_gpu_schedule(const TileGraph& graph, const GpuReg
                                                       " elements of a row of " +
                                                       to_text(graph[region.inner].extent));
   } else if (schedule.keeps_in_shared() && extent) {
-    const int64_t kept = schedule.rows * kept_row_bytes(graph, region.inner, schedule.keep);
-    demand(kept + shared_bytes(graph, region, schedule) <= most_shared_bytes,
-           "a launch gives a block at most " + std::to_string(most_shared_bytes) + " bytes of shared memory");
+    const int64_t kept = schedule.rows * kept_row_bytes(schedule.kept_elements(*extent),
+                                                        element_bytes_of(graph, schedule.keep));
+    demand(kept + shared_bytes(graph, region, schedule) <= target.shared_bytes_per_block,
+           "a launch gives a block at most " + std::to_string(target.shared_bytes_per_block) +
+               " bytes of shared memory");
   } else {
     demand(schedule.keep.empty(), "only what is resident stays in registers");
   }

@@ -10,12 +10,19 @@
 
 namespace tilefuse {
 
+struct AsPriced {
+  template <class Schedule>
+  double operator()(const Schedule& schedule) const {
+    return schedule.cost_us;
+  }
+};
+
 // schedule_of makes a schedule of an assignment, cost_of the terms of its cost; none costs less than
-// `least_us`. Preferences give way where not all of them can be had, for little work or with pins. What comes
-// out has no findings.
-template <class ScheduleOf, class CostOf, class Check>
+// `least_us`, and what they are judged by is no less than their cost. Preferences give way where not all of
+// them can be had, for little work or with pins. What comes out has no findings.
+template <class ScheduleOf, class CostOf, class Check, class Judge = AsPriced>
 auto cheapest_schedule(ConstraintSystem& system, double least_us, const ScheduleOf& schedule_of,
-                       const CostOf& cost_of, const Check& check)
+                       const CostOf& cost_of, const Check& check, const Judge& judge = {})
     -> Result<decltype(schedule_of(Domains()))> {
   constexpr int64_t kNodeBudget = 20000;
   const auto costed = [&](const Domains& assignment) {
@@ -26,7 +33,7 @@ auto cheapest_schedule(ConstraintSystem& system, double least_us, const Schedule
   };
   const SearchResult found = search_as_preferred(
       system, {.candidates = 1, .node_budget = kNodeBudget},
-      [&](const Domains& assignment) { return costed(assignment).cost_us; },
+      [&](const Domains& assignment) { return judge(costed(assignment)); },
       [&](const Domains&) { return least_us; });
   if (found.ranked.empty()) return Unsupported{explain_conflict(system)};
   auto best = costed(found.ranked.front().assignment);

@@ -5,13 +5,14 @@
 
 #include "fusion/decision_variables.h"
 #include "fusion/gpu_cost.h"
+#include "fusion/gpu_occupancy.h"
 #include "fusion/gpu_search.h"
 #include "fusion/limit_sums.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4};
+constexpr VariableId kWalk{0}, kVector{1}, kThreads{2}, kRows{3}, kSteps{4}, kCluster{5};
 constexpr int kInLoops = 0, kResident = 1, kInShared = 2;  // walks
 constexpr double kPreferredThreads = 128;
 
@@ -29,6 +30,7 @@ class GpuSystem : LimitSums {
   ConstraintSystem build() {
     add_variables();
     add_block_limits();
+    add_cluster_limits();
     add_shared_limit();
     add_register_limits();
     if (region_.reduces()) add_cover();
@@ -60,6 +62,16 @@ class GpuSystem : LimitSums {
     } else {
       add_numbers("steps", {1, 2, 4});
     }
+    std::vector<int> clusters = {1};
+    for (int blocks = 2; blocks <= most_cluster_blocks(target_) && has_clusters(); blocks *= 2)
+      clusters.push_back(blocks);
+    add_numbers("cluster", clusters);
+  }
+
+  // Numbers alone go from block to block.
+  bool has_clusters() const {
+    return region_.reduces() && !is_across() && !region_.carried && !scans(graph_) &&
+           !reduces_to_position(graph_);
   }
 
   bool is_across() const { return region_.is_across(); }
@@ -73,6 +85,9 @@ class GpuSystem : LimitSums {
   Factor row_vector() const {
     return factor(kVector, [&](double n) { return is_across() ? n : 1; });
   }
+  Factor if_cluster() const {
+    return factor(kCluster, [](double blocks) { return blocks > 1 ? 1 : 0; });
+  }
   Factor if_resident() const {
     return factor(kWalk, [](double walk) { return walk == kResident ? 1 : 0; });
   }
@@ -84,6 +99,12 @@ class GpuSystem : LimitSums {
     if (is_across() && scans(graph_))
       at_most({{1, {times(kThreads)}}}, 1, "threads",
               "one thread walks on along a row that it has to itself");
+  }
+
+  void add_cluster_limits() {
+    at_most({{1, {times(kRows), if_cluster()}}}, 1, "rows", "a block of a cluster has one row");
+    at_most({{2 * kWarpThreads, {over(kThreads), if_cluster()}}}, 1, "",
+            "a block of a cluster has more than a warp for its row");
   }
 
   // As shared_bytes, term by term.
@@ -99,9 +120,18 @@ class GpuSystem : LimitSums {
     }
     if (!region_.wanted_again.empty()) {
       const Factor if_shared = factor(kWalk, [](double walk) { return walk == kInShared ? 1 : 0; });
-      // A reduction's parts take a number for each warp.
-      const double kept = double(kept_row_bytes(graph_, region_.inner, region_.wanted_again));
-      at_most({{kept, {if_shared, times(kRows)}},
+      // A reduction's parts take a number for each warp; a block of a cluster has a part of the row, and
+      // place for a step more.
+      const std::vector<int> sizes = element_bytes_of(graph_, region_.wanted_again);
+      const int64_t elements = *graph_[region_.inner].extent.constant();
+      const Factor kept = factor(kCluster, [&](double blocks) {
+        return double(kept_row_bytes((elements + int64_t(blocks) - 1) / int64_t(blocks), sizes));
+      });
+      const double a_step = std::accumulate(sizes.begin(), sizes.end(), 0);
+      const double slots = kSlotBytes * double(region_.structure.reductions.size());
+      at_most({{1, {if_shared, times(kRows), kept}},
+               {a_step, {if_shared, if_cluster(), times(kThreads), times(kVector)}},
+               {slots, {if_shared, if_cluster()}},
                {bytes / kWarpThreads, {if_shared, times(kRows), times(kThreads)}}},
               double(target_.shared_bytes_per_block), "bytes",
               "rows are kept in at most " + std::to_string(target_.shared_bytes_per_block) +
@@ -156,11 +186,12 @@ class GpuSystem : LimitSums {
   // Resident: the steps cover the row, and no step is beyond it. Otherwise one step, in a loop.
   void add_cover() {
     const std::string row = "a row of " + to_text(graph_[region_.inner].extent) + " elements";
-    at_most({{row_elements_, {if_resident(), over(kThreads), over_walked_vector(), over(kSteps)}}}, 1, "rows",
-            row + " is covered by the steps where it is resident");
+    at_most({{row_elements_,
+              {if_resident(), over(kCluster), over(kThreads), over_walked_vector(), over(kSteps)}}},
+            1, "rows", row + " is covered by the steps where it is resident");
     const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
-    at_most({{1, {if_resident(), without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1,
-            "elements", "every step has elements of " + row);
+    at_most({{1, {if_resident(), without_last, times(kCluster), times(kThreads), walked_vector()}}},
+            row_elements_ - 1, "elements", "every step has elements of " + row);
     if (region_.carried) return;  // it is resident
     AnyOf one_step;
     if (system_.variables[0].domain.size() > 1) one_step.choices.push_back({kWalk, kResident});
@@ -191,10 +222,12 @@ class GpuSystem : LimitSums {
 
   void add_preferences() {
     const Factor half = factor(kThreads, [](double n) { return n == 1 ? 0 : n / 2; });
-    prefer({{{1, {half, walked_vector()}}}, row_elements_ - 1, "elements"},
+    prefer({{{1, {half, times(kCluster), walked_vector()}}}, row_elements_ - 1, "elements"},
            "more than half of the threads have elements");
     const Factor without_last = factor(kSteps, [](double n) { return n - 1; });
-    prefer({{{1, {without_last, times(kThreads), walked_vector()}}}, row_elements_ - 1, "elements"},
+    prefer({{{1, {without_last, times(kCluster), times(kThreads), walked_vector()}}},
+            row_elements_ - 1,
+            "elements"},
            "every step has elements");
     prefer({{{kPreferredThreads, {over(kRows), over(kThreads)}}}, 1, ""},
            "a block of fewer threads costs as much to start");
@@ -229,6 +262,7 @@ GpuSchedule schedule_of(const ConstraintSystem& system, const Domains& assignmen
   schedule.threads = number(kThreads);
   schedule.vector = number(kVector);
   schedule.steps = number(kSteps);
+  schedule.cluster = number(kCluster);
   if (region.reduces()) schedule.walk = number(kWalk) == kResident ? Walk::Resident : Walk::MultiPass;
   if (schedule.walk == Walk::Resident) schedule.keep = region.crossing;
   if (region.reduces() && number(kWalk) == kInShared) schedule.keep = region.wanted_again;
@@ -254,9 +288,8 @@ Result<GpuSchedule> solve_lanes(const TileGraph& graph, const TileGraph& rows, A
             estimated_registers(rows, *region, schedule.walk, schedule.vector, schedule.steps);
         return gpu_cost(traffic, schedule, registers, target);
       },
-      [&](const GpuSchedule& schedule) {
-        return check_gpu_schedule(graph, *region, schedule, target.shared_bytes_per_block);
-      });
+      [&](const GpuSchedule& schedule) { return check_gpu_schedule(graph, *region, schedule, target); },
+      judged_us);
 }
 
 // Those that a pin "lanes = col" leaves.
@@ -289,7 +322,7 @@ Result<GpuSchedule> solve_gpu(const TileGraph& graph, const GpuTarget& target, c
     try {
       Result<GpuSchedule> found = solve_lanes(graph, rows, lanes, *facts, target, others);
       if (!found && !refusal) refusal = found.unsupported();
-      if (found && (!best || found->cost_us < best->cost_us)) best = *std::move(found);
+      if (found && (!best || judged_us(*found) < judged_us(*best))) best = *std::move(found);
     } catch (const UserError& error) {
       if (!wrong_pin) wrong_pin = error;
     }

@@ -36,8 +36,12 @@ void read_limits(const ProfileReader& profile, GpuTarget& target) {
       profile.integer("shared_bytes_per_multiprocessor",
                       target.shared_bytes_per_block + target.shared_bytes_reserved, 1 << 19);
   target.l2_bytes = profile.integer("l2_bytes", 1 << 20, kGiB);
-  if (profile.json.contains("most_cluster_blocks"))
-    target.most_cluster_blocks = number("most_cluster_blocks", 1, 8);
+}
+
+void read_clusters(const ProfileReader& profile, GpuTarget& target) {
+  if (!profile.json.contains("most_cluster_blocks")) return;
+  target.most_cluster_blocks = static_cast<int>(profile.integer("most_cluster_blocks", 2, 8));
+  target.cluster_meeting_us = profile.quantity("cluster_meeting_us");
 }
 
 void read_rates(const ProfileReader& profile, GpuTarget& target) {
@@ -60,7 +64,6 @@ void read_rates(const ProfileReader& profile, GpuTarget& target) {
   }
   if (profile.json.contains("library_chain_share"))
     target.library_chain_share = profile.quantity("library_chain_share");
-  if (target.most_cluster_blocks > 1) target.cluster_meeting_us = profile.quantity("cluster_meeting_us");
   target.shared_bytes_per_cycle = profile.quantity("shared_bytes_per_cycle");
   target.shuffle_cycles = profile.quantity("shuffle_cycles");
   target.barrier_cycles = profile.quantity("barrier_cycles");
@@ -90,6 +93,7 @@ GpuTarget parse_gpu_target(std::string_view json, const std::string& origin) {
   }
   read_limits(profile, target);
   read_rates(profile, target);
+  read_clusters(profile, target);
   return target;
 }
 

@@ -5,7 +5,7 @@
 // (`__cluster_dims__`), and a launch has a multiple of them. Addresses are those of shared_address(): what
 // stands at one in this block stands at the same one in the others.
 //
-//   rank_in_cluster()                  of this block, from 0 on
+//   rank_in_cluster()                  of this block, from 0 on; rank_in_cluster<kBlocks>(): below so many
 //   meet_cluster()                     all threads of all its blocks that have not ended; what they wrote to
 //                                      shared memory before can be read behind it
 //   address_in(address, rank)          the same place in another block
@@ -23,6 +23,14 @@ TILE_INLINE int rank_in_cluster() {
   unsigned rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return (int)rank;
+}
+
+// Which the compiler does not conclude from the kernel's attribute.
+template <int kBlocks>
+TILE_INLINE int rank_in_cluster() {
+  const int rank = rank_in_cluster();
+  __builtin_assume(rank >= 0 && rank < kBlocks);
+  return rank;
 }
 
 TILE_INLINE void meet_cluster() {

@@ -160,11 +160,9 @@ TILE_INLINE void across_rows(T* values, int lanes, int threads, int rows, P part
     across_rows(v.r, kLanes, threads, rows, parts, [](T a, T b) { return T(expression); }); \
     return v;                                                                               \
   }
-TILE_REDUCTION(add, a + b)
-TILE_REDUCTION(mul, a* b)
-TILE_REDUCTION(max, max_nan(a, b))
-TILE_REDUCTION(min, min_nan(a, b))
-TILE_REDUCTION(any, a || b)
-TILE_REDUCTION(all, a&& b)
+#define TILE_EACH_REDUCTION(define)                                                          \
+  define(add, a + b) define(mul, a* b) define(max, max_nan(a, b)) define(min, min_nan(a, b)) \
+      define(any, a || b) define(all, a&& b)
+TILE_EACH_REDUCTION(TILE_REDUCTION)
 
 }  // namespace tile

@@ -21,6 +21,7 @@
 //            what is added to one (cuda_division.h)
 // across     reduce_add, _mul, _max, _min (NaN wins), _any, _all (Vec) -> T: over a thread's lanes;
 //            row_add(x, threads), row_add(x, threads, parts) and so on: over the threads of a row
+//            cluster_add(x, blocks, slot) and so on: over the blocks of a cluster (cuda_cluster_rows.h)
 //            update_, reduce_, row_, rows_max_index, _min_index (best, at, ..): the same of an element and its place,
 //            both by reference (cuda_extremes.h)
 // scans      scan_add, _mul, _max, _min, _any, _all (x, carried, threads), (.., parts): in place, by all threads of a row
@@ -43,6 +44,7 @@
 #pragma once
 
 #include "cuda_bulk_chain.h"  // both include the other parts, each after the one it needs
+#include "cuda_cluster_rows.h"
 #include "cuda_extremes.h"
 #include "cuda_gathered_sums.h"
 #include "cuda_scans.h"

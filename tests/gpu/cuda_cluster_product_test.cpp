@@ -102,9 +102,9 @@ PlantedProduct planted_cluster(const std::string& cluster) {
   return {"cuda-sm90a", std::string(kTiles) + "stages=3,results=held,cluster=" + cluster, "264", 2};
 }
 
-class CudaPlantedInCluster : public CudaProducts, public testing::WithParamInterface<Planted> {};
+class CudaPlantedInSharedFactor : public CudaProducts, public testing::WithParamInterface<Planted> {};
 
-TEST_P(CudaPlantedInCluster, is_found) { planted_cluster("down").expect_found(GetParam()); }
+TEST_P(CudaPlantedInSharedFactor, is_found) { planted_cluster("down").expect_found(GetParam()); }
 
 const Planted kPlantedInCluster[] = {
     {"row_beyond_the_result", "if (i < 264)", "if (i < 265)", "outside buffer"},
@@ -119,7 +119,7 @@ const Planted kPlantedInCluster[] = {
     {"only_own_warps_are_told", "multiply_in_bulk<bf16, 64, 64, 64, 64, 3, 1>",
      "multiply_in_bulk<bf16, 64, 64, 64, 64, 3, 0>", "no warp can go on"},
 };
-INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInCluster, testing::ValuesIn(kPlantedInCluster),
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInSharedFactor, testing::ValuesIn(kPlantedInCluster),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -319,8 +319,8 @@ TEST_F(CudaTest, eight_bits_round_to_the_bit_and_widen_again) {
 
 // ---------------------------------------------------------------- laws
 // Any schedule that passes the check computes the right thing, however bad it is.
-std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuRegion& region, uint64_t seed,
-                                              int count) {
+std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuRegion& region,
+                                              const GpuTarget& target, uint64_t seed, int count) {
   std::mt19937_64 random(seed);
   const auto one_of = [&](std::initializer_list<int> values) {
     return values.begin()[random() % values.size()];
@@ -329,7 +329,7 @@ std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuR
   for (int tries = 0; tries < 2000 && int(schedules.size()) < count; ++tries) {
     GpuSchedule schedule;
     schedule.tile_graph = graph.name;
-    schedule.target = "cuda-sm80";
+    schedule.target = target.name;
     schedule.lanes = region.lanes;
     schedule.is_across = region.is_across();
     schedule.rows = one_of({1, 2, 3, 8, 32});
@@ -339,8 +339,7 @@ std::vector<GpuSchedule> random_gpu_schedules(const TileGraph& graph, const GpuR
     if (region.reduces()) schedule.walk = random() % 2 == 0 ? Walk::Resident : Walk::MultiPass;
     if (schedule.walk == Walk::Resident && random() % 4 != 0) schedule.keep = region.crossing;
     if (schedule.walk == Walk::MultiPass && random() % 2 != 0) schedule.keep = region.wanted_again;
-    if (check_gpu_schedule(graph, region, schedule, 163 << 10).empty())
-      schedules.push_back(std::move(schedule));
+    if (check_gpu_schedule(graph, region, schedule, target).empty()) schedules.push_back(std::move(schedule));
   }
   return schedules;
 }
@@ -362,7 +361,7 @@ TEST_F(CudaTest, random_regions_under_random_schedules) {
     const SymbolValues symbols = random_symbol_values(graph);
     const std::vector<Tensor> inputs = random_inputs(graph, seed, symbols);
     const std::vector<Tensor> expected = evaluate(*tiles, inputs, {symbols, {.rounds_floats = false}});
-    for (const GpuSchedule& schedule : random_gpu_schedules(*tiles, *region, seed, 1)) {
+    for (const GpuSchedule& schedule : random_gpu_schedules(*tiles, *region, target, seed, 1)) {
       const CudaKernel kernel = compile_cuda(*nvrtc(), *tiles, schedule, target);
       CudaRun found;
       ASSERT_NO_THROW(found = run_cuda(kernel.program.launch, kernel.binary.ptx, *tiles, inputs, symbols))
