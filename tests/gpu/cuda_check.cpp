@@ -5,7 +5,6 @@
 #include "core/result.h"
 #include "tests/filled_text.h"
 #include "tests/gpu/cuda_run.h"
-#include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 
 namespace tilefuse {
@@ -20,7 +19,7 @@ std::string text_of(const RowCase& test) {
 void expect_evaluated_on_gpu(const TileGraph& graph, const CheckedPlan& wanted,
                              const std::vector<Tensor>& inputs) {
   const std::vector<Tensor> expected = evaluate(graph, inputs, {wanted.sizes, {.rounds_floats = false}});
-  for (const std::string& name : tested_targets()) {
+  for (const std::string& name : wanted.targets) {
     const GpuTarget target = load_gpu_target(name);
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(wanted.pins));
     ASSERT_TRUE(plan) << plan.unsupported().reason;
