@@ -43,7 +43,7 @@ struct BulkOperand {
 
   // A piece from `row` and k on: boxes of 128 bytes along its lines. Of kBlocks blocks that share it, each
   // copies some of the lines to all.
-  template <class P, int kBlocks>
+  template <class P, int kBlocks = 1>
   TILE_INLINE void copy(unsigned piece, int k, unsigned barrier) const {
     enum : int { kLine = 128 / (int)sizeof(T), kBoxes = P::kChunks / 8, kLines = P::kLines / kBlocks };
     static_assert(P::kTogether == 8 && kLines % 8 == 0);
