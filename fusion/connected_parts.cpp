@@ -1,5 +1,7 @@
 #include "fusion/connected_parts.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace tilefuse {
@@ -41,9 +43,12 @@ class Parts {
 }  // namespace
 
 std::vector<std::vector<NodeId>> connected_parts(const Graph& graph, const std::vector<NodeId>& nodes) {
-  Parts parts(graph, nodes);
+  std::vector<NodeId> held;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(held),
+               [&](NodeId node) { return !std::holds_alternative<Call>(graph[node].op); });
+  Parts parts(graph, held);
   std::map<NodeId, std::vector<NodeId>> members;
-  for (const NodeId node : nodes) members[parts.leader(node)].push_back(node);
+  for (const NodeId node : held) members[parts.leader(node)].push_back(node);
   std::vector<std::vector<NodeId>> result;
   result.reserve(members.size());
   for (auto& [leader, some] : members) result.push_back(std::move(some));

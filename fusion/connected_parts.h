@@ -1,4 +1,4 @@
-// The parts of a set of nodes that hand no values to each other.
+// The parts of a set of nodes that hand no values to each other. Calls, which no region holds, are in none.
 //
 // Gradients of attention are two: that of the queries, which walks keys, and those of keys and values, which
 // walk queries. Each is a region of its own.

@@ -16,7 +16,8 @@ std::vector<aten::TensorRecord> records_of(const Graph& graph, const Node& call)
   std::vector<aten::TensorRecord> records;
   for (ValueId result : call.results) {
     const Value& value = graph[result];
-    records.push_back({value.name, value.type, value.strides.value_or(contiguous_strides(value.type.shape))});
+    records.push_back({value.name, value.type, value.strides.value_or(contiguous_strides(value.type.shape)),
+                       value.elsewhere.empty() ? graph.device : value.elsewhere});
   }
   return records;
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/import/arguments.h"
 #include "core/import/operand.h"
 #include "core/import/operator_table.h"
 #include "core/import/product.h"
@@ -59,8 +60,8 @@ double scale_of(CapturedOp& op, const Tensor& query) {
 
 Tensor turned(const Tensor& matrices) { return view(matrices, permute_map(matrices.shape(), {0, 1, 3, 2})); }
 
-// The output, and the logarithm of the sum of exponentials of each query's scores. Where a mask leaves a
-// query no key, both are 0.
+// The output, and the logarithm of the sum of exponentials of each query's scores, [batch, heads, queries,
+// 1]. Where a mask leaves a query no key, both are 0.
 struct Attended {
   Tensor output, spread;
 };
@@ -79,26 +80,61 @@ Attended attend(CapturedOp& op, std::string_view mask) {
   const Tensor is_empty = compare(MapFn::Eq, total, 0.0);
   const Tensor divisor = where(is_empty, like(total, 1.0), total);
   const Tensor output = product(in_precision_of(op, "value", weights), value) / divisor;
-  return {output, squeeze(where(is_empty, 0.0, peak + log(divisor)), 3)};
+  return {output, where(is_empty, 0.0, peak + log(divisor))};
 }
 
 Outputs flash_attention(CapturedOp& op) {
   const Attended attended = attend(op, "attn_mask");
   if (op.result_count() < 2) return {as_result(op, attended.output)};
-  return {as_result(op, attended.output), as_result(op, attended.spread, 1)};
+  return {as_result(op, attended.output), as_result(op, squeeze(attended.spread, 3), 1)};
 }
 
-// GPUs leave behind what only gradients read, of dropout's random numbers, too. Nobody looks at what stands
-// for it here.
+// cuDNN keeps a dim behind the queries. Others may want logarithms for a whole number of blocks of queries,
+// of which there are more than that.
+Tensor spread_as_recorded(CapturedOp& op, const Tensor& spread) {
+  const Tensor logarithms = op.shape(1).size() == 4 ? spread : squeeze(spread, 3);
+  if (logarithms.shape() != op.shape(1)) decline("logarithms of sums for more queries than there are");
+  return as_result(op, logarithms, 1);
+}
+
+// What stands for random numbers that were not drawn, as the framework leaves it: memory of no value.
+Tensor unwritten(CapturedOp& op, size_t i) {
+  const TensorRecord& record = op.result(i);
+  if (info(record.type.dtype).is_float) decline("weights of attention to look at");
+  ArgumentList sizes;
+  for (const Expr& extent : record.type.shape) sizes.push_back({"", extent, 0});
+  const std::string dtype(dtype_name(record.type.dtype));
+  const ValueId made = add_call(op.builder(), "aten.empty.memory_format",
+                                {{"size", std::move(sizes), 0},
+                                 {"dtype", EnumArgument{"dtype", dtype}, 0},
+                                 {"device", EnumArgument{"device", record.device}, 0}},
+                                {record})
+                           .front();
+  op.builder().set_elsewhere(made, record.device);
+  return {op.builder(), made};
+}
+
+// GPUs leave behind what only gradients read: the logarithms, and of dropout's random numbers what draws them
+// again. Of what nobody reads, no matter what stands for it.
 Outputs attention_of_gpu(CapturedOp& op) {
   op.ignore("compute_log_sumexp");
   op.ignore("return_debug_mask");
-  Outputs outputs{as_result(op, attend(op, "attn_bias").output)};
+  const Attended attended = attend(op, "attn_bias");
+  Outputs outputs{as_result(op, attended.output)};
   for (size_t i = 1; i < op.result_count(); ++i) {
-    if (op.is_used(i)) decline("what attention leaves for its gradient");
-    outputs.push_back(outputs.front());
+    if (!op.is_used(i))
+      outputs.push_back(outputs.front());
+    else
+      outputs.push_back(i == 1 ? spread_as_recorded(op, attended.spread) : unwritten(op, i));
   }
   return outputs;
+}
+
+// Its mask begins at the last query and the last key.
+Outputs flash_attention_of_gpu(CapturedOp& op) {
+  if (op.flag("is_causal", false) && op.tensor("query").size(2) != op.tensor("key").size(2))
+    decline("a causal mask over other lengths of queries than of keys");
+  return attention_of_gpu(op);
 }
 
 // What a query makes of a key, and how the result changes with its score.
@@ -145,7 +181,7 @@ OperatorFamily attention_operators() {
   static constexpr OperatorRow kRows[] = {
       {"aten._scaled_dot_product_cudnn_attention.default", attention_of_gpu},
       {"aten._scaled_dot_product_efficient_attention.default", attention_of_gpu},
-      {"aten._scaled_dot_product_flash_attention.default", attention_of_gpu},
+      {"aten._scaled_dot_product_flash_attention.default", flash_attention_of_gpu},
       {"aten._scaled_dot_product_flash_attention_backward.default", flash_attention_backward_of_gpu},
       {"aten._scaled_dot_product_flash_attention_for_cpu.default", flash_attention},
       {"aten.scaled_dot_product_attention.default", flash_attention},

@@ -129,12 +129,14 @@ int64_t schema_number(std::string_view kind, std::string_view framework_name) {
   return row->number;
 }
 
-int64_t schema_number(DType dtype) {
+std::string_view dtype_name(DType dtype) {
   const auto row = std::find_if(kDTypes.begin(), kDTypes.end(),
                                 [&](const NamedDType& candidate) { return candidate.dtype == dtype; });
   TILEFUSE_CHECK(row != kDTypes.end(), std::string("the schema has no dtype ") + info(dtype).name);
-  return schema_number("dtype", row->name);
+  return row->name;
 }
+
+int64_t schema_number(DType dtype) { return schema_number("dtype", dtype_name(dtype)); }
 
 std::string device_name(const Field& device) {
   const std::string& kind = device["type"].text();

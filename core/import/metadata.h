@@ -26,6 +26,7 @@ std::string_view dtype_name(const Field& number);
 std::string_view layout_name(const Field& number);
 std::string_view memory_format_name(const Field& number);
 std::optional<DType> dtype_of(std::string_view framework_name);  // nullopt: not an element type of a Graph
+std::string_view dtype_name(DType dtype);
 // And back: the number of a "dtype", "layout" or "memory_format" of that name, of an element type.
 int64_t schema_number(std::string_view kind, std::string_view framework_name);
 int64_t schema_number(DType dtype);

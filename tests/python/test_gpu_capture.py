@@ -125,28 +125,59 @@ def test_two_products_and_what_lies_between_are_one_kernel():
     assert "add_product_in_groups<bf16" in report["regions"][0]["source"]
 
 
-# What torch makes of scaled_dot_product_attention on a GPU.
+# What torch makes of scaled_dot_product_attention on a GPU. For gradients, it `keeps` logarithms of sums.
 ATTENTION: dict[str, Callable[..., Any]] = {
-    "flash": lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True),
-    "efficient": lambda q, k, v: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, False),
-    "cudnn": lambda q, k, v: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, False),
+    "flash": lambda q, k, v, keeps, p=0.0: torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, p, True),
+    "efficient": lambda q, k, v, keeps, p=0.0: torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, keeps, p),
+    "cudnn": lambda q, k, v, keeps, p=0.0: torch.ops.aten._scaled_dot_product_cudnn_attention(q, k, v, None, keeps, p),
 }
 
 
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention_of_gpus_is_a_chain(name):
     shape = (2, 8, 1024, 64)
-    graph = _captured(lambda *given: ATTENTION[name](*given)[0], shape, shape, shape, dtype=torch.bfloat16)
+    graph = _captured(lambda *given: ATTENTION[name](*given, False)[0], shape, shape, shape, dtype=torch.bfloat16)
     report = _planned(graph, products="own")
     assert len(report["regions"]) == 1 and "call" not in report["executable"]
     assert "  chain    %" in report["regions"][0]["schedule"]
     assert "call aten::_scaled_dot_product" in _planned(graph)["executable"]
 
 
-def test_attention_whose_gradient_is_wanted_stays_a_call():
-    shape = (2, 8, 1024, 64)
-    graph = _captured(lambda *given: ATTENTION["flash"](*given)[:2], shape, shape, shape, dtype=torch.bfloat16)
-    assert "call aten::_scaled_dot_product_flash_attention" in _planned(graph, products="own")["executable"]
+def _keeping(name: str, shape: tuple[int, ...], dropout: float = 0.0, dtype: torch.dtype = torch.bfloat16) -> str:
+    """A forward pass: twice the result, the logarithms, and what draws dropout's numbers again."""
+    def forward(q, k, v):
+        result, *kept = (value for value in ATTENTION[name](q, k, v, True, dropout) if isinstance(value, torch.Tensor))
+        return result * 2, *kept[:3]
+
+    return _captured(forward, shape, shape, shape, dtype=dtype)
+
+
+@pytest.mark.parametrize("name, length", [("flash", 1024), ("flash", 1000), ("efficient", 1024), ("cudnn", 1000)])
+@pytest.mark.parametrize("width", [64, 128])
+def test_attention_of_a_forward_pass_stores_its_logarithms_beside_it(name, length, width):
+    graph = _keeping(name, (2, 8, length, width))
+    report = _planned(graph, products="own")
+    (region,) = report["regions"]
+    assert "  chain    %" in region["schedule"]
+    assert len(region["outputs"]) == 2
+    assert "call aten::_scaled_dot_product" not in report["executable"]
+    assert report["executable"].count("call aten::empty") == 2  # memory that no kernel writes, and nobody reads
+    # By default, as in inference, attention stays with the library.
+    assert "call aten::_scaled_dot_product" in _planned(graph)["executable"]
+
+
+@pytest.mark.parametrize(
+    "name, length, dropout, dtype",
+    [
+        *((name, 1024, 0.1, torch.bfloat16) for name in ATTENTION),
+        ("efficient", 1000, 0.0, torch.bfloat16),  # whose logarithms are of 1024 queries
+        ("efficient", 1024, 0.0, torch.float32),  # whose weights tensor cores would round
+    ],
+)
+def test_attention_of_a_forward_pass_that_no_chain_computes_stays_a_call(name, length, dropout, dtype):
+    report = _planned(_keeping(name, (2, 8, length, 64), dropout, dtype), products="own")
+    assert f"call aten::_scaled_dot_product_{name}_attention" in report["executable"]
+    assert {edge["reason"] for edge in report["unfused_edges"]} == {"OpaqueProducer"}
 
 
 def _changed(change: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, result: torch.Tensor) -> Any:
