@@ -348,19 +348,23 @@ void expect_found(const ChainRegion& region, const GpuTarget& target, const std:
   ASSERT_TRUE(plan) << plan.unsupported().reason;
   const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
   const std::vector<Tensor> inputs = random_buffers(graph, 3, {});
-  const auto run = [&](const std::string& source) {
+  const std::vector<Tensor> expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}});
+  const auto difference = [&](const std::string& source) {
     const Result<GpuBinary> binary = nvrtc()->compile(source, target.architecture);
     EXPECT_TRUE(binary) << (binary ? "" : binary.unsupported().reason);
-    return run_cuda(kernel.program.launch, binary->ptx, graph, inputs, {}).outputs.at(0);
+    const CudaRun found = run_cuda(kernel.program.launch, binary->ptx, graph, inputs, {});
+    std::string differences;
+    for (size_t i = 0; i < expected.size(); ++i)
+      differences += first_difference(found.outputs.at(i), expected[i], tolerance(region, i));
+    return differences;
   };
-  const Tensor expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}}).at(0);
-  EXPECT_EQ(first_difference(run(kernel.source), expected, tolerance(region)), "");
+  EXPECT_EQ(difference(kernel.source), "");
   const size_t at = kernel.source.find(planted.right);
   ASSERT_NE(at, std::string::npos) << kernel.source;
   std::string source = kernel.source;
   source.replace(at, std::string(planted.right).size(), planted.wrong);
   try {
-    EXPECT_NE(first_difference(run(source), expected, tolerance(region)), "") << source;
+    EXPECT_NE(difference(source), "") << source;
     EXPECT_STREQ(planted.report, "") << source;
   } catch (const std::exception& fault) {
     EXPECT_STRNE(planted.report, "") << fault.what();
@@ -390,6 +394,23 @@ const Planted kPlanted[] = {
     {"half_of_a_row", "row_max(s0_block_part, 4)", "row_max(s0_block_part, 2)", ""},
 };
 INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInChain, testing::ValuesIn(kPlanted),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// In what a row stores beside its result.
+class CudaPlantedInLogarithms : public CudaChains, public testing::WithParamInterface<Planted> {};
+
+TEST_P(CudaPlantedInLogarithms, is_found) {
+  expect_found({.name = "planted", .q = "40", .k = "83", .stores_spread = true}, load_gpu_target("cuda-sm80"),
+               "block_rows=32,block_walked=16,warps=2,stages=2", GetParam());
+}
+
+const Planted kPlantedInLogarithms[] = {
+    {"by_all_threads_of_a_row", "if (is_first_of_row())", "if (true)", "written"},
+    {"by_nobody", "if (is_first_of_row())", "if (false)", "nobody writes"},
+    {"of_another_base", " + log(", " + log2(", ""},
+    {"off_by_a_thousandth", "s0_1 + log(", "s0_1 + 0.001f + log(", ""},
+};
+INSTANTIATE_TEST_SUITE_P(Cuda, CudaPlantedInLogarithms, testing::ValuesIn(kPlantedInLogarithms),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Of copies by others, and of products that go on beside the scores of the next block.
