@@ -83,8 +83,19 @@ class Emitter {
           [&](const If& branch) {
             nested(fill_in("if ($)", {text(branch.condition)}), stmt.note, branch.body);
           },
+          [&](const Function& function) { this->function(function, stmt.note); },
+          [&](const Return& returned) { line(fill_in("return $;", {text(returned.value)})); },
           [&](const Blank&) { out_.blank(); });
     }
+  }
+
+  void function(const Function& function, const std::string& note) {
+    std::string parameters;
+    for (const SymbolId parameter : function.parameters) {
+      parameters += parameters.empty() ? "" : ", ";
+      parameters += spell(kernel_[parameter].type, dialect_) + " " + name(parameter);
+    }
+    nested(fill_in("const auto $ = [&]($)", {name(function.symbol), parameters}), note, function.body, "};");
   }
 
   void declare(SymbolId symbol, const Code& value, const std::string& note) {
@@ -137,12 +148,13 @@ class Emitter {
     for (const std::string& part : wrap_line(text, columns)) out_.line("$", {indent + part});
   }
 
-  void nested(const std::string& head, const std::string& note, const Block& body) {
+  void nested(const std::string& head, const std::string& note, const Block& body,
+              const std::string& end = "}") {
     line(head + " {", note);
     ++depth_;
     block(body);
     --depth_;
-    line("}");
+    line(end);
   }
 
   std::string text(const Code& code) const { return spell(code, kernel_, dialect_); }

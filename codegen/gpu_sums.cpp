@@ -1,5 +1,7 @@
 #include "codegen/gpu_sums.h"
 
+#include <utility>
+
 #include "core/result.h"
 
 namespace tilefuse {
@@ -32,7 +34,37 @@ std::vector<Code> GpuSums::digits_of(const Code& number, const std::vector<Digit
   return places;
 }
 
+// Of a row and a step: one element, by the thread that puts it into shared memory.
+Code GpuSums::function_of(const GpuFactor& factor) {
+  const SymbolId function = scopes_.symbol(name_of(factor.load) + "_at", type_of(factor.load, false));
+  const auto coordinates = coordinates_;
+  const auto depths = depths_;
+  const int vector = std::exchange(lanes_.vector, 1);
+  std::vector<SymbolId> parameters;
+  scopes_.open();
+  for (const AxisId axis : {factor.row, factor.step}) {
+    parameters.push_back(scopes_.symbol(graph_[axis].name, index_type_));
+    coordinates_[axis] = reference(parameters.back());
+    depths_[axis] = scopes_.depth();
+    if (axis != lanes_.inner) continue;
+    column_ = coordinates_[axis];
+    column_depth_ = scopes_.depth();
+  }
+  scopes_.add({Return{value(factor.load).code}, ""});
+  Block body = scopes_.close();
+  coordinates_ = coordinates;
+  depths_ = depths;
+  lanes_.vector = vector;
+  scopes_.add({Function{function, std::move(parameters), std::move(body)}, "%" + graph_[factor.load].name});
+  return reference(function);
+}
+
 Code GpuSums::matrix_of(const GpuFactor& factor, const Code& first) {
+  if (factor.is_computed) {
+    const Code rows = operate(CodeOperator::Sub, {index_code(graph_[factor.row].extent), first});
+    return call(factor.is_along_k ? "computed_along_k" : "computed_along_rows",
+                {function_of(factor), first, rows});
+  }
   const auto& load = std::get<TileLoad>(graph_[factor.load].op);
   Expr rest = load.offset;
   for (const AxisId axis : {factor.row, factor.step})

@@ -30,7 +30,7 @@ class GpuSums : protected GpuValues {
   };
   // The digits of a number, the first one the quickest.
   std::vector<Code> digits_of(const Code& number, const std::vector<Digit>& digits);
-  // The matrix of a factor from that row on.
+  // The matrix of a factor from that row on. One that is computed is a function of the kernel.
   Code matrix_of(const GpuFactor& factor, const Code& first);
   // An argument of the kernel: boxes of so many lines of the factor, 128 bytes each, as pieces have.
   SymbolId declare_tensor_map(std::vector<GpuTensorMap>& maps, const GpuFactor& factor,
@@ -55,6 +55,9 @@ class GpuSums : protected GpuValues {
   Computed sum_at(SymbolId sums, int warp_columns, TileValueId id);
 
   Code row_place_, column_place_;
+
+ private:
+  Code function_of(const GpuFactor& factor);
 };
 
 }  // namespace tilefuse

@@ -97,7 +97,8 @@ class Inliner {
 
  private:
   static bool takes_values(const Stmt& stmt) {
-    return !std::holds_alternative<For>(stmt.kind) && !std::holds_alternative<Blank>(stmt.kind);
+    return !std::holds_alternative<For>(stmt.kind) && !std::holds_alternative<Function>(stmt.kind) &&
+           !std::holds_alternative<Blank>(stmt.kind);
   }
 
   bool is_used_once(SymbolId symbol) const {

@@ -109,6 +109,7 @@ void visit_codes(AnyStmt& stmt, Fn fn) {
                                                             [&](auto& node)
                                                               requires requires { node.condition; }
       { fn(node.condition); },
+      [](const Function&) {},
       [](const Blank&) {},
   },
              stmt.kind);
@@ -137,11 +138,13 @@ void map_codes(Stmt& stmt, const std::function<Code(Code)>& fn) {
 Block* body_of(Stmt& stmt) {
   if (auto* loop = std::get_if<For>(&stmt.kind)) return &loop->body;
   if (auto* branch = std::get_if<If>(&stmt.kind)) return &branch->body;
+  if (auto* function = std::get_if<Function>(&stmt.kind)) return &function->body;
   return nullptr;
 }
 const Block* body_of(const Stmt& stmt) {
   if (const auto* loop = std::get_if<For>(&stmt.kind)) return &loop->body;
   if (const auto* branch = std::get_if<If>(&stmt.kind)) return &branch->body;
+  if (const auto* function = std::get_if<Function>(&stmt.kind)) return &function->body;
   return nullptr;
 }
 

@@ -136,10 +136,18 @@ struct If {
   Code condition;
   Block body;
 };
+struct Function {  // of the kernel: const auto symbol = [&](parameters) { body }, which ends with a Return
+  SymbolId symbol;
+  std::vector<SymbolId> parameters;
+  Block body;
+};
+struct Return {
+  Code value;
+};
 struct Blank {};
 
 struct Stmt {
-  std::variant<Let, LetPair, Var, Assign, Effect, For, If, Blank> kind;
+  std::variant<Let, LetPair, Var, Assign, Effect, For, If, Function, Return, Blank> kind;
   std::string note;  // printed behind the line: the value of the graph it computes
 };
 
@@ -166,7 +174,7 @@ Code map_children(Code code, const std::function<Code(Code)>& fn);
 // The codes that a statement itself evaluates (those of nested blocks not among them).
 void for_each_code(const Stmt& stmt, const std::function<void(const Code&)>& fn);
 void map_codes(Stmt& stmt, const std::function<Code(Code)>& fn);
-Block* body_of(Stmt& stmt);  // of a For or an If; null otherwise
+Block* body_of(Stmt& stmt);  // of a For, an If or a Function; null otherwise
 const Block* body_of(const Stmt& stmt);
 void for_each_reference(const Code& code, const std::function<void(SymbolId)>& fn);
 

@@ -78,6 +78,14 @@ class Printer {
             const auto body = out_.block("if $", {text(branch.condition)});
             block(branch.body);
           },
+          [&](const Function& function) {
+            std::string parameters;
+            for (const SymbolId parameter : function.parameters)
+              parameters += (parameters.empty() ? "" : ", ") + name(parameter) + ": " + type(parameter);
+            const auto body = out_.block("function $($)", {name(function.symbol), parameters});
+            block(function.body);
+          },
+          [&](const Return& returned) { out_.line("return $", {text(returned.value)}); },
           [](const Blank&) {});
     }
   }
@@ -136,6 +144,10 @@ class Verifier {
       }
       if (const auto* assign = std::get_if<Assign>(&stmt.kind)) check_target(assign->target);
       if (const auto* loop = std::get_if<For>(&stmt.kind)) define(loop->index, here);
+      if (const auto* function = std::get_if<Function>(&stmt.kind)) {
+        define(function->symbol, here);
+        for (const SymbolId parameter : function->parameters) define(parameter, here);
+      }
       if (const Block* body = body_of(stmt)) block(*body);
     }
     for (const SymbolId symbol : here) visible_.erase(symbol);

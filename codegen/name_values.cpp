@@ -71,6 +71,14 @@ class Namer {
         visible_.erase(index);
         continue;
       }
+      if (auto* function = std::get_if<Function>(&stmt.kind)) {
+        here.push_back(choose(function->symbol));
+        std::vector<std::string> parameters;
+        for (const SymbolId parameter : function->parameters) parameters.push_back(choose(parameter));
+        name(function->body);
+        for (const std::string& parameter : parameters) visible_.erase(parameter);
+        continue;
+      }
       if (Block* body = body_of(stmt)) name(*body);
       for (const SymbolId symbol : defined_by(stmt)) here.push_back(choose(symbol));
     }

@@ -59,6 +59,58 @@ Result<LoadedFactor> find_loaded_factor(const TileGraph& graph, TileValueId fact
   return result;
 }
 
+// As the compiler spells them; a guess between what it takes for the quickest and the slowest of a class.
+double instructions_of(CostClass cost) {
+  if (cost == CostClass::Free) return 0;
+  if (cost == CostClass::Simple) return 1;
+  return cost == CostClass::Erf || cost == CostClass::Tanh ? 24 : cost == CostClass::Slow ? 40 : 10;
+}
+
+namespace {
+
+// Everything that the value is computed of, itself first.
+Result<std::vector<TileValueId>> values_of(const TileGraph& graph, TileValueId value) {
+  std::vector<TileValueId> found = {value};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const TileValue& one = graph[found[i]];
+    if (std::holds_alternative<TileReduce>(one.op) || std::holds_alternative<TileScan>(one.op))
+      return Unsupported{"its factor " + name(graph, value) + " is computed of " + name(graph, found[i]) +
+                         ", which is reduced or scanned"};
+    std::vector<TileValueId> operands = one.operands;
+    if (const auto* load = std::get_if<TileLoad>(&one.op)) {
+      for (const IndexTerm& term : load->gathered) operands.push_back(term.value);
+    }
+    for (const TileValueId operand : operands) {
+      if (std::find(found.begin(), found.end(), operand) == found.end()) found.push_back(operand);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<LoadedFactor> find_factor(const TileGraph& graph, TileValueId factor) {
+  Result<LoadedFactor> loaded = find_loaded_factor(graph, factor);
+  if (loaded) return loaded;
+  LoadedFactor computed{.load = factor, .is_computed = true, .chain = {}};
+  while (!is_half(graph[computed.load].dtype)) {
+    const auto* map = std::get_if<TileMap>(&graph[computed.load].op);
+    const bool widens = map != nullptr && (map->fn == MapFn::Cast || map->fn == MapFn::Copy);
+    if (!widens && map == nullptr) return loaded;
+    if (!widens)
+      return Unsupported{"its factor " + name(graph, computed.load) + " is computed in " +
+                         info(graph[computed.load].dtype).name + ", and not rounded to 16 bits"};
+    computed.chain.push_back(computed.load);
+    computed.load = graph[computed.load].operands[0];
+  }
+  const Result<std::vector<TileValueId>> values = values_of(graph, computed.load);
+  if (!values) return values.unsupported();
+  computed.chain.insert(computed.chain.end(), values->begin(), values->end());
+  computed.values = computed.stored = graph[computed.load].dtype;
+  if (!is_float(graph[factor].dtype)) return loaded;
+  return computed;
+}
+
 bool is_exact_in(const LoadedFactor& factor, DType dtype) {
   if (!is_half(dtype)) return false;
   return factor.is_rounded ? factor.values == dtype  // by the copy itself
@@ -138,6 +190,28 @@ Result<GpuFactor> describe_factor(const TileGraph& graph, const LoadedFactor& lo
   const bool is_copied = factor.is_along_k || size_in_bytes(dtype) > 1;
   factor.is_wide = graph[load.buffer].dtype == dtype && is_multiple_of(factor.pitch, elements) &&
                    is_multiple_of(rest, elements) && is_copied;
+  return factor;
+}
+
+// Neighbours in a line are computed by one thread: along the axis that most of the loads lie along.
+GpuFactor describe_computed_factor(const TileGraph& graph, const LoadedFactor& loaded, FactorAxes axes) {
+  GpuFactor factor{.load = loaded.load, .row = axes.row, .step = axes.step, .pitch = {}};
+  factor.is_computed = true;
+  factor.loads = 0;
+  int along_k = 0, along_rows = 0;
+  for (const TileValueId id : loaded.chain) {
+    const auto lies_along = [&](AxisId axis) {
+      const auto* load = std::get_if<TileLoad>(&graph[id].op);
+      const auto stride = load == nullptr ? std::nullopt : stride_along(graph, *load, axis);
+      return stride && stride->is_constant(1);
+    };
+    along_k += lies_along(axes.step) ? 1 : 0;
+    along_rows += lies_along(axes.row) ? 1 : 0;
+    factor.loads += std::holds_alternative<TileLoad>(graph[id].op) ? 1 : 0;
+    const auto* map = std::get_if<TileMap>(&graph[id].op);
+    if (map != nullptr) factor.instructions += instructions_of(info(map->fn).cost);
+  }
+  factor.is_along_k = along_k >= along_rows;
   return factor;
 }
 

@@ -9,13 +9,6 @@
 namespace tilefuse {
 namespace {
 
-// As the compiler spells them; a guess between what it takes for the quickest and the slowest of a class.
-double instructions_of(CostClass cost) {
-  if (cost == CostClass::Free) return 0;
-  if (cost == CostClass::Simple) return 1;
-  return cost == CostClass::Erf || cost == CostClass::Tanh ? 24 : cost == CostClass::Slow ? 40 : 10;
-}
-
 class ProductAnalysis {
  public:
   ProductAnalysis(const TileGraph& graph, MatrixNumbers numbers) : graph_(graph) {
@@ -92,7 +85,7 @@ class ProductAnalysis {
     const std::vector<TileValueId>& operands = graph_[product_id_].operands;
     for (const auto& [loaded, operand] :
          {std::pair{&first_, operands[0]}, std::pair{&second_, operands[1]}}) {
-      Result<LoadedFactor> found = find_loaded_factor(graph_, operand);
+      Result<LoadedFactor> found = find_factor(graph_, operand);
       if (!found) return refuse(found.unsupported().reason);
       chain_.insert(chain_.end(), found->chain.begin(), found->chain.end());
       *loaded = *std::move(found);
@@ -201,8 +194,13 @@ class ProductAnalysis {
   }
 
   bool describe(GpuFactor& factor, const LoadedFactor& loaded, AxisId row) {
-    Result<GpuFactor> described = describe_factor(graph_, loaded, {row, product_.k},
-                                                  stored_dtype(product_.numbers, product_.dtype, loaded));
+    const FactorAxes axes{row, product_.k};
+    const DType stored = stored_dtype(product_.numbers, product_.dtype, loaded);
+    Result<GpuFactor> described = loaded.is_computed ? describe_computed_factor(graph_, loaded, axes)
+                                                     : describe_factor(graph_, loaded, axes, stored);
+    // What is no matrix in memory is read element by element, and needs no more for it than a place.
+    if (!described && loaded.values == stored && product_.numbers == MatrixNumbers::Half)
+      described = describe_computed_factor(graph_, loaded, axes);
     if (!described) return refuse(described.unsupported().reason);
     factor = *std::move(described);
     return true;

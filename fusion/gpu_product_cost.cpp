@@ -42,14 +42,16 @@ double warp_instructions(const GpuProduct& product, const GpuProductSchedule& sc
   return (elements * numbers.ready + (numbers.products > 1 ? sums : 0)) / kWarpThreads;
 }
 
-// Of what goes through the registers of warpgroups on its way to shared memory, and is waited for there, a
-// few chunks of 16 bytes at a time: floats that are rounded to tf32, elements that are loaded one by one.
+// Of what goes through registers on its way to shared memory, and is waited for there, a few chunks of 16
+// bytes at a time: what is computed; of warpgroups, floats that are rounded to tf32 and elements that are
+// loaded one by one.
 double register_copy_cycles(const GpuProduct& product, const GpuProductSchedule& schedule,
                             const GpuTarget& target) {
   if (schedule.is_bulk()) return 0;
   const int bytes = info(product.numbers).bytes;
   const auto waits = [&](const GpuFactor& factor, int rows) {
-    if (factor.is_wide && bytes < 4) return 0.0;
+    const bool is_of_group = schedule.is_in_groups() && schedule.numbers != MatrixNumbers::Half;
+    if (!factor.is_computed && (!is_of_group || (factor.is_wide && bytes < 4))) return 0.0;
     const double chunks = double(rows) * schedule.step * bytes / kAccessBytes / schedule.block_threads();
     return std::ceil(chunks / (factor.is_wide ? kWholeChunks : kLoneChunks));
   };
@@ -74,16 +76,17 @@ StepCycles step_cycles(const GpuProduct& product, const GpuProductSchedule& sche
   const int reads = parts > 1 ? info(schedule.numbers).products : 1;
   cycles.shared =
       (written * parts + read * reads) * info(product.numbers).bytes / target.shared_bytes_per_cycle;
-  const auto one_by_one = [&](const GpuFactor& factor, int rows) { return factor.is_wide ? 0 : rows * step; };
+  const auto one_by_one = [&](const GpuFactor& factor, int rows) {
+    return factor.is_wide ? 0 : rows * step * (kLoneInstructions * factor.loads + factor.instructions);
+  };
   cycles.issue =
-      (one_by_one(product.first, schedule.block_m) + one_by_one(product.second, schedule.block_n)) *
-      kLoneInstructions / kWarpThreads / kWarpSchedulers;
+      (one_by_one(product.first, schedule.block_m) + one_by_one(product.second, schedule.block_n)) /
+      kWarpThreads / kWarpSchedulers;
   const double per_cycle = double(kWarpThreads) * kWarpSchedulers;
+  cycles.issue += register_copy_cycles(product, schedule, target);
   if (is_in_groups) {
     if (schedule.adds_steps_apart())
       cycles.add(double(schedule.block_m) * schedule.block_n / per_cycle, schedule);
-    if (schedule.numbers != MatrixNumbers::Half)
-      cycles.issue += register_copy_cycles(product, schedule, target);
     return cycles;
   }
   cycles.issue +=

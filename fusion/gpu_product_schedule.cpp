@@ -113,7 +113,10 @@ ProductRegisters product_registers(const GpuProduct& product) {
   const double of_numbers = product.numbers == MatrixNumbers::Float8   ? kFloat8
                             : product.numbers == MatrixNumbers::Tf32x3 ? kThreeProducts
                                                                        : 0;
-  return {.fixed = kFixed,
+  constexpr double kComputed = 24;  // what is computed of several elements at a time, and where its loads are
+  const double of_computed =
+      (product.first.is_computed ? kComputed : 0) + (product.second.is_computed ? kComputed : 0);
+  return {.fixed = kFixed + of_computed,
           .of_warps = of_numbers,
           .of_rows = of_fragment + of_words(product.first),
           .of_columns = of_fragment + of_words(product.second) + kColumns * product.column_loads,

@@ -28,6 +28,23 @@ struct Operand {
     return from + (kIsAlongK ? row * pitch + k : k * pitch + row);
   }
 };
+// What is computed of each element, from its row and its step of k: by a function of those, of which the
+// first row is that of the tile.
+template <class F>
+struct Computed {};
+template <class F, bool kIsAlongK>
+struct Operand<Computed<F>, kIsAlongK, false> {
+  const F& element;
+  int64_t first, rows;
+};
+#define TILE_COMPUTED(name, is_along_k)                                                                     \
+  template <class F>                                                                                        \
+  TILE_INLINE Operand<Computed<F>, is_along_k, false> name(const F& element, int64_t first, int64_t rows) { \
+    return {element, first, rows};                                                                          \
+  }
+TILE_COMPUTED(computed_along_k, true)
+TILE_COMPUTED(computed_along_rows, false)
+
 #define TILE_OPERAND(name, is_along_k, is_wide)                                                  \
   template <class T>                                                                             \
   TILE_INLINE Operand<T, is_along_k, is_wide> name(const T* from, int64_t pitch, int64_t rows) { \
@@ -132,6 +149,27 @@ TILE_INLINE E narrowed(T x) {
   }
 }
 
+// Elements of a chunk, from that row and step on, towards k or, of lines along the rows, the next rows.
+template <bool kIsTurned, class E, class T, bool kIsAlongK>
+TILE_INLINE void load_elements(E* to, int most, int count, const Operand<T, kIsAlongK, false>& from,
+                               int64_t row, int64_t k) {
+  const T* first = from.at(row, k);
+#pragma unroll
+  for (int e = 0; e < most; ++e) {
+    if (e < count) to[e] = narrowed<T, E>(first[kIsTurned ? e * from.pitch : e]);
+  }
+}
+template <bool kIsTurned, class E, class F, bool kIsAlongK>
+TILE_INLINE void load_elements(E* to, int most, int count, const Operand<Computed<F>, kIsAlongK, false>& from,
+                               int64_t row, int64_t k) {
+  static_assert(!kIsTurned);
+#pragma unroll
+  for (int e = 0; e < most; ++e) {
+    if (e < count)
+      narrow((float)from.element(from.first + row + (kIsAlongK ? 0 : e), k + (kIsAlongK ? e : 0)), to[e]);
+  }
+}
+
 template <class E, class P, int kThreads, class T, bool kIsAlongK, bool kIsWide>
 TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsWide>& from, int64_t first_k,
                                    int64_t depth) {
@@ -162,11 +200,7 @@ TILE_INLINE void load_ragged_piece(char* piece, const Operand<T, kIsAlongK, kIsW
         E elements[kInChunk];
       } raw;
       raw.chunk = make_uint4(0, 0, 0, 0);
-      const T* first = from.at(row, k);
-#pragma unroll
-      for (int e = 0; e < kInChunk; ++e) {
-        if (e < count) raw.elements[e] = narrowed<T, E>(first[kIsTurned ? e * from.pitch : e]);
-      }
+      load_elements<kIsTurned>(raw.elements, kInChunk, count, from, row, k);
       store_chunk(shared_address(to), raw.chunk);
     }
   }

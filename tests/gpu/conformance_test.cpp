@@ -268,6 +268,17 @@ std::vector<TileCase> number_kernels() {
   return kernels;
 }
 
+// Of a factor that is computed on the way to shared memory, by warps and by warpgroups.
+std::vector<TileCase> computed_kernels() {
+  TileCase by_warps = product_of("computed", "bf16 bf16 bf16", "numbers=half");
+  const std::string right = "cast(%x)", wrong = "neg(%x)";
+  by_warps.graph.replace(by_warps.graph.find(right), right.size(), wrong);
+  TileCase by_groups = by_warps;
+  by_groups.name += "_by_groups";
+  by_groups.pins += kByGroups;
+  return {by_warps, by_groups};
+}
+
 // By blocks that run together and copy to each other.
 std::vector<TileCase> cluster_kernels() {
   std::vector<TileCase> kernels;
@@ -280,7 +291,7 @@ std::vector<TileCase> cluster_kernels() {
 
 std::vector<TileCase> all_kernels() {
   std::vector<TileCase> kernels;
-  for (auto* made : {function_kernels, thread_kernels, number_kernels, cluster_kernels}) {
+  for (auto* made : {function_kernels, thread_kernels, number_kernels, computed_kernels, cluster_kernels}) {
     for (TileCase& kernel : made()) kernels.push_back(std::move(kernel));
   }
   return kernels;

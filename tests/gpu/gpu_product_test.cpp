@@ -201,20 +201,33 @@ TEST_P(GpuProductRefused, says_why) {
 }
 
 const Refused kRefused[] = {
-    {"of_f32", "%cx = cast(%x) : bf16", "%cx = cast(%x) : f16", "its factor %x is rounded from bf16 to f16"},
+    {"of_two_types", "%cx = cast(%x) : bf16", "%cx = cast(%x) : f16",
+     "its factors are f16 and bf16, which 16 bits would round"},
     {"no_product", "mul(%cx, %cw)", "add(%cx, %cw)", "%s is no sum of products of two factors"},
     {"of_another_reduction", "reduce.sum", "reduce.max", "%s is no sum of products of two factors"},
-    {"computed_factor", "%cw = cast(%w)", "%cw = exp(%w)",
-     "its factor %cw is computed, and only casts are made on the way to shared memory"},
-    {"condition", "load %w[j*56 + k]", "load %w[j*56 + k] if [k - 1] else 0",
-     "its factor %w is read under a condition, or where other data says"},
-    {"lines_apart", "load %x[i*56 + k]", "load %x[i*28 + k*2]",
-     "elements of %x are next to each other neither along i nor along k"},
-    {"no_lines", "load %w[j*56 + k]", "load %w[(j*56 + k) // 2]",
-     "the elements of %w are no matrix of j and k"},
+    {"computed_in_f32", "%cw = cast(%w) : bf16", "%cw = exp(%w) : f32",
+     "its factor %cw is computed in f32, and not rounded to 16 bits"},
 };
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuProductRefused, testing::ValuesIn(kRefused),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// What is no matrix in memory, as it is multiplied, becomes one on the way to shared memory.
+TEST(GpuProduct, computes_factors_that_are_no_matrix_in_memory) {
+  const std::string text = text_of({.name = "product", .m = "72", .n = "40", .k = "56"});
+  for (const auto& [right, wrong] : {std::pair{"%cw = cast(%w)", "%cw = exp(%w)"},
+                                     std::pair{"load %w[j*56 + k]", "load %w[j*56 + k] if [k - 1] else 0"},
+                                     std::pair{"load %x[i*56 + k]", "load %x[i*28 + k*2]"},
+                                     std::pair{"load %w[j*56 + k]", "load %w[(j*56 + k) // 2]"}}) {
+    std::string changed = text;
+    const size_t at = changed.find(right);
+    ASSERT_NE(at, std::string::npos) << text;
+    changed.replace(at, std::string_view(right).size(), wrong);
+    const Result<GpuProduct> product = analyze_gpu_product(parse_tile_graph(changed));
+    ASSERT_TRUE(product) << product.unsupported().reason;
+    EXPECT_TRUE(product->first.is_computed != product->second.is_computed) << changed;
+    EXPECT_THAT(product->why_not_bulk, testing::HasSubstr("is not copied as it is"));
+  }
+}
 
 }  // namespace
 }  // namespace tilefuse
