@@ -17,7 +17,7 @@ namespace {
 constexpr VariableId kBlockM{0}, kBlockN{1}, kStep{2}, kWarpsM{3}, kWarpsN{4}, kStages{5}, kMultiply{6},
     kCopies{7}, kResults{8}, kGroups{9}, kCluster{10};
 constexpr std::array kNames = {"block_m",  "block_n", "step",    "warps_m", "warps_n", "stages",
-                               "multiply", "copies",  "results", "groups",  "cluster"};
+                               "multiply", "copies",  "results", "groups",  "pair"};
 
 constexpr int kMostStepBytes = 128;  // along k
 

@@ -285,7 +285,7 @@ std::vector<TileCase> cluster_kernels() {
   for (const std::string cluster : {"down", "across"})
     kernels.push_back(product_of("clusters_" + cluster, "bf16 bf16 f32",
                                  "numbers=half,block_m=64,block_n=64" + std::string(kByGroups) +
-                                     ",copies=bulk,results=held,cluster=" + cluster));
+                                     ",copies=bulk,results=held,pair=" + cluster));
   return kernels;
 }
 

@@ -56,10 +56,10 @@ TEST_P(CudaClusters, compute_what_the_tile_graph_says) {
     const char* pins;
     int together, blocks;
   };
-  for (const Way& way : {Way{"cluster=down,results=held,stages=3", 1, 0},
-                         Way{"cluster=across,results=gathered,stages=4", 2, 4},
-                         Way{"cluster=across,results=held,stages=5,groups=turns", 2, 2},
-                         Way{"cluster=down,results=gathered,stages=3,groups=turns", 1, 4}}) {
+  for (const Way& way :
+       {Way{"pair=down,results=held,stages=3", 1, 0}, Way{"pair=across,results=gathered,stages=4", 2, 4},
+        Way{"pair=across,results=held,stages=5,groups=turns", 2, 2},
+        Way{"pair=down,results=gathered,stages=3,groups=turns", 1, 4}}) {
     const Result<GpuPlan> plan = plan_gpu(graph, target, pins_of(std::string(kTiles) + way.pins));
     ASSERT_TRUE(plan) << plan.unsupported().reason;
     GpuNest nest = plan->nests.at(0);
@@ -83,9 +83,8 @@ TEST_F(CudaProducts, a_cluster_asks_once_for_what_it_shares) {
   const TileGraph graph = parse_tile_graph(text_of({.name = "shared", .m = "256", .n = "256", .k = "256"}));
   const GpuTarget target = load_gpu_target("cuda-sm90a");
   const auto boxes = [&](const std::string& cluster) {
-    const Result<GpuPlan> plan =
-        plan_gpu(graph, target,
-                 pins_of("multiply=wgmma,copies=bulk,block_m=128,block_n=256,parts=1,cluster=" + cluster));
+    const Result<GpuPlan> plan = plan_gpu(
+        graph, target, pins_of("multiply=wgmma,copies=bulk,block_m=128,block_n=256,parts=1,pair=" + cluster));
     EXPECT_TRUE(plan) << plan.unsupported().reason;
     const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
     const CudaRun found =
@@ -99,7 +98,7 @@ TEST_F(CudaProducts, a_cluster_asks_once_for_what_it_shares) {
 
 // What is left out of a kernel, or stands there wrong. Of five tiles down and two across.
 PlantedProduct planted_cluster(const std::string& cluster) {
-  return {"cuda-sm90a", std::string(kTiles) + "stages=3,results=held,cluster=" + cluster, "264", 2};
+  return {"cuda-sm90a", std::string(kTiles) + "stages=3,results=held,pair=" + cluster, "264", 2};
 }
 
 class CudaPlantedInSharedFactor : public CudaProducts, public testing::WithParamInterface<Planted> {};

@@ -86,7 +86,7 @@ TEST(GpuProductSolver, agrees_with_the_check_about_every_schedule) {
                        {"copies", std::string(name_of(s.copies))},
                        {"results", std::string(name_of(s.results))},
                        {"groups", std::string(name_of(s.groups))},
-                       {"cluster", std::string(name_of(s.cluster))}}};
+                       {"pair", std::string(name_of(s.cluster))}}};
       const bool is_solved = bool(solve_gpu_product(graph, *product, target, pins));
       EXPECT_EQ(is_solved, check_gpu_product_schedule(*product, s, target).empty())
           << to_text(s, graph, *product);
