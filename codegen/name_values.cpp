@@ -74,6 +74,7 @@ class Namer {
       if (auto* function = std::get_if<Function>(&stmt.kind)) {
         here.push_back(choose(function->symbol));
         std::vector<std::string> parameters;
+        parameters.reserve(function->parameters.size());
         for (const SymbolId parameter : function->parameters) parameters.push_back(choose(parameter));
         name(function->body);
         for (const std::string& parameter : parameters) visible_.erase(parameter);
