@@ -198,7 +198,8 @@ std::vector<CostTerm> gpu_cost(const GpuTraffic& traffic, const GpuSchedule& sch
                                  ? schedule.rows * kept_row_bytes(kept_elements, traffic.kept_element_bytes)
                                  : 0;
   const double hidden = blocks_at_a_time({schedule.block_threads(), registers, kept_bytes}, target);
-  const double at_a_time = hidden * (target.multiprocessors / schedule.cluster) * schedule.cluster;
+  const int clusters = target.multiprocessors / schedule.cluster;  // whole ones
+  const double at_a_time = hidden * clusters * schedule.cluster;
   const double running = std::min(blocks, at_a_time);
 
   const double exchanged_of_row =
