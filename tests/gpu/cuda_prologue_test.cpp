@@ -3,11 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/gpu/cuda_product_fixture.h"
-#include "tests/gpu/planted.h"
+#include "tests/gpu/planted_product.h"
 #include "tests/gpu/tested_targets.h"
-#include "tests/kernel_fixture.h"
-#include "tests/tile_evaluate.h"
 
 namespace tilefuse {
 namespace {
@@ -120,28 +117,9 @@ INSTANTIATE_TEST_SUITE_P(Cuda, CudaPrologue, testing::ValuesIn(prologues()),
 class CudaPlantedInPrologue : public CudaProducts, public testing::WithParamInterface<Planted> {};
 
 TEST_P(CudaPlantedInPrologue, is_found) {
-  const TileGraph graph = parse_tile_graph(prologues().front().graph);
-  const GpuTarget target = load_gpu_target("cuda-sm80");
-  const Result<GpuPlan> plan =
-      plan_gpu(graph, target, pins_of("kernel=product,parts=1,block_m=32,block_n=32"));
-  ASSERT_TRUE(plan) << plan.unsupported().reason;
-  const CudaKernel kernel = compile_cuda(*nvrtc(), plan->nests.at(0), target);
-  std::string source = kernel.source;
-  const size_t at = source.find(GetParam().right);
-  ASSERT_NE(at, std::string::npos) << source;
-  source.replace(at, std::string_view(GetParam().right).size(), GetParam().wrong);
-  const Result<GpuBinary> binary = nvrtc()->compile(source, target.architecture);
-  ASSERT_TRUE(binary) << binary.unsupported().reason;
-  const std::vector<Tensor> inputs = whole_numbers(graph, 3, {});
-  const Tensor expected = evaluate(graph, inputs, {{}, {.rounds_floats = false}}).at(0);
-  try {
-    const CudaRun found = run_cuda(kernel.program.launch, binary->ptx, graph, inputs, {});
-    EXPECT_NE(first_difference(found.outputs.at(0), expected, 0), "") << source;
-    EXPECT_STREQ(GetParam().report, "") << source;
-  } catch (const GpuFault& fault) {
-    EXPECT_STRNE(GetParam().report, "") << fault.what();
-    EXPECT_THAT(fault.what(), HasSubstr(GetParam().report));
-  }
+  PlantedProduct(parse_tile_graph(prologues().front().graph), "cuda-sm80",
+                 "kernel=product,parts=1,block_m=32,block_n=32")
+      .expect_found(GetParam());
 }
 
 const Planted kPlanted[] = {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/cuda_product_fixture.h"
@@ -28,7 +29,9 @@ class PlantedProduct {
                         .epilogue = std::string(kBias) + "  %y = cast(%b) : bf16[i, j]\n"},
                        target, pins, blocks) {}
   PlantedProduct(const ProductRegion& region, const std::string& target, const std::string& pins, int blocks)
-      : graph_(parse_tile_graph(text_of(region))),
+      : PlantedProduct(parse_tile_graph(text_of(region)), target, pins, blocks) {}
+  PlantedProduct(TileGraph graph, const std::string& target, const std::string& pins, int blocks = 0)
+      : graph_(std::move(graph)),
         target_(load_gpu_target(target)),
         kernel_(compile_cuda(*nvrtc(), nest(pins, blocks), target_)),
         inputs_(whole_numbers(graph_, 3, {})) {}
