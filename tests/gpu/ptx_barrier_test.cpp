@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "tests/gpu/fault_in.h"
 #include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
@@ -95,14 +96,7 @@ GpuRun run(std::string text,
 }
 
 std::string fault_of(const std::string& text) {
-  try {
-    run(text);
-  } catch (const GpuFault& fault) {
-    return fault.what();
-  } catch (const PtxError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return fault_in([&] { run(text); });
 }
 
 // "128B swizzle" of the manual: chunk c of line l lies where chunk c ^ l would. Outside are zeros.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/gpu/fault_in.h"
 #include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
@@ -198,14 +199,7 @@ GpuRun run_ring(const std::string& text) {
 
 template <class Run>
 std::string fault_of(const Run& run, const std::string& text) {
-  try {
-    run(text);
-  } catch (const GpuFault& fault) {
-    return fault.what();
-  } catch (const PtxError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return fault_in([&] { run(text); });
 }
 
 TEST(PtxCluster, sums_what_its_blocks_have) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "tests/gpu/fault_in.h"
 #include "tests/gpu/ptx_run.h"
 
 namespace tilefuse {
@@ -56,14 +57,7 @@ GpuRun run(const std::string& body) {
 }
 
 std::string fault_of(const std::string& body) {
-  try {
-    run(body);
-  } catch (const GpuFault& fault) {
-    return fault.what();
-  } catch (const PtxError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return fault_in([&] { run(body); });
 }
 
 TEST(PtxModel, runs_a_kernel_without_faults) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 
+#include "tests/gpu/fault_in.h"
 #include "tests/gpu/planted.h"
 #include "tests/gpu/ptx_run.h"
 
@@ -163,14 +164,7 @@ GpuRun run(const std::string& ptx, int threads = 128) {
 }
 
 std::string fault_of(const std::string& ptx, int threads = 128) {
-  try {
-    run(ptx, threads);
-  } catch (const GpuFault& fault) {
-    return fault.what();
-  } catch (const PtxError& error) {
-    return error.what();
-  }
-  return "no fault";
+  return fault_in([&] { run(ptx, threads); });
 }
 
 // Of the elements that `number` fills shared memory with, in order.
