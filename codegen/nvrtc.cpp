@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "codegen/runtime/cpu_runtime.h"
+#include "codegen/select_runtime.h"
 
 namespace tilefuse {
 namespace {
@@ -105,7 +106,8 @@ std::string_view Nvrtc::runtime() { return cuda_runtime_text(); }
 
 Result<GpuBinary> Nvrtc::compile(const std::string& source, const std::string& architecture,
                                  const GpuCompileOptions& how) const {
-  const std::string header(runtime());
+  static const RuntimeText whole(runtime());
+  const std::string header = whole.select(source);
   const std::array headers = {header.c_str()};
   const std::array names = {"tilefuse_cuda.h"};
   const Functions& nvrtc = *functions_;

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <unordered_set>
 
+#include "codegen/runtime_macros.h"
+
 namespace tilefuse {
 namespace {
 
@@ -55,18 +57,39 @@ std::string_view last_word(std::string_view text) {
 // needed.
 //   "TILE_INLINE V exp(V x) {", "struct Facts<Mask> : ...", "constexpr float kInfinity = ..."
 std::string_view declared_name(std::string_view line) {
+  if (line.starts_with("enum : ")) return {};  // has several
   for (const std::string_view keyword : {"struct ", "enum class "}) {
     if (!line.starts_with(keyword)) continue;
     line.remove_prefix(keyword.size());
+    if (line.starts_with("alignas(")) line.remove_prefix(std::min(line.find(") ") + 2, line.size()));
     return last_word(line.substr(
         0, static_cast<size_t>(std::find_if_not(line.begin(), line.end(), is_word) - line.begin())));
   }
   const std::string_view name = last_word(line.substr(0, line.find_first_of("(=")));
-  const bool has_name = line.find_first_of("(=") != std::string_view::npos && name != "static_assert";
+  const bool has_name =
+      line.find_first_of("(=") != std::string_view::npos && name != "static_assert" && name != "operator";
   return has_name && !name.starts_with("TILE_") ? name : std::string_view();
 }
 
-enum class LineKind { Blank, If, EndIf, Directive, Scope, Declaration };
+// Names of the functions, or else of the structs, that a macro's text declares.
+std::vector<std::string_view> names_in(std::string_view text) {
+  std::vector<std::string_view> names;
+  constexpr std::string_view kFunction = "TILE_INLINE ", kStruct = "struct ";
+  for (size_t at = text.find(kFunction); at != std::string_view::npos; at = text.find(kFunction, at + 1))
+    names.push_back(declared_name(text.substr(at)));
+  if (!names.empty()) return names;
+  for (size_t at = text.find(kStruct); at != std::string_view::npos; at = text.find(kStruct, at + 1))
+    names.push_back(declared_name(text.substr(at)));
+  return names;
+}
+
+// "TILE_FUNCTION(exp, float, ::expf(x))", in the first column
+bool is_macro_call(std::string_view line) {
+  const size_t end = static_cast<size_t>(std::find_if_not(line.begin(), line.end(), is_word) - line.begin());
+  return line.starts_with("TILE_") && end < line.size() && line[end] == '(';
+}
+
+enum class LineKind { Blank, If, EndIf, Directive, Scope, MacroCall, Declaration };
 
 // Of a line that is not inside a declaration.
 LineKind kind_of(std::string_view line) {
@@ -75,6 +98,7 @@ LineKind kind_of(std::string_view line) {
   if (line.starts_with("#endif")) return LineKind::EndIf;
   if (line.starts_with("#el")) return LineKind::Blank;
   if (line[0] == '#') return LineKind::Directive;
+  if (is_macro_call(line)) return LineKind::MacroCall;
   const bool is_scope =
       line[0] == '}' || line.starts_with("namespace") || line.starts_with("using namespace");
   return is_scope ? LineKind::Scope : LineKind::Declaration;
@@ -85,6 +109,13 @@ class PieceReader {
  public:
   void read(std::string_view line) {
     const LineKind kind = is_inside_ ? LineKind::Declaration : is_continued_ ? continued_ : kind_of(line);
+    if (kind == LineKind::MacroCall) {  // up to the parenthesis that closes it
+      open_ += std::count(line.begin(), line.end(), '(') - std::count(line.begin(), line.end(), ')');
+      is_continued_ = open_ > 0;
+      continued_ = kind;
+      has_macro_call_ = true;
+      return;
+    }
     is_continued_ = (kind == LineKind::Directive || kind == LineKind::If || is_continued_) &&
                     last_character(line) == '\\';
     continued_ = kind == LineKind::Directive ? kind : LineKind::Blank;
@@ -95,11 +126,19 @@ class PieceReader {
   }
   bool is_complete() const { return conditions_ == 0 && !is_inside_ && !is_continued_; }
 
+  bool has_macro_call() const { return has_macro_call_; }
+  // `expanded`: the piece as its macros write it.
+  void add_names_of_macros(std::string_view expanded) {
+    const std::vector<std::string_view> names = names_in(expanded);
+    is_nameless_ = is_nameless_ || names.empty() || std::find(names.begin(), names.end(), "") != names.end();
+    names_.insert(names_.end(), names.begin(), names.end());
+  }
+
   // What the piece declares, nothing where it is always needed; and on to the next.
   std::vector<std::string_view> take_names() {
     std::vector<std::string_view> names = is_nameless_ ? std::vector<std::string_view>() : std::move(names_);
     names_.clear();
-    is_nameless_ = false;
+    is_nameless_ = has_macro_call_ = false;
     return names;
   }
 
@@ -122,7 +161,8 @@ class PieceReader {
   }
 
   std::vector<std::string_view> names_;
-  bool is_nameless_ = false;
+  bool is_nameless_ = false, has_macro_call_ = false;
+  std::ptrdiff_t open_ = 0;    // parentheses of a macro
   int conditions_ = 0;         // #if around declarations, not inside one
   bool is_continued_ = false;  // a directive or a condition, by a backslash
   LineKind continued_ = LineKind::Blank;
@@ -133,6 +173,7 @@ class PieceReader {
 }  // namespace
 
 RuntimeText::RuntimeText(std::string_view text) {
+  RuntimeMacros macros;
   PieceReader reader;
   size_t start = 0;
   size_t at = 0;
@@ -141,7 +182,11 @@ RuntimeText::RuntimeText(std::string_view text) {
     reader.read(line);
     if (!reader.is_complete()) continue;
     const std::string_view piece = text.substr(start, at - start);
-    pieces_.push_back({piece, reader.take_names(), identifiers(piece)});
+    const bool is_macro = macros.define(piece.substr(std::min(piece.find("#define"), piece.size())));
+    // What a macro mentions is wanted where it is used.
+    const std::string_view meaning = expanded_.emplace_back(is_macro ? "" : macros.expand(piece));
+    if (reader.has_macro_call()) reader.add_names_of_macros(meaning);
+    pieces_.push_back({piece, reader.take_names(), identifiers(meaning)});
     for (const std::string_view name : pieces_.back().declares)
       declared_in_[name].push_back(pieces_.size() - 1);
     start = at;

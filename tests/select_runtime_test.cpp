@@ -64,5 +64,46 @@ TEST(SelectRuntime, KeepsAConditionOfSeveralLinesWhole) {
   EXPECT_THAT(without, Not(HasSubstr("#endif")));
 }
 
+constexpr std::string_view kMacros = R"(#define TILE_INLINE inline
+#define TILE_FUNCTION(name, T, expression)       \
+  TILE_INLINE T name(T x) { return expression; } \
+  TILE_INLINE T twice_##name(T x) {              \
+    return 2 * name(x);                          \
+  }
+#define TILE_EACH(define, ...) define(__VA_ARGS__, x + helper(x)) define(minus_##x, float, other(x, 1))
+#define TILE_OPERATOR(op) TILE_INLINE Vec operator op(Vec a, Vec b) { return each(a, b); }
+#define TILE_PAIR(T) struct PairOf<T> { T a, b; };
+float helper(float x);
+float other(float x, int i);
+Vec each(Vec a, Vec b);
+TILE_FUNCTION(half, float, quotient(x, (2, 2)))
+TILE_EACH(TILE_FUNCTION, plus,
+          float)
+TILE_OPERATOR(+)
+TILE_PAIR(int)
+float last(float x);
+)";
+
+TEST(SelectRuntime, TakesWhatMacrosDeclare) {
+  const RuntimeText runtime(kMacros);
+  const std::string nothing = runtime.select("");
+  EXPECT_THAT(nothing, HasSubstr("TILE_OPERATOR(+)\n"));  // written as no name
+  EXPECT_THAT(nothing, HasSubstr("Vec each(Vec a, Vec b);\n"));
+  EXPECT_THAT(nothing, Not(HasSubstr("TILE_FUNCTION(half")));
+  EXPECT_THAT(nothing, Not(HasSubstr("TILE_EACH(TILE")));
+  EXPECT_THAT(nothing, Not(HasSubstr("float helper")));
+  EXPECT_THAT(nothing, Not(HasSubstr("TILE_PAIR(int)")));
+  EXPECT_THAT(nothing, Not(HasSubstr("last")));
+
+  EXPECT_THAT(runtime.select("half"), HasSubstr("TILE_FUNCTION(half, float, quotient(x, (2, 2)))\n"));
+  EXPECT_THAT(runtime.select("twice_half"), HasSubstr("TILE_FUNCTION(half"));
+  EXPECT_THAT(runtime.select("PairOf"), HasSubstr("TILE_PAIR(int)\n"));
+  const std::string plus = runtime.select("twice_plus");
+  EXPECT_THAT(plus, HasSubstr("TILE_EACH(TILE_FUNCTION, plus,\n          float)\n"));
+  EXPECT_THAT(plus, HasSubstr("float helper"));
+  EXPECT_THAT(plus, HasSubstr("float other"));
+  EXPECT_THAT(plus, Not(HasSubstr("TILE_FUNCTION(half")));
+}
+
 }  // namespace
 }  // namespace tilefuse
