@@ -335,7 +335,8 @@ int GpuLowering::parts_across_rows() const {
 
 Code GpuLowering::parts_of(TileValueId reduction, DType dtype, int count) {
   const SymbolId parts = scopes_.symbol(name_of(reduction) + "_parts", {dtype, CodeShape::Scalar});
-  scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = count, .is_shared = true}, ""});
+  const int places = std::max(count, 2);  // an array, which one place would not be
+  scopes_.add({Var{.symbol = parts, .initial = std::nullopt, .count = places, .is_shared = true}, ""});
   return reference(parts);
 }
 

@@ -100,16 +100,29 @@ std::optional<std::vector<AxisId>> several_reduced_axes(const TileGraph& graph) 
   return std::nullopt;
 }
 
+// Whether an element is stored once for each index of some of these axes but not of others: a walk over all
+// of them would compute and store it again and again.
+bool stores_part_of(const TileGraph& graph, const std::vector<AxisId>& axes) {
+  return std::any_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
+    const std::vector<AxisId>& of_value = graph[store.value].axes;
+    const auto count = std::count_if(axes.begin(), axes.end(), [&](AxisId axis) {
+      return std::find(of_value.begin(), of_value.end(), axis) != of_value.end();
+    });
+    return count > 0 && count < std::ptrdiff_t(axes.size());
+  });
+}
+
 }  // namespace
 
 TileGraph merge_reduced_axes(TileGraph graph) {
   while (!reductions_in_parts(graph).empty()) {  // across rows and along them, each over axes of its own
     const auto axes = several_reduced_axes(graph);
-    if (!axes) return graph;
+    if (!axes || stores_part_of(graph, *axes)) return graph;
     graph = AxisMerge(std::move(graph), *axes).run();
   }
   const Result<Structure> structure = analyze_structure(graph);
   if (!structure || structure->reduced.size() < 2) return graph;
+  if (stores_part_of(graph, structure->reduced)) return graph;
   // The position of an extreme counts along one axis; a scan has one.
   return AxisMerge(std::move(graph), structure->reduced).run();
 }
