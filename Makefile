@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
-.PHONY: help demo demo-offline gpu test test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-configure asan-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -21,7 +21,7 @@ demo-offline: $(STAMPS)/installed
 	$(PYTHON) examples/offline_demo.py
 
 ## make test          everything CI checks: style, C++ tests (core and fusion also with sanitizers), Python tests, size table
-test: check cpp-test asan-test python-test
+test: check cpp-test python-test
 	$(MAKE) fuzz-fixed
 	$(PYTHON) tools/size_table.py
 
@@ -31,7 +31,7 @@ test-full: test tidy asan-test-full
 
 ## make test-gpu-full OpInfo in every dtype on the model of a GPU, and the GPU tiers of the C++ tests (an hour on two cores)
 test-gpu-full: build
-	ctest --test-dir build/release/tests/gpu --output-on-failure -j $(JOBS)
+	TILEFUSE_GPU_FULL=1 ctest --test-dir build/release/tests/gpu --output-on-failure -j $(JOBS)
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_gpu_opinfo.py test_gpu_host.py test_gpu_capture.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
@@ -104,27 +104,21 @@ $(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
 cpp-test: $(STAMPS)/cpp
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600
 
-# What needs no kernel compiled: graphs, expressions, import, partition, tile graphs, the solver.
-ASAN_TESTS := graph_test expr_test import_test index_map_test reference_test text_output_test tile_graph_test partition_test \
-  cost_model_test
-asan-configure: $(STAMPS)/python
+asan-test-full: $(STAMPS)/python
 	cmake --preset asan > build/configure-asan.log || (cat build/configure-asan.log; false)
-
-asan-test: asan-configure
-	cmake --build build/asan -j $(JOBS) --target $(ASAN_TESTS)
-	set -e; for test in $(ASAN_TESTS); do build/asan/tests/$$test --gtest_brief=1; done
-
-asan-test-full: asan-configure
 	cmake --build build/asan -j $(JOBS)
 	ctest --test-dir build/asan --output-on-failure -j $(JOBS) --timeout 3000
 
-FILE_TESTS := bad_files_test fuzz_regressions_test offline_test
+# With sanitizers, as the fuzzers: what needs no kernel compiled (graphs, expressions, import, partition, tile graphs, the
+# cost model), and what reads files.
+SANITIZED_TESTS := bad_files_test graph_test expr_test import_test index_map_test reference_test text_output_test \
+  tile_graph_test partition_test cost_model_test fuzz_regressions_test offline_test
 fuzz-build: $(STAMPS)/python
 	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
-	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(FILE_TESTS)
-	set -e; for test in $(FILE_TESTS); do build/fuzz/tests/$$test --gtest_brief=1; done
+	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(SANITIZED_TESTS)
+	printf "%s\n" $(SANITIZED_TESTS) | xargs -P $(JOBS) -I{} build/fuzz/tests/{} --gtest_brief=1
 
-## make fuzz          tests of files with sanitizers, and their parsers under libFuzzer, FUZZ_SECONDS each (default 60)
+## make fuzz          tests of graphs and files with sanitizers, and parsers under libFuzzer, FUZZ_SECONDS each (default 60)
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 0
 fuzz: fuzz-build

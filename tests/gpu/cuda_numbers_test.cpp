@@ -11,6 +11,7 @@
 
 #include "core/result.h"
 #include "tests/gpu/cuda_product_fixture.h"
+#include "tests/gpu/sampled.h"
 #include "tests/gpu/tested_targets.h"
 #include "tests/kernel_fixture.h"
 #include "tests/tile_evaluate.h"
@@ -238,7 +239,8 @@ TEST_P(CudaRandomNumbers, are_right_under_random_schedules) {
   GpuTarget target = load_gpu_target("cuda-sm90a");
   target.rounds_to_tf32 = true;
   int groups = 0, bulk = 0, turns = 0;
-  for (uint64_t seed = 0; seed < 40 && !HasFailure(); ++seed) {
+  const int seeds = sampled(16, 40);
+  for (int seed = 0; seed < seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const TileGraph graph = parse_tile_graph(text_of(random_region_of_numbers(GetParam(), seed)));
     const Result<GpuProduct> product = analyze_gpu_product(graph, GetParam());
@@ -253,8 +255,8 @@ TEST_P(CudaRandomNumbers, are_right_under_random_schedules) {
     bulk += schedule.is_bulk() ? 1 : 0;
     turns += schedule.takes_turns() ? 1 : 0;
   }
-  EXPECT_GT(groups, 10);
-  EXPECT_EQ(bulk > 2, GetParam() != MatrixNumbers::Tf32x3) << bulk;
+  EXPECT_GT(groups, seeds / 4);
+  EXPECT_EQ(bulk > 0, GetParam() != MatrixNumbers::Tf32x3) << bulk;
   RecordProperty("turns", turns);
 }
 

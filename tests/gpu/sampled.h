@@ -1,0 +1,11 @@
+// How much of a law is asked: `make test` asks a part, always the same one; `make test-gpu-full` sets
+// TILEFUSE_GPU_FULL and asks all.
+#pragma once
+#include <cstdlib>
+
+namespace tilefuse {
+
+// A number of seeds or draws, or every how many-th case.
+inline int sampled(int part, int all) { return std::getenv("TILEFUSE_GPU_FULL") == nullptr ? part : all; }
+
+}  // namespace tilefuse

@@ -1,0 +1,2 @@
+// Its precompiled headers are those of the tests.
+int main() {}
