@@ -20,11 +20,15 @@ UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException)
 UNTRACED = {"nn.functional.gaussian_nll_loss"}  # asks whether any variance is negative
 
 
-def cases(device: str = "cpu", slow: bool = True) -> Iterator[Any]:
-    """Every operator in its first dtype and in one more, which takes turns; the other dtypes, where wanted, are slow."""
+def cases(device: str = "cpu", slow: bool = True, quick_dtypes: int = 2) -> Iterator[Any]:
+    """Every operator in its first dtype and in one more, which takes turns; the other dtypes, where wanted, are slow.
+
+    `quick_dtypes` of 1: in one of the two, in turns.
+    """
     for number, op in enumerate(operators_with_samples(device)):
         dtypes = dtypes_of(op, device)
-        quick = {*dtypes[:1], *dtypes[1 + number % max(1, len(dtypes) - 1) :][:1]}
+        pair = [*dtypes[:1], *dtypes[1 + number % max(1, len(dtypes) - 1) :][:1]]
+        quick = pair if quick_dtypes == 2 else [pair[number % len(pair)]]
         for dtype in dtypes:
             name = f"{op.formatted_name}-{str(dtype).removeprefix('torch.')}"
             if dtype in quick or slow:
