@@ -1,18 +1,16 @@
 #include "codegen/runtime_macros.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <optional>
 
 #include "core/result.h"
+#include "core/text_cursor.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr int kMostDepth = 16;  // of macros in macros
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \n\\");

@@ -16,6 +16,7 @@ class RuntimeMacros {
  public:
   // "#define F(x) ...", with the lines that backslashes join to it. Whether it is one with parameters.
   bool define(std::string_view directive);
+  bool has(std::string_view name) const { return macros_.contains(name); }
   std::string expand(std::string_view text) const;
 
  private:

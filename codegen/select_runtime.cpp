@@ -5,11 +5,10 @@
 #include <unordered_set>
 
 #include "codegen/runtime_macros.h"
+#include "core/text_cursor.h"
 
 namespace tilefuse {
 namespace {
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 std::vector<std::string_view> identifiers(std::string_view text) {
   std::vector<std::string_view> found;
@@ -110,6 +109,7 @@ class PieceReader {
   void read(std::string_view line) {
     const LineKind kind = is_inside_ ? LineKind::Declaration : is_continued_ ? continued_ : kind_of(line);
     if (kind == LineKind::MacroCall) {  // up to the parenthesis that closes it
+      line = line.substr(0, line.find("//"));
       open_ += std::count(line.begin(), line.end(), '(') - std::count(line.begin(), line.end(), ')');
       is_continued_ = open_ > 0;
       continued_ = kind;
@@ -183,10 +183,15 @@ RuntimeText::RuntimeText(std::string_view text) {
     if (!reader.is_complete()) continue;
     const std::string_view piece = text.substr(start, at - start);
     const bool is_macro = macros.define(piece.substr(std::min(piece.find("#define"), piece.size())));
-    // What a macro mentions is wanted where it is used.
-    const std::string_view meaning = expanded_.emplace_back(is_macro ? "" : macros.expand(piece));
-    if (reader.has_macro_call()) reader.add_names_of_macros(meaning);
-    pieces_.push_back({piece, reader.take_names(), identifiers(meaning)});
+    std::vector<std::string_view> mentions = identifiers(piece);
+    if (is_macro) {
+      mentions.clear();  // wanted where it is used
+    } else if (std::any_of(mentions.begin(), mentions.end(), [&](auto name) { return macros.has(name); })) {
+      const std::string_view meaning = expanded_.emplace_back(macros.expand(piece));
+      mentions = identifiers(meaning);
+      if (reader.has_macro_call()) reader.add_names_of_macros(meaning);
+    }
+    pieces_.push_back({piece, reader.take_names(), std::move(mentions)});
     for (const std::string_view name : pieces_.back().declares)
       declared_in_[name].push_back(pieces_.size() - 1);
     start = at;

@@ -32,7 +32,7 @@ class RuntimeText {
     std::vector<std::string_view> declares;  // empty: always needed
     std::vector<std::string_view> mentions;  // every identifier in it
   };
-  std::deque<std::string> expanded_;  // pieces as their macros write them: names are parts of these
+  std::deque<std::string> expanded_;  // pieces with macros as those write them: names are parts of these
   std::vector<Piece> pieces_;
   std::unordered_map<std::string_view, std::vector<size_t>> declared_in_;
 };

@@ -14,6 +14,8 @@
 
 namespace tilefuse {
 
+bool is_word(char c);  // a letter, a digit or _
+
 class TextCursor {
  public:
   explicit TextCursor(std::string_view text, size_t start = 0) : text_(text), position_(start) {}

@@ -5,21 +5,16 @@
 
 #include <cstring>
 
-#include "codegen/nvrtc.h"
+#include "tests/gpu/cuda_run.h"
 #include "tests/gpu/product_cases.h"
 
 namespace tilefuse {
 namespace {
 
-const Result<Nvrtc>& compiler() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 class CudaMatrixTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!compiler()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << compiler().unsupported().reason;
+    if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
   }
 };
 
@@ -30,7 +25,7 @@ TEST_P(CudaProductTest, is_that_of_matrices) {
   const bool is_by_groups = p.group_rows > 0;
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     if (is_by_groups && std::string(architecture) != "sm_90a") continue;
-    const Result<GpuBinary> binary = compiler()->compile(source_of(p), architecture);
+    const Result<GpuBinary> binary = nvrtc()->compile(source_of(p), architecture);
     ASSERT_TRUE(binary) << binary.unsupported().reason << source_of(p);
     EXPECT_EQ(binary->resources.at(0).spill_bytes, 0) << binary->log;
     EXPECT_EQ(binary->resources.at(0).stack_bytes, 0) << binary->log;
@@ -77,7 +72,7 @@ extern "C" __global__ void product(const float* a, const float* b, float* c) {
 }
 }
 )";
-  const Result<GpuBinary> binary = compiler()->compile(source, "sm_80");
+  const Result<GpuBinary> binary = nvrtc()->compile(source, "sm_80");
   ASSERT_TRUE(binary) << binary.unsupported().reason;
   const Matrix a{16, 8, true, 8}, b{8, 8, false, 8};
   std::vector<GpuBuffer> buffers = {a.buffer("float"), b.buffer("float"), {}};
@@ -98,7 +93,7 @@ extern "C" __global__ void product(const float* a, const float* b, float* c) {
 // What the model says of a kernel of the runtime in which an instruction is replaced wherever it stands.
 std::string fault_with(const MatrixProduct& p, const char* architecture, const std::string& instruction,
                        const std::string& wrong = "") {
-  const Result<GpuBinary> binary = compiler()->compile(source_of(p), architecture);
+  const Result<GpuBinary> binary = nvrtc()->compile(source_of(p), architecture);
   if (!binary) return binary.unsupported().reason;
   std::string ptx = binary->ptx;
   EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;

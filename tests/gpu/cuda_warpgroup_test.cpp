@@ -5,27 +5,22 @@
 
 #include <cstring>
 
-#include "codegen/nvrtc.h"
+#include "tests/gpu/cuda_run.h"
 #include "tests/gpu/group_cases.h"
 
 namespace tilefuse {
 namespace {
 
-const Result<Nvrtc>& compiler() {
-  static const Result<Nvrtc> loaded = Nvrtc::load({TILEFUSE_NVRTC_FOLDER});
-  return loaded;
-}
-
 class CudaGroupProduct : public testing::TestWithParam<GroupCase> {
  protected:
   void SetUp() override {
-    if (!compiler()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << compiler().unsupported().reason;
+    if (!nvrtc()) GTEST_SKIP() << "SKIPPED, no CUDA kernel is tested: " << nvrtc().unsupported().reason;
   }
 };
 
 TEST_P(CudaGroupProduct, is_that_of_matrices) {
   const GroupCase& p = GetParam();
-  const Result<GpuBinary> binary = compiler()->compile(source_of(p), "sm_90a");
+  const Result<GpuBinary> binary = nvrtc()->compile(source_of(p), "sm_90a");
   ASSERT_TRUE(binary) << binary.unsupported().reason << source_of(p);
   EXPECT_EQ(binary->resources.at(0).spill_bytes, 0) << binary->log;
   const GpuRun found =

@@ -5,7 +5,7 @@
 
 namespace tilefuse {
 
-// A number of seeds or draws, or every how many-th case.
+// A number of seeds or draws, every how many-th case, or a bound of what these must find.
 inline int sampled(int part, int all) { return std::getenv("TILEFUSE_GPU_FULL") == nullptr ? part : all; }
 
 }  // namespace tilefuse
