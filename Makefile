@@ -116,7 +116,7 @@ SANITIZED_TESTS := bad_files_test graph_test expr_test import_test index_map_tes
 fuzz-build: $(STAMPS)/python
 	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(SANITIZED_TESTS)
-	printf "%s\n" $(SANITIZED_TESTS) | xargs -P $(JOBS) -I{} build/fuzz/tests/{} --gtest_brief=1
+	printf "%s\n" $(SANITIZED_TESTS) | xargs -P $(JOBS) -I{} env build/fuzz/tests/{} --gtest_brief=1
 
 ## make fuzz          tests of graphs and files with sanitizers, and parsers under libFuzzer, FUZZ_SECONDS each (default 60)
 FUZZ_SECONDS ?= 60
