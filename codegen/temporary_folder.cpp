@@ -1,5 +1,6 @@
 #include "codegen/temporary_folder.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,8 +10,10 @@ namespace tilefuse {
 namespace fs = std::filesystem;
 
 TemporaryFolder::TemporaryFolder() {
+  static std::atomic<uint64_t> folders{0};
   std::error_code error;
-  std::string path = (fs::temp_directory_path(error) / "tilefuse-XXXXXX").string();
+  const std::string name = "tilefuse-" + std::to_string(folders++) + "-XXXXXX";
+  std::string path = (fs::temp_directory_path(error) / name).string();
   if (error || mkdtemp(path.data()) == nullptr) return;
   path_ = path;
 }

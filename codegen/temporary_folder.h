@@ -1,4 +1,6 @@
-// A private directory that goes away with what is in it.
+// A private directory that goes away with what is in it. No two of a process have the same path, even one
+// after the other: the loader takes two files of one path for the same object. `mkdtemp` alone does not see
+// to that: glibc makes the name of the nanoseconds of a clock, and of 100,000 names some six came twice.
 #pragma once
 #include <string>
 #include <string_view>

@@ -17,12 +17,14 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <set>
 
 #include "codegen/cpu_features.h"
 #include "codegen/joined_sources.h"
 #include "codegen/module.h"
 #include "codegen/process.h"
 #include "codegen/runtime/cpu_runtime.h"
+#include "codegen/temporary_folder.h"
 
 namespace tilefuse {
 namespace {
@@ -486,6 +488,14 @@ class ObjectTest : public ToolchainTest {
     return run_add_one(*module, {0})[0];
   }
 };
+TEST(TemporaryFolder, no_two_of_a_process_have_one_path) {
+  std::set<std::string> paths;
+  for (int i = 0; i < 100'000; ++i) {
+    const TemporaryFolder folder;
+    ASSERT_TRUE(folder.exists());
+    EXPECT_TRUE(paths.insert(folder.file("kernel.so")).second) << folder.file("kernel.so") << " came twice";
+  }
+}
 TEST_F(ObjectTest, one_that_was_unloaded_is_not_taken_for_the_next) {
   const std::vector<std::string> objects = {object_that_adds(2), object_that_adds(3), object_that_adds(4)};
   const Result<Module> kept = load_object(objects[0]);
