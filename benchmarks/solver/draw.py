@@ -67,7 +67,7 @@ def _text(name: str, draw: random.Random) -> Model | None:
     hidden = draw.choice((192, 256, 384, 512))
     heads = hidden // 64
     sizes = {"hidden_size": hidden, "intermediate_size": 2 * hidden, "vocab_size": 1000, "num_hidden_layers": 2}
-    sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads}
+    sizes |= {"num_attention_heads": heads, "num_key_value_heads": heads, "pad_token_id": 0}
     config = transformers.AutoConfig.for_model(name, **sizes)
     config.use_cache = False
     if not _is_small(lambda: transformers.AutoModel.from_config(config)):
