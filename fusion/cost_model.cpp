@@ -89,15 +89,11 @@ const WalkedPasses& CostModel::passes_with(const std::vector<TileValueId>& keep)
 
 // Grids share the work, and so do blocks of more than one vector where nothing is kept beside them.
 const ComputeCost::Work& CostModel::work_of(const WalkedPasses& passes, const Schedule& schedule) {
-  Body body{&passes,
-            schedule.lanes,
-            schedule.unroll,
-            schedule.lane_axis,
-            schedule.split,
-            schedule.rows,
-            schedule.columns,
-            schedule.keep,
-            {}};
+  Body body{&passes,          schedule.lanes,
+            schedule.unroll,  schedule.lane_axis,
+            schedule.split,   schedule.rows,
+            schedule.columns, schedule.rows > 1 ? row_axis(schedule) : std::nullopt,
+            schedule.keep,    {}};
   for (const StagedLoad& load : schedule.staged) body.staged.emplace_back(load.load, load.contiguous);
   const bool shares_reads = facts_.shared_reads.any();
   if (body.keep.empty() && facts_.dots == DotKind::None && !shares_reads && body.rows * body.columns > 1) {

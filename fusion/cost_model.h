@@ -68,6 +68,7 @@ class CostModel {
     std::optional<AxisId> lane_axis;
     int64_t split = 1;
     int rows = 1, columns = 1;
+    std::optional<AxisId> row_axis;
     std::vector<TileValueId> keep;
     std::vector<std::pair<TileValueId, AxisId>> staged;
     auto operator<=>(const Body&) const = default;

@@ -6,9 +6,11 @@
 #include "core/nearest_name.h"
 #include "core/result.h"
 #include "fusion/contraction.h"
+#include "fusion/element_cost.h"
 #include "fusion/matrix_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/rate_tables.h"
+#include "fusion/scatter.h"
 
 namespace tilefuse {
 namespace {
@@ -39,6 +41,8 @@ class VariableMaker {
   void add_grid();
   std::vector<DecisionValue> tiles(AxisId axis) const;
   std::vector<DecisionValue> rows() const;
+  bool would_share_rows(AxisId axis) const;
+  std::vector<DecisionValue> axes_of_rows() const;
   std::vector<DecisionValue> splits() const;
   bool asks_ahead(BufferId buffer) const;
   std::vector<DecisionValue> store_paths(const std::string& name, BufferId buffer) const;
@@ -138,6 +142,42 @@ std::vector<DecisionValue> VariableMaker::rows() const {
   return domain;
 }
 
+// Of an axis that a loop is cut along, rows differ in what they want computed; copied ones go inside anyway.
+bool VariableMaker::would_share_rows(AxisId axis) const {
+  const Structure& structure = facts_.structure;
+  return facts_.extent[axis.index] > 1 && breakpoints(graph_, axis).empty() &&
+         std::ranges::find(structure.copied, axis) == structure.copied.end();
+}
+
+// The innermost axis beside the lanes, and of all others the one along which rows have most in common, if
+// that is worth computing once: a table of sines that is multiplied with every head, of heads. Or what the
+// user asks for.
+std::vector<DecisionValue> VariableMaker::axes_of_rows() const {
+  std::vector<DecisionValue> domain = {{-1, "innermost"}};
+  const Structure& structure = facts_.structure;
+  if (!structure.reductions.empty() || structure.parallel.size() < 3 || scatters(graph_)) return domain;
+  const auto shared_along = [&](AxisId axis) {
+    return cycles_shared_by_rows(graph_, structure.parallel.back(), axis, target_);
+  };
+  const auto pin = pins_.decisions.find("rows_along");
+  const AxisId innermost = *innermost_row_axis(structure);
+  double most = shared_along(innermost) + kDearCycles;
+  std::optional<AxisId> best;
+  for (const AxisId axis : structure.parallel) {
+    if (axis == structure.parallel.back() || axis == innermost) continue;
+    if (pin != pins_.decisions.end() && pin->second == graph_[axis].name) {
+      best = axis;
+      break;
+    }
+    const double shared = would_share_rows(axis) ? shared_along(axis) : 0;
+    if (shared < most) continue;
+    most = shared;
+    best = axis;
+  }
+  if (best) domain.push_back({static_cast<int64_t>(best->index), graph_[*best].name});
+  return domain;
+}
+
 void VariableMaker::add_grid() {
   for (AxisId axis : facts_.structure.parallel) {
     const std::string name = "grid." + graph_[axis].name;
@@ -175,6 +215,7 @@ ScheduleSystem VariableMaker::make() {
   add_lanes();
   add_walk();
   system_.unroll = add("unroll", {numbered(1), numbered(2), numbered(4)});
+  if (auto axes = axes_of_rows(); axes.size() > 1) system_.rows_along = add("rows_along", std::move(axes));
   system_.rows = add("rows", rows());
   system_.columns =
       add("columns", {numbered(1), numbered(2), numbered(3), numbered(4), numbered(6), numbered(8)});

@@ -197,10 +197,14 @@ bool is_dear(const TileGraph& graph, const TileValue& value, const Target& targe
   return cycles_per_register(graph, value, target).whole >= kDearCycles;
 }
 
-bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, const Target& target) {
+std::optional<AxisId> innermost_row_axis(const Structure& structure) {
   const size_t lanes = structure.reductions.empty() ? 1 : 0;  // else they run along a reduced axis
-  if (structure.parallel.size() <= lanes) return false;
-  const AxisId row = structure.parallel[structure.parallel.size() - 1 - lanes];
+  if (structure.parallel.size() <= lanes) return std::nullopt;
+  return structure.parallel[structure.parallel.size() - 1 - lanes];
+}
+
+bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, AxisId row,
+                            const Target& target) {
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const TileValue& value = graph.values[v];
     const bool is_walked = structure.reductions.empty()
@@ -210,6 +214,16 @@ bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, 
     if (is_walked && !varies && is_dear(graph, value, target)) return true;
   }
   return false;
+}
+
+double cycles_shared_by_rows(const TileGraph& graph, AxisId lanes, AxisId row, const Target& target) {
+  double cycles = 0;
+  for (const TileValue& value : graph.values) {
+    const auto varies = [&](AxisId axis) { return std::ranges::binary_search(value.axes, axis); };
+    const bool is_map = std::holds_alternative<TileMap>(value.op);
+    if (is_map && varies(lanes) && !varies(row)) cycles += cycles_per_register(graph, value, target).total();
+  }
+  return cycles;
 }
 
 bool walks_dear_values(const TileGraph& graph, const Structure& structure, const Target& target) {

@@ -303,6 +303,12 @@ WalkedBytes walked_bytes(const RegionFacts& facts) {
   return bytes;
 }
 
+bool has_unit_access(const RegionFacts& facts, AxisId axis) {
+  return std::ranges::any_of(facts.accesses, [&](const Access& access) {
+    return access.along[axis.index].kind == AxisAccess::Kind::Unit;
+  });
+}
+
 std::optional<AxisId> row_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 0); }
 std::optional<AxisId> column_axis(const Schedule& schedule) { return axis_beside_lanes(schedule, 1); }
 

@@ -78,6 +78,8 @@ std::vector<TileValueId> crossing_values(const TileGraph& graph, const Structure
 std::vector<std::vector<TileValueId>> values_of_passes(const TileGraph& graph, const Structure& structure,
                                                        const std::vector<TileValueId>& keep);
 
+bool has_unit_access(const RegionFacts& facts, AxisId axis);  // of some load or store
+
 // The innermost parallel axis of the grid order that is not the lane axis: the one that `rows` blocks.
 std::optional<AxisId> row_axis(const Schedule& schedule);
 // The next one out: that of `columns`.

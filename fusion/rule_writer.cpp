@@ -18,6 +18,34 @@ Choice RuleWriter::lane_axis_is_parallel(const Structure& structure) const {
   });
 }
 
+std::optional<VariableId> RuleWriter::tile_variable(AxisId axis) const {
+  for (const auto& [candidate, variable] : system_.grid) {
+    if (candidate == axis) return variable;
+  }
+  return std::nullopt;
+}
+
+std::optional<AxisId> RuleWriter::row_axis_beside(int64_t lane_axis, int skipped) const {
+  for (size_t i = system_.grid.size(); i-- > 0;) {
+    if (system_.grid[i].first.index != lane_axis && skipped-- == 0) return system_.grid[i].first;
+  }
+  return std::nullopt;
+}
+
+std::vector<RowOrder> RuleWriter::row_orders() const {
+  if (!system_.rows_along) return {RowOrder{}};
+  const VariableId variable = *system_.rows_along;
+  std::vector<RowOrder> orders;
+  for (const DecisionValue& value : domain(variable))
+    orders.push_back({value.number, {is(variable, value.number)}, {is_not(variable, value.number)}});
+  return orders;
+}
+
+std::vector<Choice> RuleWriter::or_staged(std::vector<Choice> choices) const {
+  for (const auto& [load, stage] : system_.stage) choices.push_back(is_not(stage, -1));
+  return choices;
+}
+
 Factor RuleWriter::number_of(VariableId variable) const {
   return factor(variable, [](int64_t number) { return double(number); });
 }

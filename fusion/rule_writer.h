@@ -4,6 +4,12 @@
 
 namespace tilefuse {
 
+// An axis that rows may go along; -1: the innermost one beside the lanes. No choices: there is no other.
+struct RowOrder {
+  int64_t axis = -1;
+  std::vector<Choice> here, elsewhere;  // where rows go along it, and where they don't
+};
+
 class RuleWriter {
  public:
   RuleWriter(ScheduleSystem& system, ConstraintKind kind) : system_(system), kind_(kind) {}
@@ -38,6 +44,14 @@ class RuleWriter {
   }
   Factor number_of(VariableId variable) const;
   Factor if_equal(VariableId variable, int64_t number) const;  // 1 or 0
+
+  std::optional<VariableId> tile_variable(AxisId axis) const;
+  // The `skipped`-th axis of the grid from inside that is not the lane axis; -1: there are no lanes.
+  std::optional<AxisId> row_axis_beside(int64_t lane_axis, int skipped = 0) const;
+  std::vector<RowOrder> row_orders() const;
+
+  // Or some load is turned, or packed: what is walked lies in scratch then.
+  std::vector<Choice> or_staged(std::vector<Choice> choices) const;
 
   Factor rows_written_out() const;  // those of matrix tiles are walked by a loop: 0
 

@@ -6,6 +6,7 @@
 #include "fusion/contraction.h"
 #include "fusion/dots.h"
 #include "fusion/panels.h"
+#include "fusion/row_limits.h"
 #include "fusion/rule_writer.h"
 #include "fusion/scan.h"
 #include "fusion/scatter.h"
@@ -51,8 +52,6 @@ class LimitWriter : private RuleWriter {
   void add_walk();
   void add_online();
   void add_keep();
-  void add_rows();
-  void add_columns();
   void add_split();
   void add_accumulate();
   void add_stage();
@@ -62,8 +61,6 @@ class LimitWriter : private RuleWriter {
  private:
   bool has_reductions() const { return !structure_.reductions.empty(); }
   const std::string& name(AxisId axis) const { return graph_[axis].name; }
-  std::optional<VariableId> tile_variable(AxisId axis) const;
-  std::optional<AxisId> row_axis_beside(int64_t lane_axis, int skipped = 0) const;
   void add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const;
   std::string why_never_staged(TileValueId load) const;
   void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
@@ -78,20 +75,6 @@ class LimitWriter : private RuleWriter {
   const RegionFacts& facts_;
   ScheduleSystem& system_;
 };
-
-std::optional<VariableId> LimitWriter::tile_variable(AxisId axis) const {
-  for (const auto& [candidate, variable] : system_.grid) {
-    if (candidate == axis) return variable;
-  }
-  return std::nullopt;
-}
-
-std::optional<AxisId> LimitWriter::row_axis_beside(int64_t lane_axis, int skipped) const {
-  for (size_t i = system_.grid.size(); i-- > 0;) {
-    if (system_.grid[i].first.index != lane_axis && skipped-- == 0) return system_.grid[i].first;
-  }
-  return std::nullopt;
-}
 
 void LimitWriter::add_lanes() {
   const std::string together = "a lane axis goes with more than one lane";
@@ -209,53 +192,6 @@ void LimitWriter::add_keep() {
     }
   }
   if (!fits.sum.empty()) require(std::move(fits), "kept values fit half of L2");
-}
-
-void LimitWriter::add_rows() {
-  const std::string alone = "there is no reduction, and nothing that rows would share";
-  const auto shares = [&](const DecisionValue& lane) {
-    const std::optional<AxisId> row = row_axis_beside(lane.number);
-    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
-    if (has_reductions() || lane.number < 0 || !row) return has_reductions();
-    return rows_share_work(graph_, axis, *row) || facts_.shared_reads.any_along(*row, axis);
-  };
-  const std::vector<DecisionValue>& lanes = domain(system_.lane_axis);
-  if (std::none_of(lanes.begin(), lanes.end(), shares)) return require({is(system_.rows, 1)}, alone);
-  if (has_reductions())
-    require({is(system_.accumulate, 0), is(system_.rows, 1)}, "accumulators in scratch are a row already");
-  for (const DecisionValue& lane : lanes) {
-    const std::optional<AxisId> row = row_axis_beside(lane.number);
-    const Choice other_lanes = is_not(system_.lane_axis, lane.number);
-    if (!row) {
-      require({other_lanes, is(system_.rows, 1)}, "there is no parallel axis to take rows from");
-    } else if (!shares(lane)) {
-      require({other_lanes, is(system_.rows, 1)}, alone);
-    } else {
-      require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*row), {system_.rows}},
-              "the tile of " + name(*row) + " is whole blocks of rows");
-    }
-  }
-}
-
-void LimitWriter::add_columns() {
-  if (!has_reductions() || structure_.passes > 1 || facts_.has_scan || facts_.has_index_reduction) {
-    require({is(system_.columns, 1)}, "columns are sums of one pass that rows share");
-    return;
-  }
-  const Choice reduced = where(system_.lane_axis, [&](int64_t axis) {
-    return axis >= 0 && structure_.is_reduced(AxisId{static_cast<uint32_t>(axis)});
-  });
-  require({is(system_.columns, 1), reduced}, "columns beside rows need lanes along a reduced axis");
-  for (const DecisionValue& lane : domain(system_.lane_axis)) {
-    const std::optional<AxisId> column = row_axis_beside(lane.number, 1);
-    if (!column) {
-      require({is_not(system_.lane_axis, lane.number), is(system_.columns, 1)},
-              "there is no second parallel axis to take columns from");
-      continue;
-    }
-    require(MultipleOf{{is(system_.lane_axis, lane.number)}, *tile_variable(*column), {system_.columns}},
-            "the tile of " + name(*column) + " is whole blocks of columns");
-  }
 }
 
 void LimitWriter::add_split() {
@@ -487,8 +423,7 @@ void add_limits(const TileGraph& graph, const Target& target, const RegionFacts&
   writer.add_grid();
   writer.add_walk();
   writer.add_keep();
-  writer.add_rows();
-  writer.add_columns();
+  add_row_limits(graph, facts, system);
   writer.add_split();
   writer.add_accumulate();
   writer.add_stage();

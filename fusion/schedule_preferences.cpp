@@ -8,26 +8,19 @@
 
 #include "fusion/contraction.h"
 #include "fusion/element_cost.h"
+#include "fusion/grid_preferences.h"
 #include "fusion/matrix_tiles.h"
 #include "fusion/rate_tables.h"
 #include "fusion/rule_writer.h"
-#include "fusion/scatter.h"
 #include "fusion/schedule_limits.h"
 #include "fusion/tile_limits.h"
 
 namespace tilefuse {
 namespace {
 
-constexpr double kLeastTaskUs = 2;             // below, handing a task to a thread costs as much as the task
-constexpr double kMostTaskUs = 20;             // above, the last thread to finish keeps the others waiting
-constexpr double kFewestTasks = 64;            // enough for any number of threads, where there is the work
-constexpr double kFewestPanels = 8;            // of a contraction: more would be packed more than once
-constexpr double kLeastPartElements = 16384;   // of a split reduction
-constexpr double kLeastPanelRows = 1024;       // of a part of a product whose operands are packed
-constexpr int64_t kLeastScratchRow = 256;      // elements of a row of accumulators
-constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1.3 times as long as of 1 KiB
-constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
-constexpr double kRowsInL1 = 4;                              // times its size: L2 brings the rest in time
+constexpr double kLeastPartElements = 16384;  // of a split reduction
+constexpr double kLeastPanelRows = 1024;      // of a part of a product whose operands are packed
+constexpr double kRowsInL1 = 4;               // times its size: L2 brings the rest in time
 constexpr double kLongRowMemory = 256;  // bytes: longer ones side by side defeat the prefetcher from afar
 // Where it follows some. Four or eight gain no more on average and lose more often; two of a softmax in bf16,
 // which computes more than it waits, took up to 1.3 times as long as one.
@@ -52,7 +45,6 @@ class PreferenceWriter : private RuleWriter {
         structure_(facts.structure),
         region_us_(region_us),
         contracts_(has_contraction(graph) && !walks_again_to_store(graph, facts.structure)),
-        walks_all_rows_(scatters(graph) && !scatters_in_blocks(graph)),
         system_(system) {}
 
   void prefer_lanes();
@@ -60,13 +52,12 @@ class PreferenceWriter : private RuleWriter {
   void prefer_walk();
   void prefer_rows();
   void prefer_split();
-  void prefer_grid();
+  void prefer_grid() { add_grid_preferences(graph_, facts_, region_us_, system_); }
   void prefer_stage();
   void prefer_stores();
 
  private:
   double extent(AxisId axis) const { return facts_.extent[axis.index]; }
-  bool has_unit_access(AxisId axis) const;
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool from_afar() const { return lies_afar(target_, facts_.footprint_bytes); }
   bool loads_better_by_halves(AxisId axis) const;
@@ -77,10 +68,7 @@ class PreferenceWriter : private RuleWriter {
   double most_in_a_pass() const;  // reductions
   double walked_values() const;
   void keep_alike(const std::vector<TileValueId>& resident);
-  bool reuses_across(size_t outer, size_t inner) const;
-  std::vector<Choice> or_turned(std::vector<Choice> choices) const;
-  std::vector<Choice> or_staged(std::vector<Choice> choices) const;
-  void prefer_task_count();
+  void prefer_short_bodies();
   double stored_bytes(BufferId buffer) const;
 
   const TileGraph& graph_;
@@ -88,15 +76,9 @@ class PreferenceWriter : private RuleWriter {
   const RegionFacts& facts_;
   const Structure& structure_;
   double region_us_;
-  bool contracts_, walks_all_rows_;  // the latter: in every task of a scatter
+  bool contracts_;
   ScheduleSystem& system_;
 };
-
-bool PreferenceWriter::has_unit_access(AxisId axis) const {
-  return std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
-    return access.along[axis.index].kind == AxisAccess::Kind::Unit;
-  });
-}
 
 bool PreferenceWriter::moves_small_elements() const {
   return std::any_of(facts_.accesses.begin(), facts_.accesses.end(),
@@ -108,10 +90,10 @@ void PreferenceWriter::prefer_lanes() {
   require({where(system_.lanes, [&](int64_t lanes) { return lanes <= full; })}, "one register of f32 lanes");
   bool any = false;
   for (uint32_t a = 0; a < graph_.axes.size(); ++a)
-    any |= extent(AxisId{a}) >= 4 && has_unit_access(AxisId{a});
+    any |= extent(AxisId{a}) >= 4 && has_unit_access(facts_, AxisId{a});
   for (uint32_t a = 0; a < graph_.axes.size(); ++a) {
     const AxisId axis{a};
-    if (extent(axis) < 2 || (any && !has_unit_access(axis))) {
+    if (extent(axis) < 2 || (any && !has_unit_access(facts_, axis))) {
       require({lane_axis_is_not(axis)},
               "lanes along " + graph_[axis].name + " would load nothing in one piece");
       continue;
@@ -232,6 +214,20 @@ void PreferenceWriter::prefer_walk() {
   }
 }
 
+void PreferenceWriter::prefer_short_bodies() {
+  for (const RowOrder& order : row_orders()) {
+    const std::optional<AxisId> row =
+        order.axis < 0 ? innermost_row_axis(structure_) : AxisId{static_cast<uint32_t>(order.axis)};
+    const bool is_dear = row && rows_share_dear_values(graph_, structure_, *row, target_);
+    const double dear = is_dear ? kLongBodyOfDear : kLongBody;
+    const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
+    const double most = std::max(dear, window) / walked_values();
+    std::vector<Choice> choices = order.elsewhere;
+    choices.push_back(where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; }));
+    require(std::move(choices), "rows side by side keep the body short");
+  }
+}
+
 // Results side by side share what a contraction loads. Rows of other reductions mostly share nothing: there
 // they hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
@@ -249,11 +245,7 @@ void PreferenceWriter::prefer_rows() {
   const std::vector<AxisId>& axes = structure_.parallel;
   const bool shares = axes.size() > 1 && rows_share_work(graph_, axes.back(), axes[axes.size() - 2]);
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
-  const double dear = rows_share_dear_values(graph_, structure_, target_) ? kLongBodyOfDear : kLongBody;
-  const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
-  const double most = std::max(dear, window) / walked_values();
-  require({where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; })},
-          "rows side by side keep the body short");
+  prefer_short_bodies();
   if (structure_.reductions.empty()) return;
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {
@@ -330,92 +322,6 @@ void PreferenceWriter::prefer_split() {
   });
   for (const auto& [load, stage] : system_.stage) {
     require({is(stage, -1), long_parts}, "parts of panels long enough to be packed for");
-  }
-}
-
-// A tile is turned as it is read: then both of its axes have tiles of their own.
-std::vector<Choice> PreferenceWriter::or_turned(std::vector<Choice> choices) const {
-  return structure_.reductions.empty() ? or_staged(std::move(choices)) : choices;
-}
-
-// Or some load is turned, or packed: what is walked lies in scratch then.
-std::vector<Choice> PreferenceWriter::or_staged(std::vector<Choice> choices) const {
-  for (const auto& [load, stage] : system_.stage) choices.push_back(is_not(stage, -1));
-  return choices;
-}
-
-// Some load stays where it is while an axis from place `outer` of the grid on moves: walking it inside a tile
-// of the axis at `inner` reads it from cache.
-bool PreferenceWriter::reuses_across(size_t outer, size_t inner) const {
-  const auto varies = [&](const Access& access, size_t place) {
-    return access.varies_along(system_.grid[place].first);
-  };
-  const size_t last = contracts_ ? outer + 1 : inner;  // panels hold what a contraction reads again
-  for (size_t middle = outer; middle < last; ++middle) {
-    if (std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
-          return access.load && !varies(access, middle) && varies(access, inner);
-        })) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void PreferenceWriter::prefer_task_count() {
-  double most_possible = 1;
-  AtMost few{{{1, {}}}, std::max(1.0, region_us_ / kLeastTaskUs), "tasks"};
-  AtMost many{{{1, {}}}, 1, "of one task"};
-  for (size_t place = 0; place < system_.grid.size(); ++place) {
-    const auto& [axis, tile] = system_.grid[place];
-    const double size = extent(axis);
-    const auto count = [size](int64_t number) {
-      return number == 0 ? 1.0 : std::ceil(size / double(number));
-    };
-    const double least = has_unit_access(axis) ? kTurnedTile : double(least_task(graph_, axis));
-    most_possible *= std::ceil(extent(axis) / least);
-    const bool for_cache = !contracts_ && reuses_across(0, place);  // several go to a thread at a time
-    if (!for_cache) few.sum[0].factors.push_back(factor(tile, count));
-    many.sum[0].factors.push_back(factor(tile, [&](int64_t number) { return 1 / count(number); }));
-  }
-  few.sum[0].factors.push_back(number_of(system_.split));
-  // Turned tiles are as small as they are for the caches' sake; the host hands several to a thread at a time.
-  if (!structure_.contracts) {
-    for (const auto& [load, stage] : system_.stage) few.sum[0].factors.push_back(if_equal(stage, -1));
-  }
-  many.sum[0].factors.push_back(factor(system_.split, [](int64_t parts) { return 1 / double(parts); }));
-  const double enough = contracts_ ? kFewestPanels : kFewestTasks;
-  const double fewest = std::min({enough, region_us_ / kMostTaskUs, most_possible});
-  many.sum[0].constant = std::max(1.0, std::floor(fewest));
-  for (const auto& [axis, tile] : system_.grid) {
-    const Choice long_enough =
-        where(tile, [](int64_t number) { return number == 0 || number >= kLeastScratchRow; });
-    require({is(system_.accumulate, 0), lane_axis_is_not(axis), long_enough},
-            "rows of accumulators walk memory in long pieces");
-    const Choice long_piece =
-        where(tile, [](int64_t number) { return number == 0 || number >= kLeastScatteredPiece; });
-    if (walks_all_rows_) require({lane_axis_is_not(axis), long_piece}, "a scatter walks rows in long pieces");
-  }
-  require(std::move(few), "tasks worth handing to a thread");
-  // Every task of a scatter walks all rows: more than there are threads only make the pieces shorter.
-  if (!walks_all_rows_) require(std::move(many), "enough tasks for the threads");
-}
-
-void PreferenceWriter::prefer_grid() {
-  prefer_task_count();
-  for (size_t i = 0; i < system_.grid.size(); ++i) {
-    for (size_t j = i + 1; j < system_.grid.size(); ++j) {
-      const AxisId outer = system_.grid[i].first, inner = system_.grid[j].first;
-      const VariableId outer_tile = system_.grid[i].second, inner_tile = system_.grid[j].second;
-      const auto whole_or_one = [](int64_t tile) { return tile <= 1; };
-      if (!contracts_) {
-        require(or_turned({where(outer_tile, whole_or_one), where(inner_tile, whole_or_one)}),
-                "at most one axis is cut in tiles of some size");
-      }
-      if (reuses_across(i, j) || walks_all_rows_) continue;
-      const Choice one = where(outer_tile, [&](int64_t tile) { return tile == 1 || extent(outer) <= 1; });
-      require(or_turned({one, is(inner_tile, 0)}),
-              graph_[inner].name + " is walked inside " + graph_[outer].name);
-    }
   }
 }
 

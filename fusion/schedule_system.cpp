@@ -1,5 +1,6 @@
 #include "fusion/schedule_system.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "fusion/matrix_tiles.h"
@@ -10,6 +11,11 @@ namespace {
 int64_t number_of(const ScheduleSystem& system, const Domains& domains, VariableId variable) {
   const auto value = static_cast<size_t>(std::countr_zero(domains[variable.index]));
   return system.constraints.variables[variable.index].domain[value].number;
+}
+
+void move_last(std::vector<AxisTile>& grid, int64_t axis) {
+  std::stable_partition(grid.begin(), grid.end(),
+                        [&](const AxisTile& tile) { return tile.axis.index != axis; });
 }
 
 }  // namespace
@@ -30,6 +36,7 @@ Schedule schedule_of(const ScheduleSystem& system, const TileGraph& graph, const
   schedule.walk = static_cast<Walk>(number(system.walk));
   schedule.accumulate_in_scratch = number(system.accumulate) != 0;
   for (const auto& [axis, variable] : system.grid) schedule.grid.push_back({axis, number(variable)});
+  if (system.rows_along) move_last(schedule.grid, number(*system.rows_along));
   for (const auto& [value, variable] : system.keep) {
     if (number(variable) != 0) schedule.keep.push_back(value);
   }

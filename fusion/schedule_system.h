@@ -5,6 +5,7 @@
 //
 // Variables are branched on in the order of the table: lanes first, the grid last.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "fusion/constraints.h"
@@ -23,6 +24,9 @@ struct ScheduleSystem {
   std::vector<std::pair<TileValueId, VariableId>> stage;
   std::vector<std::pair<BufferId, VariableId>> store;
   std::vector<std::pair<AxisId, VariableId>> grid;  // in the order of the tasks
+  // The axis of rows, which is the last one of the grid then; -1: the innermost one beside the lanes. Absent
+  // where no other axis is worth a look.
+  std::optional<VariableId> rows_along;
 };
 
 // Throws UserError for a pin that names no decision, or a value that the decision cannot have.

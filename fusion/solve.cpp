@@ -160,6 +160,7 @@ std::vector<std::pair<Concern, VariableId>> decisions_of(const ScheduleSystem& s
   std::vector<std::pair<Concern, VariableId>> decisions = {
       {Concern::Lanes, system.lane_axis}, {Concern::Lanes, system.lanes}, {Concern::Unroll, system.unroll},
       {Concern::Rows, system.rows},       {Concern::Walk, system.walk},   {Concern::Split, system.split}};
+  if (system.rows_along) decisions.emplace_back(Concern::Rows, *system.rows_along);
   for (const auto& [value, variable] : system.keep) decisions.emplace_back(Concern::Walk, variable);
   for (const auto& [load, variable] : system.stage) decisions.emplace_back(Concern::Stage, variable);
   for (const auto& [buffer, variable] : system.store) decisions.emplace_back(Concern::Stores, variable);

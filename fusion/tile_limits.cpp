@@ -19,7 +19,6 @@ class TileLimitWriter : private RuleWriter {
   void prefer_square_blocks();
 
  private:
-  std::optional<AxisId> row_axis_beside(AxisId lanes) const;
   void add_factors_of(AxisId lanes, const Choice& other);
   void stage_panels_only(const std::vector<Dot>& dots, AxisId lanes, const Choice& other);
 
@@ -43,13 +42,6 @@ void TileLimitWriter::add_block() {
   require(std::move(fits), "tiles of sums leave some for both factors");
 }
 
-std::optional<AxisId> TileLimitWriter::row_axis_beside(AxisId lanes) const {
-  for (size_t i = system_.grid.size(); i-- > 0;) {
-    if (system_.grid[i].first != lanes) return system_.grid[i].first;
-  }
-  return std::nullopt;
-}
-
 void TileLimitWriter::stage_panels_only(const std::vector<Dot>& dots, AxisId lanes, const Choice& other) {
   const auto has = [&](TileValueId load, TileValueId Dot::* part) {
     return std::any_of(dots.begin(), dots.end(), [&](const Dot& dot) { return dot.*part == load; });
@@ -65,7 +57,7 @@ void TileLimitWriter::stage_panels_only(const std::vector<Dot>& dots, AxisId lan
 }
 
 void TileLimitWriter::add_factors_of(AxisId lanes, const Choice& other) {
-  const std::optional<AxisId> rows = row_axis_beside(lanes);
+  const std::optional<AxisId> rows = row_axis_beside(lanes.index);
   const std::vector<Dot> dots =
       rows ? tile_factors(graph_, facts_.structure, lanes, *rows) : std::vector<Dot>();
   const bool are_staged = std::all_of(dots.begin(), dots.end(), [&](const Dot& dot) {
@@ -86,7 +78,7 @@ void TileLimitWriter::prefer_square_blocks() {
   constexpr int kSide = 2;
   const Choice other = where(system_.rows, [](int64_t rows) { return !takes_tile_rows(rows); });
   for (const AxisId lanes : facts_.structure.parallel) {
-    const std::optional<AxisId> rows = row_axis_beside(lanes);
+    const std::optional<AxisId> rows = row_axis_beside(lanes.index);
     if (!rows || facts_.extent[rows->index] < kSide * kTileRows ||
         facts_.extent[lanes.index] < kSide * kTileLanes) {
       continue;

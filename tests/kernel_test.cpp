@@ -111,6 +111,30 @@ TEST_F(KernelTest, works_on_several_rows_side_by_side) {
 }
 
 // A sum that is stored all along the axis it was taken over, beside what is stored on the way.
+// The last axis of the grid that is not the lane axis, whichever it is.
+TEST_F(KernelTest, works_on_rows_along_any_axis) {
+  const char* const graph = R"(tile_graph turned_0 {
+  axes h: s0, p: 7, k: s1
+  buffers %f: f32[s1] in, %x: f32[s0, 7, s1] in, %y: f32[s0, 7, s1] out
+  %i = index p                    : i64[p]
+  %p = cast(%i)                   : f32[p]
+  %f = load %f[k]                 : f32[k]
+  %a = mul(%p, %f)                : f32[p, k]
+  %c = cos(%a)                    : f32[p, k]
+  %x = load %x[h*7*s1 + p*s1 + k] : f32[h, p, k]
+  %m = mul(%x, %c)                : f32[h, p, k]
+  store %m -> %y[h*7*s1 + p*s1 + k]
+}
+)";
+  for (const char* decisions : {"lanes k = 8, unroll 2\n grid p = 1, k = all, h = all\n walk none\n rows 4\n",
+                                "lanes k = 16\n grid k = 16, p = all, h = 6\n walk none\n rows 3\n",
+                                "lanes p = 4\n grid k = all, p = all, h = all\n walk none\n rows 2\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, std::string(decisions) + " split 1\n stage none\n stores cached",
+                {{"s0", 13}, {"s1", 45}});
+  }
+}
+
 TEST_F(KernelTest, stores_a_sum_along_the_summed_axis) {
   const char* const graph = R"(tile_graph repeat_0 {
   axes row: s0, col: s1

@@ -109,6 +109,98 @@ TEST(Solver, puts_rows_side_by_side_that_share_a_cosine) {
   }
 }
 
+// A function of places and frequencies, stored for each of twelve heads.
+TileGraph table_for_heads(const std::string& function) {
+  return parse_tile_graph(R"(tile_graph table_0 {
+  axes h: 12, p: 64, k: 32
+  buffers %f: f32[32] in, %t: f32[12, 64, 32] out
+  %i = index p         : i64[p]
+  %p = cast(%i)        : f32[p]
+  %f = load %f[k]      : f32[k]
+  %a = mul(%p, %f)     : f32[p, k]
+  %t = )" + function + R"((%a) : f32[p, k]
+  store %t -> %t[h*2048 + p*32 + k]
+})");
+}
+
+// Rows along heads are of one cosine; along the innermost axis beside the lanes, of one each.
+TEST(Solver, puts_rows_along_the_axis_of_which_they_share_a_cosine) {
+  for (const char* name : {"x86-zen4", "x86-granite-rapids", "x86-avx2"}) {
+    const Target target = load_target(name);
+    const TileGraph table = table_for_heads("cos");
+    const Schedule schedule = solved(table, target).ranked.front();
+    EXPECT_GT(schedule.rows, 1) << to_text(schedule, table);
+    EXPECT_EQ(row_axis(schedule), AxisId{0}) << to_text(schedule, table);
+    const TileGraph cheap = table_for_heads("neg");
+    const ConstraintSystem system =
+        collect_constraints(cheap, target, *collect_schedule_facts(cheap, {}), {}).constraints;
+    EXPECT_FALSE(system.find("rows_along"));
+  }
+}
+
+bool asks_where_rows_go(const TileGraph& graph) {
+  const Target target = load_target("x86-zen4");
+  const Result<RegionFacts> facts = collect_schedule_facts(graph, {});
+  return facts && collect_constraints(graph, target, *facts, {}).constraints.find("rows_along").has_value();
+}
+
+// Each part of a concatenation wants something else; what is copied is stored for each anyway.
+TEST(Solver, puts_no_rows_along_an_axis_of_parts_or_copies) {
+  const auto graph = [](const std::string& heads, const std::string& of_head) {
+    return parse_tile_graph("tile_graph parts_0 {\n  axes h: " + heads +
+                            ", p: 64, k: 32\n  buffers %x: f32[64, 32] in, " + "%z: f32[" + heads +
+                            ", 64, 32] in, %y: f32[" + heads + ", 64, 32] out\n" +
+                            "  %x = load %x[p*32 + k] : f32[p, k]\n  %c = cos(%x) : f32[p, k]\n" + of_head +
+                            "  store %r -> %y[h*2048 + p*32 + k]\n}\n");
+  };
+  const std::string product =
+      "  %z = load %z[h*2048 + p*32 + k] : f32[h, p, k]\n  %r = mul(%z, %c) : f32[h, p, k]\n";
+  EXPECT_TRUE(asks_where_rows_go(graph("3", product)));
+  EXPECT_FALSE(asks_where_rows_go(graph("1", product)));
+  const std::string part =
+      "  %z = load %z[h*2048 + p*32 + k] : f32[h, p, k]\n  %i = inside [1 - h] : bool[h]\n"
+      "  %r = where(%i, %z, %c) : f32[h, p, k]\n";
+  EXPECT_FALSE(asks_where_rows_go(graph("3", part)));
+  const std::string copy = "  %r = neg(%c) : f32[p, k]\n";
+  EXPECT_TRUE(asks_where_rows_go(graph("12", copy)));
+  EXPECT_FALSE(asks_where_rows_go(graph("8", copy)));
+}
+
+TEST(Solver, returns_only_legal_schedules_with_rows_along_another_axis) {
+  const Target target = load_target("x86-avx2");
+  int drawn = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    RandomSource random(seed);
+    const TileGraph graph = random_tile_graph(random);
+    const Result<Structure> structure = analyze_structure(graph);
+    if (!structure || !structure->reductions.empty() || structure->parallel.size() < 3) continue;
+    const AxisId along = structure->parallel.front();
+    const Result<Solution> solution = solve(graph, target, {{{"rows_along", graph[along].name}}});
+    if (!solution) continue;  // nothing that these rows would share
+    for (const Schedule& schedule : solution->ranked) {
+      const std::string text = to_text(schedule, graph);
+      ASSERT_THAT(check_schedule(graph, schedule, &target), IsEmpty()) << seed << "\n"
+                                                                       << to_text(graph) << text;
+      ASSERT_EQ(to_text(parse_schedule(text, graph), graph), text);
+      ASSERT_EQ(row_axis(schedule), along) << text;
+      ASSERT_GT(schedule.rows, 1) << text;
+    }
+    ++drawn;
+  }
+  EXPECT_GT(drawn, 20);
+}
+
+TEST(Solver, takes_rows_along_the_axis_of_a_pin) {
+  const Target target = load_target("x86-zen4");
+  const TileGraph graph = table_for_heads("neg");
+  const Schedule schedule = solved(graph, target, {{{"rows_along", "h"}}}).ranked.front();
+  EXPECT_GT(schedule.rows, 1);
+  EXPECT_EQ(row_axis(schedule), AxisId{0});
+  const Result<Solution> lanes = solve(graph, target, {{{"rows_along", "h"}, {"lane_axis", "h"}}});
+  ASSERT_FALSE(lanes);
+  EXPECT_THAT(lanes.unsupported().reason, HasSubstr("pinned: rows_along = h"));
+}
+
 TileGraph row_sums(int64_t rows) {
   const std::string count = std::to_string(rows);
   return parse_tile_graph("tile_graph sums {\n  axes i: " + count + ", r: 256\n  buffers %x: f32[" + count +
