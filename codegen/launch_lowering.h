@@ -38,6 +38,7 @@
 #include "fusion/chain.h"
 #include "fusion/dots.h"
 #include "fusion/expand_online.h"
+#include "fusion/lane_pattern.h"
 #include "fusion/schedule.h"
 #include "fusion/structure.h"
 #include "fusion/value_bounds.h"
@@ -125,6 +126,7 @@ class LaunchLowering {
     int row_in_column() const { return row % column_rows; }
     int column() const { return row / column_rows; }
     std::optional<Code> left;  // in a masked tail: the number of lanes that count
+    int64_t lane_granule = 1;  // what the coordinate of the first lane is a multiple of
     bool ends_rows = false;    // the tail is the last vector of rows in scratch
   };
   struct Accumulator {
@@ -316,6 +318,8 @@ class LaunchLowering {
   Address address(const Place& place, const std::vector<Expr>& guards);
   Expr split_lanes(const Expr& offset, Address& address);
   std::vector<Computed> add_indices(const Place& place, const std::vector<Expr>& guards, Address& address);
+  std::optional<LanePattern> pattern_of_lanes(const Expr& e) const;
+  std::optional<Code> load_exchanged(const TileLoad& load, int depth);
   Code pointer_at(const Place& place, const Expr& offset, const std::vector<Computed>& indices);
   int depth_of_all(const std::vector<Expr>& guards) const;
   Computed wrapped_index(const IndexTerm& term, const std::vector<Expr>& guards);
@@ -414,7 +418,8 @@ class LaunchLowering {
   Expr at_copy(const Expr& e) const;     // with the coordinates of the current copies, vector behind vector
   Expr at_element(const Expr& e) const;  // the same, but lane 0 of a pair's vectors are neighbours
   int64_t lane_step() const { return in_pairs() ? 2 : 1; }
-  bool is_nonnegative(const Expr& e) const;
+  bool is_nonnegative(const Expr& e, int64_t lanes_at_once = 1) const;
+  bool is_nonnegative_for_lanes(const Expr& e) const;
   bool uses_lanes(const Expr& e) const;
 
   // ---- scratch, staging

@@ -287,18 +287,22 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
 
   const int depth = depth_of(v.axes);
   Address from;
+  std::optional<Code> exchanged;
   if (const auto staged = staged_rows_.find(id); staged != staged_rows_.end()) {
     from = scratch_address(staged->second, depth);
     if (staged->second.holds_vector) return {shared_by_rows(call("load", {from.pointer})), depth, true};
   } else {
+    if (lane_guards.empty()) exchanged = load_exchanged(load, depth);
     const Buffer& buffer = graph_[load.buffer];
-    from = address({buffer_pointer(load.buffer), buffer.name, at_copy(load.offset), &load.gathered, depth},
-                   *guards);
+    if (!exchanged)
+      from = address({buffer_pointer(load.buffer), buffer.name, at_copy(load.offset), &load.gathered, depth},
+                     *guards);
   }
-  const bool is_vector = from.varies_along_lanes() || !lane_guards.empty();
+  const bool is_vector = exchanged || from.varies_along_lanes() || !lane_guards.empty();
   if (is_vector && in_pairs()) return load_pair(id, load, depth);
-  Code code =
-      lane_guards.empty() ? plain_load(from, is_vector) : guarded_lanes(load, v.dtype, from, lane_guards);
+  Code code = exchanged             ? *exchanged
+              : lane_guards.empty() ? plain_load(from, is_vector)
+                                    : guarded_lanes(load, v.dtype, from, lane_guards);
   if (is_vector && facts_.columns > 1) code = shared_by_rows(std::move(code));
   if (!scalar_guards.empty()) {
     Code fill = literal(load.fill, compute);

@@ -60,6 +60,11 @@ Code LaunchLowering::index_vector(const Expr& e) {
     const Code steps = operate(CodeOperator::Mul, {call("iota", {}, {DType::I64}), index_code(step)});
     return constant_of(first) == 0 ? steps : operate(CodeOperator::Add, {steps, first});
   }
+  if (const auto pattern = pattern_of_lanes(e)) {
+    Code numbers = call("lane_numbers", {}, {}, pattern->lanes);
+    if (pattern->first.is_constant(0)) return numbers;
+    return operate(CodeOperator::Add, {numbers, index_code(pattern->first)});
+  }
   std::optional<Code> sum;
   Expr even;
   for (const Expr::Term& term : e.terms()) {
@@ -124,14 +129,16 @@ Expr LaunchLowering::at_element(const Expr& e) const {
   return moved(e, int64_t{copies_.lane - in_pair} * schedule_.lanes + in_pair);
 }
 
-// Under the ranges of the loops that are open; axes not bound yet range over their extents.
-bool LaunchLowering::is_nonnegative(const Expr& e) const {
+// Under the ranges of the loops that are open; axes not bound yet range over their extents. So many elements
+// of the lane axis lie behind its coordinate.
+bool LaunchLowering::is_nonnegative(const Expr& e, int64_t lanes_at_once) const {
   std::vector<Expr> replacements, extents;
   for (uint32_t i = 0; i < graph_.axes.size(); ++i) {
     const auto found = bound_.find({i});
     const Expr index = Expr::index(static_cast<int>(i));
     replacements.push_back(found == bound_.end() ? index : found->second.low + index);
     extents.push_back(found == bound_.end() ? facts_.extents[i] : found->second.high - found->second.low);
+    if (schedule_.lane_axis == AxisId{i}) extents.back() = extents.back() - (lanes_at_once - 1);
   }
   return proves_nonnegative(substitute_indices(e, replacements), extents);
 }

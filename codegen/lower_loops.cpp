@@ -376,6 +376,14 @@ bool LaunchLowering::ends_rows(AxisId axis, const LoopRange& range) const {
 }
 
 // Whole vectors `unroll` at a time, then one at a time, then the lanes that are left.
+namespace {
+
+int64_t first_granule(const LoopRange& range) {
+  return range.first_value ? granule_of(*range.first_value) : range.granule;
+}
+
+}  // namespace
+
 void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body& body) {
   const int64_t lanes = schedule_.lanes;
   const Copies outside = copies_;
@@ -386,6 +394,7 @@ void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body&
     const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
     if (!is_empty) {
       copies_.lanes = copies;
+      copies_.lane_granule = std::min(lanes, first_granule(range));
       const std::string& name = graph_[axis].name;
       open_plain(axis, part, lanes * copies, is_tail ? name + ", the last lanes" : name, [&] {
         if (is_tail) {

@@ -5,6 +5,7 @@
 
 #include "core/expr_terms.h"
 #include "fusion/compute_cost.h"
+#include "fusion/lane_pattern.h"
 
 namespace tilefuse {
 namespace {
@@ -57,12 +58,24 @@ void ComputeCost::add_apart(const Access& access, const TileLoad& load, const La
     cycles.shuffle += (pieces - 1) * (takes_any_lane ? 1 : kExchangesOfTwo) / rates_.permute;
     return;
   }
+  if (exchanges_lanes(load, lanes)) {
+    cycles.shuffle += 1 / rates_.permute;
+    return;
+  }
   const double each_lane = cycles_apart(access, load, lanes);
   // Where guards leave part of an axis, the other part computes beside nothing.
   const bool is_everywhere = access.share_read == 1;
   const bool has_stride = access.along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
   (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) +=
       lanes.count * access.share_read * each_lane;
+}
+
+// Of vectors that are alike, with no guard that asks a lane.
+bool ComputeCost::exchanges_lanes(const TileLoad& load, const Lanes& lanes) const {
+  if (!load.gathered.empty() || asks_each_lane(load, *lanes.axis)) return false;
+  if (affine_in(load.offset, static_cast<int>(lanes.axis->index))) return false;
+  const auto pattern = lane_pattern(load.offset, *lanes.axis, lanes.count, lanes.count);
+  return pattern && pattern->is_within_vector();
 }
 
 // Of an element that is loaded by itself into its lane.

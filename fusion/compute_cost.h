@@ -49,6 +49,7 @@ class ComputeCost {
   void add_apart(const Access& access, const TileLoad& load, const Lanes& lanes, PortCycles& cycles) const;
   double cycles_apart(const Access& access, const TileLoad& load, const Lanes& lanes) const;
   int pieces_of(const Access& access, const TileLoad& load, const Lanes& lanes) const;
+  bool exchanges_lanes(const TileLoad& load, const Lanes& lanes) const;
   // What becomes of a load on its way: `Turned` is found as an earlier pass has left it.
   enum class Staging : uint8_t { None, Turns, Turned };
   Staging staging_of(TileValueId value, size_t pass, const std::vector<std::vector<TileValueId>>& passes,

@@ -109,7 +109,8 @@ void VariableMaker::add_stage() {
       candidates.insert(candidates.end(), facts_.structure.reduced.begin(), facts_.structure.reduced.end());
     }
     for (AxisId axis : candidates) {
-      if (access.along[axis.index].kind != AxisAccess::Kind::Unit) continue;
+      const AxisAccess& along = access.along[axis.index];
+      if (along.kind != AxisAccess::Kind::Unit || along.is_uneven) continue;
       axes.push_back({static_cast<int64_t>(axis.index), graph_[axis].name});
     }
     if (axes.size() == 1) continue;

@@ -6,6 +6,7 @@
 
 #include "core/match.h"
 #include "fusion/dots.h"
+#include "fusion/lane_pattern.h"
 #include "fusion/neighbour_tiles.h"
 #include "fusion/panels.h"
 #include "fusion/scatter.h"
@@ -24,6 +25,13 @@ AxisAccess axis_access(const std::optional<Expr>& stride, const SizeHints& hints
   return {Kind::Strided, hinted_size(*stride, hints)};
 }
 
+// Of the lanes of any vector, one load reaches all.
+bool goes_forward(const Expr& offset, AxisId axis) {
+  constexpr int kUsualLanes = 16;
+  const auto pattern = lane_pattern(offset, axis, kUsualLanes, kUsualLanes);
+  return pattern && pattern->is_within_vector();
+}
+
 // Along an axis that places of a load depend on, by indices that are computed of coordinates: they are taken
 // to go forward by a step or none.
 AxisAccess computed_access(const TileGraph& graph, const TileLoad& load, AxisId axis,
@@ -36,6 +44,7 @@ AxisAccess computed_access(const TileGraph& graph, const TileLoad& load, AxisId 
     if (found != nullptr || ranges[term.value.index].uses_data) return {Kind::Irregular, 0};
     found = &term;
   }
+  if (found == nullptr && goes_forward(load.offset, axis)) return {Kind::Unit, 1, true};
   if (found == nullptr || uses_index(load.offset, static_cast<int>(axis.index))) return {Kind::Irregular, 0};
   if (found->stride.is_constant(1)) return {Kind::Unit, 1, true};
   return {Kind::Strided, hinted_size(found->stride, hints)};

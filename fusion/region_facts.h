@@ -19,7 +19,8 @@ struct AxisAccess {
   enum class Kind : uint8_t { Broadcast, Unit, Strided, Irregular };
   Kind kind = Kind::Broadcast;
   int64_t stride = 0;      // elements, at the hints; 0 unless Strided
-  bool is_uneven = false;  // Unit, but some neighbours are the same element: of a resized row, say
+  bool is_uneven = false;  // Unit, but some neighbours are the same element, of a resized row, say, or change
+                           // places within a vector
 };
 
 struct Access {  // one load or one store

@@ -302,6 +302,29 @@ TYPED_TEST(RuntimeMemory, elements_that_lie_a_few_apart_are_loaded_without_what_
   expect_every<TypeParam, 9>();
 }
 
+template <class T, int kElements, int... I>
+void expect_exchanged(tile::Lanes<I...>) {
+  Guarded<T> source(kElements, 0);
+  source.fill();
+  const auto place = [](int i) { return (i * 5 + 3) % kElements; };
+  const auto lanes = tile::load_exchanged<(I * 5 + 3) % kElements...>(source.data(), kElements);
+  const auto alone = [&](int i) { return lane_of<T>(tile::load(source.data() + place(i), 1), 0); };
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(lanes, i), alone(i)) << kElements << " " << i;
+}
+
+TYPED_TEST(RuntimeMemory, lanes_change_places_without_what_lies_behind) {
+  expect_exchanged<TypeParam, kLanes>(tile::FirstLanes<kLanes>());
+  expect_exchanged<TypeParam, kLanes - 1>(tile::FirstLanes<kLanes>());
+  expect_exchanged<TypeParam, kLanes / 2>(tile::FirstLanes<kLanes>());
+}
+
+template <int... I>
+void expect_numbers(tile::Lanes<I...>) {
+  const auto numbers = tile::lane_numbers<(7 - 3 * I)...>();
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(numbers[i], 7 - 3 * i);
+}
+TEST(RuntimeMemoryNumbers, are_those_of_their_lanes) { expect_numbers(tile::FirstLanes<kLanes>()); }
+
 TYPED_TEST(RuntimeMemory, every_other_element_is_loaded_without_what_lies_behind) {
   Guarded<TypeParam> source(2 * kLanes - 1, 0);
   source.fill();

@@ -54,6 +54,26 @@ template <class V, int... I>
 TILE_INLINE V reversed(V v, Lanes<I...>) {
   return __builtin_shufflevector(v, v, (int(sizeof...(I)) - 1 - I)...);
 }
+// Lane i: the element kPlace[i]; all of them lie in p[0] to p[n - 1], and no more is read.
+template <class V, int... kPlace>
+TILE_INLINE V exchanged(V v) {
+  return __builtin_shufflevector(v, v, kPlace...);
+}
+template <int... kPlace, class T>
+TILE_INLINE Vec<T> load_exchanged(const T* p, int64_t n = kLanes) {
+  using Stored = VecN<StoredLane<T>, kLanes>;
+  const auto read = [&] {
+    return n == kLanes ? load_raw<StoredLane<T>, kLanes>(p) : load_raw<StoredLane<T>, kLanes>(p, n);
+  };
+  if constexpr (!__is_same(T, bool) && !is_wide<Vec<T>>) {
+    return exchanged<Vec<T>, kPlace...>(from_stored<T>(read()));
+  } else if constexpr (!is_wide<Stored>) {
+    return from_stored<T>(exchanged<Stored, kPlace...>(read()));
+  } else {
+    constexpr int kPlaces[] = {kPlace...};
+    return load_lanes(p, kLanes, [&](int64_t i) { return kPlaces[i]; });
+  }
+}
 // Elements at p, p - 1, p - 2, ...: one load and one exchange, of what is one register to compute with.
 template <class T>
 constexpr bool can_reverse = sizeof(Compute<T>) == 4 && kLanes <= 16 && !is_wide<VecN<int, kLanes>>;

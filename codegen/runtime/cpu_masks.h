@@ -234,6 +234,22 @@ template <class T>
 TILE_INLINE Vec<T> iota(Compute<T> first = 0) {
   return iota_n<kLanes>(first, FirstLanes<kLanes>());
 }
+template <int N, int kFirst, int... I>
+TILE_INLINE VecN<int64_t, N> lane_numbers_n(const int64_t* numbers, Lanes<I...>) {
+  if constexpr (is_wide<VecN<int64_t, N>>) {
+    return {lane_numbers_n<N / 2, kFirst>(numbers, FirstLanes<N / 2>()),
+            lane_numbers_n<N / 2, kFirst + N / 2>(numbers, FirstLanes<N / 2>())};
+  } else {
+    return VecN<int64_t, N>{numbers[kFirst + I]...};
+  }
+}
+// A number for each lane.
+template <int64_t... kNumber>
+TILE_INLINE Vec<int64_t> lane_numbers() {
+  static_assert(sizeof...(kNumber) == kLanes);
+  constexpr int64_t kNumbers[] = {kNumber...};
+  return lane_numbers_n<kLanes, 0>(kNumbers, FirstLanes<kLanes>());
+}
 template <class T>
 TILE_INLINE Vec<T> splat(Compute<T> x) {
   if constexpr (__is_same(T, bool)) {

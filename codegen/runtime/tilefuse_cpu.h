@@ -16,13 +16,15 @@
 //            Vec of a narrow float = Vec<float>; Vec<bool> = Mask (opaque: functions only)
 //            Compute<T>: float for the narrow floats, else T
 // constants  kInfinity; lowest<T>(), highest<T>(): the identities of max and min (-inf, inf; integers' ends)
-// fill       splat<T>(x); iota<T>(): 0, 1, ...; iota<T>(first); mask_splat(bool)
+// fill       splat<T>(x); iota<T>(): 0, 1, ...; iota<T>(first); mask_splat(bool);
+//            lane_numbers<n0, n1, ...>(): a number for each lane, of i64
 // masks      lt le gt ge eq ne (a, b); mask_and mask_or mask_xor (a, b); mask_not(m); select(m, yes, no) also of
 //            masks; any(m), all(m), count(m); first_lanes(n): the first n, any n; test_lane(m, i)
 //            (a Vec only: first_lanes, test_lane)
 // load       load(const T* p), load(p, n): the first n lanes only, 0 <= n <= kLanes, the others 0 / false
 //            load_one(const T* p): a scalar; load_strided(p, stride), load_strided(p, stride, n): in elements;
 //            load_every<stride>(p), load_every<stride>(p, n): the same of a stride that is known
+//            load_exchanged<i0, i1, ...>(p), (p, n): p[i0], p[i1], ..., all among the first kLanes or n elements
 //            load_where(p, mask), load_strided_where(p, stride, mask): lanes outside are 0 and not read
 //            gather(p, Vec<int64_t> offsets), gather(p, offsets, mask): lanes outside are 0 and not read
 //            gather_near(p, offsets), gather_near(p, offsets, mask): the same, quicker where one load reaches all;
