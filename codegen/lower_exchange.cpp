@@ -4,6 +4,7 @@
 //   x = load_exchanged<1, 1, 3, 3, 5, 5, 7, 7>(x_row + l);        the second one of each pair, for both
 #include <algorithm>
 
+#include "codegen/executable.h"
 #include "codegen/launch_lowering.h"
 #include "core/expr_terms.h"
 #include "fusion/lane_pattern.h"
@@ -34,8 +35,7 @@ std::optional<Code> LaunchLowering::load_exchanged(const TileLoad& load, int dep
   const auto pattern = pattern_of_lanes(at_copy(load.offset));
   if (!pattern || !pattern->is_within_vector()) return std::nullopt;
   const Buffer& buffer = graph_[load.buffer];
-  Expr size = 1;
-  for (const Expr& length : buffer.shape) size = size * length;
+  const Expr size = storage_elements({buffer.name, buffer.dtype, buffer.shape, buffer.strides});
   const int64_t lanes = schedule_.lanes, lowest = pattern->lowest(), highest = pattern->highest();
   const int64_t most = lanes - 1 - highest;  // elements in front of lane 0's, so that the last one is wanted
   const auto holds_vectors = [&](int64_t before) {

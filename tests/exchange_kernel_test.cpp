@@ -117,6 +117,23 @@ TEST_F(ExchangeKernelTest, rotates_pairs_in_parts_of_rows) {
   }
 }
 
+// One row for all: the buffer holds no more than it, and the page behind it cannot be read.
+TEST_F(ExchangeKernelTest, reads_nothing_behind_a_row_that_others_share) {
+  const std::string graph = R"(tile_graph shared_0 {
+  axes i: 4, l: 64
+  buffers %x: f32[4, 64] in, %c: f32[4, 32] strides [0, 1] in, %y: f32[4, 64] out
+  %0 = load %x[i*64 + l] : f32[i, l]
+  %1 = load %c[l // 2]   : f32[l]
+  %2 = mul(%0, %1)       : f32[i, l]
+  store %2 -> %y[i*64 + l]
+}
+)";
+  expect_same(
+      graph, "lanes l = 16\n grid i = 1, l = all\n walk none\n rows 1\n split 1\n stage none\n stores cached",
+      {});
+  EXPECT_THAT(runner_.source(), HasSubstr("7>(c + l / 16 * 8, 8)"));
+}
+
 // Behind an odd number of elements vectors begin in the middle of a pair.
 TEST_F(ExchangeKernelTest, gathers_where_vectors_are_not_alike) {
   const std::string graph = R"(tile_graph cut_0 {
