@@ -178,6 +178,11 @@ Expr LaunchLowering::split_lanes(const Expr& offset, Address& address) {
     address.stride = affine->coefficient;
     return offset;  // of lane 0
   }
+  const auto pattern = pattern_of_lanes(offset);
+  if (const auto step = pattern ? pattern->step() : std::nullopt) {
+    address.stride = *step;
+    return offset;  // of lane 0
+  }
   Expr uneven;
   for (const Expr::Term& term : offset.terms()) {
     const Expr whole = make_expr({term});

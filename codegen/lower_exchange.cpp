@@ -33,7 +33,7 @@ std::optional<LanePattern> LaunchLowering::pattern_of_lanes(const Expr& e) const
 std::optional<Code> LaunchLowering::load_exchanged(const TileLoad& load, int depth) {
   if (copies_.left || !load.gathered.empty()) return std::nullopt;
   const auto pattern = pattern_of_lanes(at_copy(load.offset));
-  if (!pattern || !pattern->is_within_vector()) return std::nullopt;
+  if (!pattern || !pattern->is_within_vector() || pattern->step()) return std::nullopt;
   const Buffer& buffer = graph_[load.buffer];
   const Expr size = storage_elements({buffer.name, buffer.dtype, buffer.shape, buffer.strides});
   const int64_t lanes = schedule_.lanes, lowest = pattern->lowest(), highest = pattern->highest();

@@ -3,8 +3,10 @@
 //
 //   load %x[i*128 + (l // 2)*2 + 1]    first i*128 + l + 1, lanes 0 0 2 2 4 4 6 6 ...
 //
-// of vectors that begin at multiples of two. One load and one exchange of lanes gives all of them, and what a
-// guard says of each lane is known beforehand.
+//   load %x[(l // 64)*240 + l % 64]    first (l // 64)*240 + l % 64, lanes 0 1 2 3 4 5 6 7 ...
+//
+// of vectors that begin at multiples of two, or lie in one block of 64. One load and one exchange of lanes
+// gives all of them, and what a guard says of each lane is known beforehand.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,6 +22,7 @@ struct LanePattern {
   std::vector<int64_t> lanes;  // what each lane adds to it
   int64_t lowest() const;
   int64_t highest() const;
+  std::optional<int64_t> step() const;  // from lane to lane, where it is always the same, and not zero
   // Whether one vector of elements reaches all of them.
   bool is_within_vector() const { return highest() - lowest() < static_cast<int64_t>(lanes.size()); }
 };

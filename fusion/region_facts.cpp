@@ -25,11 +25,15 @@ AxisAccess axis_access(const std::optional<Expr>& stride, const SizeHints& hints
   return {Kind::Strided, hinted_size(*stride, hints)};
 }
 
-// Of the lanes of any vector, one load reaches all.
-bool goes_forward(const Expr& offset, AxisId axis) {
+// Along an axis of which only the lanes of each vector are even, or, of a load, within reach of one.
+AxisAccess access_in_vectors(const Expr& offset, AxisId axis, bool is_load) {
+  using Kind = AxisAccess::Kind;
   constexpr int kUsualLanes = 16;
   const auto pattern = lane_pattern(offset, axis, kUsualLanes, kUsualLanes);
-  return pattern && pattern->is_within_vector();
+  if (!pattern) return {Kind::Irregular, 0};
+  if (const auto step = pattern->step()) return axis_access(Expr(*step), {});
+  return is_load && pattern->is_within_vector() ? AxisAccess{Kind::Unit, 1, true}
+                                                : AxisAccess{Kind::Irregular, 0};
 }
 
 // Along an axis that places of a load depend on, by indices that are computed of coordinates: they are taken
@@ -44,8 +48,8 @@ AxisAccess computed_access(const TileGraph& graph, const TileLoad& load, AxisId 
     if (found != nullptr || ranges[term.value.index].uses_data) return {Kind::Irregular, 0};
     found = &term;
   }
-  if (found == nullptr && goes_forward(load.offset, axis)) return {Kind::Unit, 1, true};
-  if (found == nullptr || uses_index(load.offset, static_cast<int>(axis.index))) return {Kind::Irregular, 0};
+  if (found == nullptr) return access_in_vectors(load.offset, axis, true);
+  if (uses_index(load.offset, static_cast<int>(axis.index))) return {Kind::Irregular, 0};
   if (found->stride.is_constant(1)) return {Kind::Unit, 1, true};
   return {Kind::Strided, hinted_size(found->stride, hints)};
 }
@@ -126,8 +130,10 @@ std::vector<Access> collect_accesses(const TileGraph& graph, const SizeHints& hi
     Access access{std::nullopt, s, store.buffer, size_in_bytes(graph[store.buffer].dtype), {}};
     for (uint32_t a = 0; a < axes; ++a) {
       const bool stays = store.scatter && sharing_a_place(graph, store, {a}) != 1;  // for many neighbours
-      access.along.push_back(stays ? AxisAccess{}
-                                   : axis_access(stride_along(graph, store, AxisId{a}), hints));
+      AxisAccess along = stays ? AxisAccess{} : axis_access(stride_along(graph, store, AxisId{a}), hints);
+      if (along.kind == AxisAccess::Kind::Irregular && !store.scatter)
+        along = access_in_vectors(store.offset, AxisId{a}, false);
+      access.along.push_back(along);
     }
     place_neighbours(graph, store.offset, hints, access);
     accesses.push_back(std::move(access));

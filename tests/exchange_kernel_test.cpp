@@ -34,11 +34,26 @@ TEST(LanePattern, is_of_what_repeats_in_every_vector) {
   EXPECT_EQ(to_text(other->first, names), "l + 1");
 }
 
+TEST(LanePattern, goes_on_within_blocks_of_whole_vectors) {
+  const std::vector<std::string> names = {"i", "l"};
+  const auto merged = pattern_of("i*4096 + (l // 64)*512 + l % 64 + 3");
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->step(), 1);
+  EXPECT_EQ(to_text(merged->first, names), "i*4096 + (l // 64)*512 + (l // 8 % 8)*8 + 3");
+  EXPECT_EQ(pattern_of("((i*32 + l) // 16)*40 + (i*32 + l) % 16")->step(), 1);
+  EXPECT_EQ(pattern_of("(l % 16)*40")->step(), 40);
+  EXPECT_FALSE(pattern_of("l // 16")->step());  // one element for all lanes
+  EXPECT_FALSE(pattern_of("(l // 20)*512 + l % 20"));
+  EXPECT_FALSE(pattern_of("(i + l) % 16"));
+  EXPECT_FALSE(pattern_of("l % 16", 8, 4));  // a vector may begin in one block and end in the next
+  EXPECT_FALSE(pattern_of("(l // 2)*2")->step());
+}
+
 TEST(LanePattern, is_none_where_vectors_differ) {
   EXPECT_FALSE(pattern_of("l // 3"));
   EXPECT_FALSE(pattern_of("(l + i) // 2"));
   EXPECT_FALSE(pattern_of("(l // 2)*s0"));
-  EXPECT_FALSE(pattern_of("l // 16"));
+  EXPECT_FALSE(pattern_of("l // 20"));
   EXPECT_FALSE(pattern_of("(l // 4)*4", 8, 2));  // vectors begin in the middle of four
   EXPECT_TRUE(pattern_of("(l // 2)*2", 8, 2));
 }
@@ -72,14 +87,15 @@ class ExchangeKernel : public KernelTest, public testing::WithParamInterface<con
 TEST_P(ExchangeKernel, takes_each_lane_from_its_place) {
   for (const char* places : kPlaces) {
     for (const int extent : {64, 48, 53}) {
-      for (const char* lanes : {"l = 16, unroll 2", "l = 8, unroll 1"}) {
-        SCOPED_TRACE(std::string(places) + ", " + lanes);
+      for (const int lanes : {16, 8}) {
+        const std::string of_loop = "l = " + std::to_string(lanes) + ", unroll " + std::to_string(lanes / 8);
+        SCOPED_TRACE(std::string(places) + ", " + of_loop);
         expect_same(graph_of(places, GetParam(), extent),
-                    std::string("lanes ") + lanes +
-                        "\n grid i = 1, l = all\n walk none\n rows 1\n split 1\n" +
+                    "lanes " + of_loop + "\n grid i = 1, l = all\n walk none\n rows 1\n split 1\n" +
                         " stage none\n stores cached",
                     {});
-        EXPECT_THAT(runner_.source(), HasSubstr("load_exchanged<"));
+        const bool goes_on = std::string(places) == "l % 8" && lanes == 8;
+        EXPECT_THAT(runner_.source(), HasSubstr(goes_on ? "load(" : "load_exchanged<"));
       }
     }
   }
@@ -132,6 +148,51 @@ TEST_F(ExchangeKernelTest, reads_nothing_behind_a_row_that_others_share) {
       graph, "lanes l = 16\n grid i = 1, l = all\n walk none\n rows 1\n split 1\n stage none\n stores cached",
       {});
   EXPECT_THAT(runner_.source(), HasSubstr("7>(c + l / 16 * 8, 8)"));
+}
+
+// Channels of several heads as one axis: a vector lies in one head.
+TEST_F(ExchangeKernelTest, reads_and_writes_merged_axes_in_whole_vectors) {
+  const std::string graph = R"(tile_graph merge_0 {
+  axes r: s0, l: 192
+  buffers %x: bf16[3, s0, 64] in, %y: bf16[s0, 192] out, %z: bf16[3, s0, 64] out
+  %0 = load %x[(l // 64)*s0*64 + r*64 + l % 64] : bf16[r, l]
+  %1 = neg(%0)                                  : bf16[r, l]
+  store %1 -> %y[r*192 + l]
+  store %0 -> %z[(l // 64)*s0*64 + r*64 + l % 64]
+}
+)";
+  for (const char* lanes : {"l = 16, unroll 2", "l = 8, unroll 4"}) {
+    expect_same(graph,
+                std::string("lanes ") + lanes + "\n grid r = 1, l = all\n walk none\n rows 1\n split 1\n" +
+                    " stage none\n stores cached",
+                {{"s0", 5}});
+    EXPECT_THAT(runner_.source(), Not(HasSubstr("gather")));
+    EXPECT_THAT(runner_.source(), Not(HasSubstr("scatter")));
+  }
+}
+
+// Side by side along one axis, each inside its guards, and summed.
+TEST_F(ExchangeKernelTest, reads_parts_of_merged_axes_in_whole_vectors) {
+  const std::string graph = R"(tile_graph parts_0 {
+  axes r: 2, s: s0, i: 192
+  buffers %a: f32[2, 2, s0, 32] in, %b: bf16[2, 4, s0, 32] in, %y: f32[2, s0, 192] out, %t: f32[192] out
+  %0 = load %a[r*s0*64 + s*32 + (i // 32)*s0*32 + i % 32] if [63 - i] else 0          : f32[r, s, i]
+  %1 = load %b[r*s0*128 + s*32 + (i // 32)*s0*32 + i % 32 - 64*s0] if [i - 64] else 0 : bf16[r, s, i]
+  %2 = cast(%1)                                                                       : f32[r, s, i]
+  %3 = add(%0, %2)                                                                    : f32[r, s, i]
+  %4 = reduce.sum(%3) over r, s                                                       : f32[i]
+  store %3 -> %y[r*s0*192 + s*192 + i]
+  store %4 -> %t[i]
+}
+)";
+  for (const char* lanes :
+       {"i = 16, unroll 2\n grid i = all", "i = 8, unroll 4\n grid i = 96", "i = 8\n grid i = 24"}) {
+    expect_same(
+        graph,
+        std::string("lanes ") + lanes + "\n walk multi_pass\n rows 1\n split 1\n stage none\n stores cached",
+        {{"s0", 5}});
+    EXPECT_THAT(runner_.source(), Not(HasSubstr("gather")));
+  }
 }
 
 // Behind an odd number of elements vectors begin in the middle of a pair.
