@@ -79,12 +79,12 @@ TILE_INLINE V erf(V x) {
 // e^(-high - low) for high in [0, 111] and a small low: one coefficient more than exp has.
 template <class V>
 TILE_INLINE V exp_of_parts(V high, V low) {
-  const V magic = fill<V>(12582912.0f);
-  const V n = fma(high, fill<V>(-1.44269504f), magic) - magic;
+  const V shifted = fma(high, fill<V>(-1.44269504f), fill<V>(kWhole<kAny>));
+  const V n = shifted - fill<V>(kWhole<kAny>);
   const V r = fma(n, fill<V>(-1.42860677e-6f), fma(n, fill<V>(-0.693145752f), V(-high))) - low;
   const V m =
       polynomial(r, 0.00138144335f, 0.00836879667f, 0.0416683964f, 0.166665196f, 0.49999994f, 1.0f, 1.0f);
-  return scale_by_power(m, n);
+  return scale_by_power(Exp<V, kAny>{m, n, shifted});
 }
 // erfc(a) = e^(-a^2) p(t) / (1 + 2a) for a >= 0, with t = (a - 2) / (a + 2); a^2 in two parts.
 template <class V>

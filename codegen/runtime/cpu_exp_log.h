@@ -22,22 +22,44 @@ TILE_INLINE V polynomial(V x, LaneOf<V> first, More... more) {
 }
 
 // ------------------------------------------------------------------ powers of two
-// p 2^n for a whole n in [-160, 160], rounded once, also into the subnormals.
-template <class V>
-TILE_INLINE V scale_by_power(V p, V n) {
+// Adding it rounds to a whole number n, and the low bits of the sum hold n + kBias.
+template <int kBias>
+constexpr float kWhole = 12582912.0f + kBias;  // 1.5 * 2^23
+
+// mantissa * 2^n; `shifted` is n + kWhole<kBias>. kNormal: 2^n is a normal float, n in [-126, 127], and its
+// exponent is n + 127. kAny: n in [-160, 160], where half of n has 127 for its own.
+constexpr int kNormal = 127, kAny = 254;
+template <class V, int kBias>
+struct Exp {
+  V mantissa, n, shifted;
+};
+template <class V, int kBias>
+TILE_INLINE auto low_half(const Exp<V, kBias>& e) {
+  return Exp<decltype(low_half(e.n)), kBias>{low_half(e.mantissa), low_half(e.n), low_half(e.shifted)};
+}
+template <class V, int kBias>
+TILE_INLINE auto high_half(const Exp<V, kBias>& e) {
+  return Exp<decltype(high_half(e.n)), kBias>{high_half(e.mantissa), high_half(e.n), high_half(e.shifted)};
+}
+
+// Rounded once, also into the subnormals. NaN in n comes with NaN in the mantissa.
+template <class V, int kBias>
+TILE_INLINE V scale_by_power(Exp<V, kBias> e) {
   if constexpr (is_wide<V>) {
-    return {scale_by_power(p.lo, n.lo), scale_by_power(p.hi, n.hi)};
+    return {scale_by_power(low_half(e)), scale_by_power(high_half(e))};
 #if defined(TILE_AVX512)
   } else if constexpr (is_vector<V> && sizeof(V) == 64) {
-    return __builtin_ia32_scalefps512_mask(p, n, V{}, (unsigned short)-1, 4);
+    return __builtin_ia32_scalefps512_mask(e.mantissa, e.n, V{}, (unsigned short)-1, 4);
 #endif
   } else {
-    // In two steps: 2^n alone may not be a float. NaN in n comes with NaN in p.
-    constexpr float kShift = 12582912.0f + 127.0f;
-    const V half = floor(n * fill<V>(0.5f));
-    const auto low = bits_as<int>(half + fill<V>(kShift)) << 23;
-    const auto high = bits_as<int>((n - half) + fill<V>(kShift)) << 23;
-    return p * bits_as<float>(low) * bits_as<float>(high);
+    const auto bits = bits_as<unsigned>(e.shifted);
+    if constexpr (kBias == kNormal) {
+      return e.mantissa * bits_as<float>(bits << 23u);
+    } else {  // in two steps: 2^n alone may not be a float
+      using Bits = decltype(fill<decltype(bits + bits)>(0u));
+      const Bits low = (bits << 22u) & fill<Bits>(0xff800000u), high = (bits << 23u) - low;
+      return e.mantissa * bits_as<float>(low) * bits_as<float>(high);
+    }
   }
 }
 
@@ -45,23 +67,38 @@ template <class V>
 TILE_INLINE V keep_lanes(V y, MaskOf<V> mask) {
   return select(mask, y, fill<V>(0));
 }
+// y, and 0 where x is below `least`.
+template <class V>
+TILE_INLINE V zero_below(V y, V x, LaneOf<V> least) {
+  if constexpr (is_wide<V>) {
+    return {zero_below(y.lo, x.lo, least), zero_below(y.hi, x.hi, least)};
+#if !defined(TILE_MASK_BITS)
+  } else if constexpr (is_vector<V>) {  // one instruction; a choice between two values is up to three
+    return bits_as<float>(bits_as<int>(y) & ~compare_raw<Comparison::Lt>(x, fill<V>(least)));
+#endif
+  } else {
+    return select(lt(x, fill<V>(least)), fill<V>(0), y);
+  }
+}
 
-// p 2^n where x >= least or is NaN, else 0, without scaling there: some processors take hundreds of cycles
+// The same where x >= least or is NaN, else 0, without scaling there: some processors take hundreds of cycles
 // for a vector in which one lane underflows, and a masked score is -inf. n is as above in the lanes that
 // count; where there are no masks, in all of them, and `above` sees to it.
-template <class V>
-TILE_INLINE V scale_above(V p, V n, V x, LaneOf<V> least) {
+template <class V, int kBias>
+TILE_INLINE V scale_above(Exp<V, kBias> e, V x, LaneOf<V> least) {
   if constexpr (is_wide<V>) {
-    return {scale_above(p.lo, n.lo, x.lo, least), scale_above(p.hi, n.hi, x.hi, least)};
+    return {scale_above(low_half(e), x.lo, least), scale_above(high_half(e), x.hi, least)};
 #if defined(TILE_AVX512)
   } else if constexpr (is_vector<V> && sizeof(V) == 64) {
     constexpr int kNotLessOrUnordered = 21;
     const auto lanes =
         __builtin_ia32_cmpps512_mask(x, fill<V>(least), kNotLessOrUnordered, (unsigned short)-1, 4);
-    return __builtin_ia32_scalefps512_mask(p, n, V{}, lanes, 4);
+    return __builtin_ia32_scalefps512_mask(e.mantissa, e.n, V{}, lanes, 4);
 #endif
+  } else if constexpr (kBias == kNormal) {  // nothing underflows
+    return zero_below(scale_by_power(e), x, least);
   } else {
-    return scale_by_power(select(lt(x, fill<V>(least)), fill<V>(0), p), n);
+    return scale_by_power(Exp<V, kBias>{zero_below(e.mantissa, x, least), e.n, e.shifted});
   }
 }
 template <class V>
@@ -77,25 +114,23 @@ TILE_INLINE V above(LaneOf<V> least, V x) {
   }
 }
 
-// x = n ln2 + r; e^r = 1 + r P(r). 1.5 * 2^23 + n holds n in its low bits: the addition is the rounding.
-template <class V>
-struct Exp {
-  V mantissa, n;
-};
-template <class V>
-TILE_INLINE Exp<V> exp_parts(V x) {
-  const V n = fma(x, fill<V>(1.44269504f), fill<V>(12582912.0f)) - fill<V>(12582912.0f);
+// x = n ln2 + r; e^r = 1 + r P(r).
+template <int kBias, class V>
+TILE_INLINE Exp<V, kBias> exp_parts(V x) {
+  const V shifted = fma(x, fill<V>(1.44269504f), fill<V>(kWhole<kBias>));
+  const V n = shifted - fill<V>(kWhole<kBias>);
   const V r = fma(n, fill<V>(-1.42860677e-6f), fma(n, fill<V>(-0.693145752f), x));
   const V p = polynomial(r, 0.00829027034f, 0.0418981612f, 0.166676387f, 0.499991477f, 0.999999702f, 1.0f);
-  return {p, n};
+  return {p, n, shifted};
 }
 // One coefficient short of 2 ulp (2.1): the sums behind a running maximum do not see it, and time does.
 template <class V>
-TILE_INLINE Exp<V> exp2_parts(V x) {
-  const V n = (x + fill<V>(12582912.0f)) - fill<V>(12582912.0f);
+TILE_INLINE Exp<V, kAny> exp2_parts(V x) {
+  const V shifted = x + fill<V>(kWhole<kAny>);
+  const V n = shifted - fill<V>(kWhole<kAny>);
   const V r = x - n;
   const V p = polynomial(r, 0.00132646562f, 0.00967156617f, 0.0555073458f, 0.240222412f, 0.693146974f, 1.0f);
-  return {p, n};
+  return {p, n, shifted};
 }
 
 // max_num(bound, x), in this order, keeps a NaN of x.
@@ -133,26 +168,25 @@ TILE_INLINE V exp_nonpositive(V x) {
   if constexpr (lanes_are<V, double>) {
     return select(lt(x, fill<V>(-87.33654)), fill<V>(0), exp_of_doubles(x));
   } else {
-    const Exp<V> e = exp_parts(above(kLeastNormalExponent, x));
-    return scale_above(e.mantissa, e.n, x, kLeastNormalExponent);
+    return scale_above(exp_parts<kNormal>(above(kLeastNormalExponent, x)), x, kLeastNormalExponent);
   }
 }
 // Right to 2^-13 of the result: a 32nd of bf16's last bit.
 template <class V>
 TILE_INLINE V exp_nonpositive_bf16(V x) {
   const V b = above(kLeastNormalExponent, x);
-  const V n = fma(b, fill<V>(1.44269504f), fill<V>(12582912.0f)) - fill<V>(12582912.0f);
+  const V shifted = fma(b, fill<V>(1.44269504f), fill<V>(kWhole<kNormal>));
+  const V n = shifted - fill<V>(kWhole<kNormal>);
   const V p = polynomial(fma(b, fill<V>(1.44269504f), V(-n)), 0.0551716697f, 0.242611130f, 0.693260986f,
                          0.999928073f);
-  return scale_above(p, n, x, kLeastNormalExponent);
+  return scale_above(Exp<V, kNormal>{p, n, shifted}, x, kLeastNormalExponent);
 }
 template <class V>
 TILE_INLINE V exp2_nonpositive(V x) {
   if constexpr (lanes_are<V, double>) {
     return by_lanes(x, [](double lane) { return __builtin_exp2(lane); });
   } else {
-    const Exp<V> e = exp2_parts(above(-150.0f, x));
-    return scale_above(e.mantissa, e.n, x, -150.0f);
+    return scale_above(exp2_parts(above(-150.0f, x)), x, -150.0f);
   }
 }
 template <class V>
@@ -169,8 +203,7 @@ TILE_INLINE V exp(V x) {
   if constexpr (lanes_are<V, double>) {
     return exp_of_doubles(x);
   } else {
-    const Exp<V> e = exp_parts(above(-104.0f, V(min_num(fill<V>(89.0f), x))));
-    return scale_above(e.mantissa, e.n, x, -104.0f);
+    return scale_above(exp_parts<kAny>(above(-104.0f, V(min_num(fill<V>(89.0f), x)))), x, -104.0f);
   }
 }
 template <class V>
@@ -179,10 +212,11 @@ TILE_INLINE V exp2(V x) {
     return exp2_nonpositive(x);
   } else {
     const V b = above(-150.0f, V(min_num(fill<V>(129.0f), x)));
-    const V n = (b + fill<V>(12582912.0f)) - fill<V>(12582912.0f);
+    const V shifted = b + fill<V>(kWhole<kAny>);
+    const V n = shifted - fill<V>(kWhole<kAny>);
     const V p = polynomial(V(b - n), 0.000153533605f, 0.00133988750f, 0.00961843692f, 0.0555033237f,
                            0.240226477f, 0.693147182f, 1.0f);
-    return scale_above(p, n, x, -150.0f);
+    return scale_above(Exp<V, kAny>{p, n, shifted}, x, -150.0f);
   }
 }
 
@@ -196,11 +230,12 @@ TILE_INLINE V expm1(V x) {
     return by_lanes(x, [](double lane) { return __builtin_expm1(lane); });
   } else {
     const V b = bounded(x, -20.0f, 89.0f);
-    const V n = fma(b, fill<V>(1.44269504f), fill<V>(12582912.0f)) - fill<V>(12582912.0f);
+    const V shifted = fma(b, fill<V>(1.44269504f), fill<V>(kWhole<kNormal - 1>));
+    const V n = shifted - fill<V>(kWhole<kNormal - 1>);
     const V r = fma(n, fill<V>(-1.42860677e-6f), fma(n, fill<V>(-0.693145752f), b));
     const V q = polynomial(r, 0.00138825190f, 0.00836651959f, 0.0416672006f, 0.166665435f, 0.49999997f);
     const V less_one = fma(r * r, q, r);
-    const V half_power = scale_by_power(fill<V>(0.5f), n);
+    const V half_power = scale_by_power(Exp<V, kNormal>{fill<V>(1.0f), V(n - fill<V>(1.0f)), shifted});
     const V y = fma(half_power, less_one, half_power - fill<V>(0.5f));
     return select(eq(x, fill<V>(0)), x, V(y + y));
   }
@@ -297,13 +332,26 @@ TILE_INLINE V log1p(V x) {
 
 // ------------------------------------------------------------------ sigmoid, tanh
 template <class V>
-TILE_INLINE V sigmoid(V x) {
-  return fill<V>(1) / (fill<V>(1) + exp(V(-x)));
-}
-
-template <class V>
 TILE_INLINE V with_sign_of(V magnitude, V x) {
   return bits_as<float>(bits_as<int>(magnitude) | (bits_as<int>(x) & sign_bit<V>()));
+}
+
+// Where no instruction scales by a power of two: by e^-|x|, which is never more than 1, in fewer steps.
+#if defined(TILE_AVX512)
+template <class V>
+constexpr bool scales_at_once = is_vector<V> && sizeof(V) >= 64;
+#else
+template <class V>
+constexpr bool scales_at_once = false;
+#endif
+template <class V>
+TILE_INLINE V sigmoid(V x) {
+  if constexpr (lanes_are<V, double> || scales_at_once<V>) {
+    return fill<V>(1) / (fill<V>(1) + exp(V(-x)));
+  } else {
+    const V e = exp_nonpositive(with_sign_of(x, fill<V>(-0.0f)));
+    return select(lt(x, fill<V>(0)), e, fill<V>(1.0f)) / (fill<V>(1.0f) + e);
+  }
 }
 
 // |x| < 0.625: x + x^3 P(x^2); above: 1 - 2 / (e^2x + 1), with the sign of x.
@@ -316,8 +364,8 @@ TILE_INLINE V tanh(V x) {
     const V x2 = x * x;
     const V p = polynomial(x2, -0.00571703678f, 0.0206505787f, -0.0537434965f, 0.133314908f, -0.333332837f);
     const V near = fma(x2 * a, p, a);
-    const Exp<V> e = exp_parts(min_num(fill<V>(20.0f), V(a + a)));
-    const V far = fill<V>(1.0f) - fill<V>(2.0f) / (scale_by_power(e.mantissa, e.n) + fill<V>(1.0f));
+    const V power = scale_by_power(exp_parts<kNormal>(min_num(fill<V>(20.0f), V(a + a))));
+    const V far = fill<V>(1.0f) - fill<V>(2.0f) / (power + fill<V>(1.0f));
     return with_sign_of(select(lt(a, fill<V>(0.625f)), near, far), x);
   }
 }
@@ -325,8 +373,8 @@ TILE_INLINE V tanh(V x) {
 // h = e^|x| / 2: sinh = h - 1/4h, cosh = h + 1/4h. h is a float where e^|x| is not.
 template <class V>
 TILE_INLINE V half_exp(V a) {
-  const Exp<V> e = exp_parts(min_num(fill<V>(91.0f), a));
-  return scale_by_power(e.mantissa, V(e.n - fill<V>(1.0f)));
+  const Exp<V, kAny> e = exp_parts<kAny>(min_num(fill<V>(91.0f), a));
+  return scale_by_power(Exp<V, kAny>{e.mantissa, V(e.n - fill<V>(1.0f)), V(e.shifted - fill<V>(1.0f))});
 }
 template <class V>
 TILE_INLINE V sinh(V x) {
