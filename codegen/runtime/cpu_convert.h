@@ -69,6 +69,15 @@ TILE_INLINE auto high_halves(V bits) {  // unsigned lanes
   } else if constexpr (sizeof(V) == 64) {  // one permutation: vpmovdw is two, after a shift
     return odd_lanes((VecN<unsigned short, 32>)bits, FirstLanes<16>());
   } else
+#elif defined(TILE_AVX2) && !defined(__clang__)
+  if constexpr (is_wide<V> && Facts<V>::kCount == 16) {  // packed in each half of the register
+    using Quads = long long __attribute__((vector_size(32)));
+    const auto lo = (VecN<int, 8>)(bits.lo >> 16u), hi = (VecN<int, 8>)(bits.hi >> 16u);
+    return (VecN<unsigned short, 16>)__builtin_ia32_permdi256((Quads)__builtin_ia32_packusdw256(lo, hi),
+                                                              0xd8);
+  } else if constexpr (is_vector<V> && Facts<V>::kCount == 8) {
+    return words_of(bits >> 16u);
+  } else
 #endif
   {
     return convert_lanes<unsigned short>(bits >> 16u);

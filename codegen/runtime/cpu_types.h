@@ -287,14 +287,41 @@ TILE_INLINE VecN<int, 16> widen_16(V v) {
 #endif
 
 #if defined(TILE_AVX2) && !defined(__clang__)
-// The same of 8 integers of two bytes, which GCC 12 takes apart into halves.
+// Of 8 integers of one or two bytes, which GCC 12 takes apart.
 template <class V>
 TILE_INLINE VecN<int, 8> widen_8(V v) {
-  if constexpr (lanes_are<V, short>) {
+  if constexpr (sizeof(LaneOf<V>) == 1) {
+    using Quads = long long __attribute__((vector_size(16)));
+    const auto bytes = (VecN<char, 16>)Quads{(long long)v, 0};
+    return Facts<V>::kIsSigned ? __builtin_ia32_pmovsxbd256(bytes) : __builtin_ia32_pmovzxbd256(bytes);
+  } else if constexpr (lanes_are<V, short>) {
     return __builtin_ia32_pmovsxwd256(v);
   } else {
     return __builtin_ia32_pmovzxwd256((VecN<short, 8>)v);
   }
+}
+// 8 integers that two bytes hold, and the low bytes of any; GCC 12 moves each of them through another
+// register.
+template <class V>
+TILE_INLINE VecN<unsigned short, 8> words_of(V v) {
+  const auto integers = (VecN<int, 8>)v;
+  const auto high = __builtin_ia32_vextractf128_si256(integers, 1);
+  return (VecN<unsigned short, 8>)__builtin_ia32_packusdw128(low_half(integers), high);
+}
+template <class V>
+TILE_INLINE VecN<unsigned char, 8> low_bytes(V v) {
+  const auto words = (VecN<short, 8>)words_of(v & fill<V>(0xff));
+  const auto bytes = (VecN<unsigned char, 16>)__builtin_ia32_packuswb128(words, words);
+  return slice<0>(bytes, FirstLanes<8>());
+}
+#endif
+#if defined(TILE_AVX2) && !defined(TILE_AVX512) && !defined(__clang__)
+// The low halves of 8 integers of eight bytes, in two exchanges.
+template <class V>
+TILE_INLINE VecN<int, 8> low_halves(V v) {
+  using Quads = long long __attribute__((vector_size(32)));
+  const auto in_turn = __builtin_ia32_shufps256((VecN<float, 8>)v.lo, (VecN<float, 8>)v.hi, 0x88);
+  return (VecN<int, 8>)__builtin_ia32_permdi256((Quads)in_turn, 0xd8);
 }
 #endif
 
@@ -313,10 +340,22 @@ TILE_INLINE VecN<To, Facts<V>::kCount> convert_lanes(V v) {
     return (Out)widen_16(v);
 #endif
 #if defined(TILE_AVX2) && !defined(__clang__)
-  } else if constexpr (kFromSmallInt && sizeof(From) == 2 && !is_float<Out> && sizeof(To) == 4 &&
-                       Facts<V>::kCount == 8) {
+  } else if constexpr (kFromSmallInt && !is_float<Out> && sizeof(To) == 4 && Facts<V>::kCount == 8) {
     return (Out)widen_8(v);
+  } else if constexpr (!is_float<V> && sizeof(From) == 4 && sizeof(To) == 1 && sizeof(V) == 32) {
+    return (Out)low_bytes(v);
 #endif
+#if defined(TILE_AVX2) && !defined(TILE_AVX512) && !defined(__clang__)
+  } else if constexpr (!is_float<V> && sizeof(From) == 8 && !is_float<Out> && sizeof(To) == 4 &&
+                       Facts<V>::kCount == 8) {
+    return (Out)low_halves(v);
+#endif
+#if defined(TILE_MASK_BITS)
+  } else if constexpr (!is_float<V> && sizeof(From) == 4 && sizeof(To) == 1 && Facts<V>::kCount == 16) {
+    return (Out)__builtin_ia32_pmovdb512_mask((VecN<int, 16>)v, VecN<char, 16>{}, (unsigned short)-1);
+#endif
+  } else if constexpr (!is_float<Out> && sizeof(To) < 4 && sizeof(From) > 4) {
+    return convert_lanes<To>(convert_lanes<int>(v));
   } else if constexpr (is_float<Out> && kFromSmallInt) {
     return convert_lanes<To>(convert_lanes<int>(v));
   } else if constexpr (kFromSmallInt && sizeof(To) > 2 * sizeof(From)) {
