@@ -191,25 +191,49 @@ constexpr bool loads_under_mask = true;
 template <class T>
 constexpr bool loads_under_mask = sizeof(T) == 4 && kLanes <= 8;
 #endif
+#if !defined(TILE_MASK_BITS)
+// Lanes of L where `inside` is -1. Most vectors are all inside or all outside; between them, one by one.
+template <class L, int N, class I>
+TILE_INLINE VecN<L, N> load_inside(const L* p, I inside) {
+  using V = VecN<L, N>;
+#if defined(TILE_AVX2)
+  using Lanes [[maybe_unused]] = VecN<int, sizeof(L) * N / 4>;  // of L: clang checks what is not taken, too
+#endif
+  if constexpr (is_wide<V> || is_wide<I>) {
+    return join(load_inside<L, N / 2>(p, low_half(inside)),
+                load_inside<L, N / 2>(p + N / 2, high_half(inside)));
+#if defined(TILE_AVX2)
+  } else if constexpr (sizeof(L) == 4 && N == 8) {
+    return (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (Lanes)inside);
+  } else if constexpr (sizeof(L) == 4 && N == 4) {
+    return (V)__builtin_ia32_maskloadps((const VecN<float, 4>*)p, (Lanes)inside);
+#endif
+  } else {
+    const unsigned bits = sign_bits(inside);
+#if defined(TILE_MASKED_MEMORY)
+    return load_masked<L, N>(p, bits);
+#else
+    if (bits == ~0u >> (32 - N)) return load_raw<L, N>(p);
+    L lanes[N] = {};
+    if (bits == 0) return load_raw<L, N>(lanes);
+    for (int i = 0; i < N; ++i) {
+      if (bits >> i & 1) __builtin_memcpy(&lanes[i], p + i, sizeof(L));
+    }
+    return load_raw<L, N>(lanes);
+#endif
+  }
+}
+#endif
 // Lanes outside of the mask are 0 and not read.
 template <class T>
 TILE_INLINE Vec<T> load_where(const T* p, Mask mask) {
-#if defined(TILE_AVX2) && !defined(TILE_MASK_BITS)
-  using V = VecN<StoredLane<T>, kLanes>;
-  using Lanes = VecN<int, sizeof(T) * kLanes / 4>;  // of T: clang checks the rest of what is not taken
-  if constexpr (sizeof(T) == 4 && kLanes == 8) {
-    return from_stored<T>((V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (Lanes)mask.lanes));
-  } else if constexpr (sizeof(T) == 4 && kLanes == 4) {
-    return from_stored<T>((V)__builtin_ia32_maskloadps((const VecN<float, 4>*)p, (Lanes)mask.lanes));
-  } else
-#endif
-  {
-#if defined(TILE_MASKED_MEMORY)
-    return from_stored<T>(load_masked<StoredLane<T>, kLanes>(p, bits_of(mask)));
+#if !defined(TILE_MASK_BITS)
+  return from_stored<T>(load_inside<StoredLane<T>, kLanes>((const StoredLane<T>*)p, mask_lanes<int>(mask)));
+#elif defined(TILE_MASKED_MEMORY)
+  return from_stored<T>(load_masked<StoredLane<T>, kLanes>(p, bits_of(mask)));
 #else
-    return gather(p, iota<int64_t>(), mask);
+  return gather(p, iota<int64_t>(), mask);
 #endif
-  }
 }
 // Two elements apart: the lanes of the mask, spread over the places of two loads.
 #if defined(TILE_MASK_BITS)

@@ -109,6 +109,52 @@ TILE_INLINE void store_masked(void* p, V v, unsigned long long bits) {
 }
 #endif
 
+// The first bytes of up to 16, a multiple of kSize: by loads and stores that overlap, two at most. Through an
+// array they would wait for each other.
+template <class T>
+TILE_INLINE unsigned long long bits_at(const char* p) {
+  T bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return bits;
+}
+template <class T>
+TILE_INLINE void store_bits(char* p, unsigned long long bits) {
+  const T low = (T)bits;
+  __builtin_memcpy(p, &low, sizeof low);
+}
+__extension__ typedef unsigned __int128 Bits128;
+template <int kSize>
+TILE_INLINE Bits128 load_first_bytes(const char* p, int64_t bytes) {
+  using L = unsigned long long;
+  if (bytes > 8) return (Bits128)(bits_at<L>(p + bytes - 8) >> (8 * (16 - bytes))) << 64 | bits_at<L>(p);
+  if (bytes == 8) return bits_at<L>(p);
+  if (bytes >= 4) return bits_at<unsigned>(p) | bits_at<unsigned>(p + bytes - 4) << (8 * (bytes - 4));
+  if constexpr (kSize <= 2) {
+    using S = unsigned short;
+    if (bytes >= 2) return bits_at<S>(p) | bits_at<S>(p + bytes - 2) << (8 * (bytes - 2));
+  }
+  if constexpr (kSize == 1) {
+    if (bytes == 1) return bits_at<unsigned char>(p);
+  }
+  return 0;
+}
+template <int kSize>
+TILE_INLINE void store_first_bytes(char* p, Bits128 v, int64_t bytes) {
+  using L = unsigned long long;
+  if (bytes >= 8) {
+    store_bits<L>(p, (L)v);
+    store_bits<L>(p + bytes - 8, (L)(v >> (8 * (bytes - 8))));
+  } else if (bytes >= 4) {
+    store_bits<unsigned>(p, (L)v);
+    store_bits<unsigned>(p + bytes - 4, (L)v >> (8 * (bytes - 4)));
+  } else if (kSize <= 2 && bytes >= 2) {
+    store_bits<unsigned short>(p, (L)v);
+    store_bits<unsigned short>(p + bytes - 2, (L)v >> (8 * (bytes - 2)));
+  } else if (kSize == 1 && bytes == 1) {
+    store_bits<unsigned char>(p, (L)v);
+  }
+}
+
 template <class T, int N>
 TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
   using V [[maybe_unused]] = VecN<T, N>;
@@ -123,10 +169,14 @@ TILE_INLINE VecN<T, N> load_raw(const void* p, int64_t n) {
     return (V)__builtin_ia32_maskloadps256((const VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n));
   } else
 #endif
-  {
-    T lanes[N] = {};
-    __builtin_memcpy(lanes, p, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
-    return load_raw<T, N>(lanes);
+      if constexpr (sizeof(V) > 16) {
+    return join(load_raw<T, N / 2>(p, n), load_raw<T, N / 2>((const T*)p + N / 2, n - N / 2));
+  } else {
+    const Bits128 bits =
+        load_first_bytes<sizeof(T)>((const char*)p, (int64_t)sizeof(T) * bounded_lanes(n, N));
+    V v;
+    __builtin_memcpy(&v, &bits, sizeof v);
+    return v;
   }
 #endif
 }
@@ -146,10 +196,13 @@ TILE_INLINE void store_raw(void* p, V v, int64_t n) {
     __builtin_ia32_maskstoreps256((VecN<float, 8>*)p, (VecN<int, 8>)first_of_8(n), (VecN<float, 8>)v);
   } else
 #endif
-  {
-    T lanes[N];
-    store_raw(lanes, v);
-    __builtin_memcpy(p, lanes, sizeof(T) * (__SIZE_TYPE__)bounded_lanes(n, N));
+      if constexpr (sizeof(V) > 16) {
+    store_raw(p, low_half(v), n);
+    store_raw((T*)p + N / 2, high_half(v), n - N / 2);
+  } else {
+    Bits128 bits = 0;
+    __builtin_memcpy(&bits, &v, sizeof v);
+    store_first_bytes<sizeof(T)>((char*)p, bits, (int64_t)sizeof(T) * bounded_lanes(n, N));
   }
 #endif
 }
