@@ -25,24 +25,21 @@ void visit_atoms(const Expr& e, const Visit& visit) {
   }
 }
 
-template <class Leaf>
-Expr replace_leaves(const Expr& e, const Leaf& leaf);
-
 // What stands for the atom; nullopt if it stays as it is.
-template <class Leaf>
-std::optional<Expr> replace_atom(const Atom& atom, const Leaf& leaf) {
-  if (atom.args.empty()) return leaf(atom);
-  const Expr first = replace_leaves(atom.args[0], leaf), second = replace_leaves(atom.args[1], leaf);
-  if (first == atom.args[0] && second == atom.args[1]) return std::nullopt;
-  return make_atom(atom.kind, first, second);
+std::optional<Expr> replace_atom(const Atom& atom, const NodeReplacement& replacement) {
+  if (atom.args.empty()) return replacement(atom);
+  Atom rebuilt = atom;
+  for (Expr& arg : rebuilt.args) arg = replace_nodes(arg, replacement);
+  if (auto replaced = replacement(rebuilt)) return replaced;
+  if (rebuilt.args == atom.args) return std::nullopt;
+  return make_atom(atom.kind, rebuilt.args[0], rebuilt.args[1]);
 }
 
-template <class Leaf>
-std::optional<Expr> replace_term(const Term& term, const Leaf& leaf) {
+std::optional<Expr> replace_term(const Term& term, const NodeReplacement& node) {
   std::optional<Expr> product;
   Term unchanged{term.coefficient, {}};
   for (const Atom& atom : term.factors) {
-    if (auto replacement = replace_atom(atom, leaf)) {
+    if (auto replacement = replace_atom(atom, node)) {
       product = product ? *product * *replacement : std::move(*replacement);
     } else {
       unchanged.factors.push_back(atom);
@@ -50,23 +47,6 @@ std::optional<Expr> replace_term(const Term& term, const Leaf& leaf) {
   }
   if (!product || (unchanged.factors.empty() && unchanged.coefficient == 1)) return product;
   return to_expr(std::move(unchanged)) * *product;
-}
-
-// Rebuilds e with every symbol and index for which `leaf` gives an expression replaced.
-template <class Leaf>
-Expr replace_leaves(const Expr& e, const Leaf& leaf) {
-  std::vector<Expr> replaced;
-  std::vector<Term> kept;
-  for (const Term& term : e.terms()) {
-    if (auto replacement = replace_term(term, leaf)) {
-      replaced.push_back(std::move(*replacement));
-    } else {
-      kept.push_back(term);
-    }
-  }
-  if (kept.size() == e.terms().size()) return e;
-  if (!kept.empty()) replaced.push_back(make_expr(std::move(kept)));
-  return sum_of(std::move(replaced));
 }
 
 int64_t evaluate_atom(const Atom& atom, std::span<const int64_t> indices,
@@ -130,9 +110,24 @@ std::optional<Affine> affine_in(const Expr& e, int number) {
 
 // ---------------------------------------------------------------- substitution
 
+Expr replace_nodes(const Expr& e, const NodeReplacement& replacement) {
+  std::vector<Expr> replaced;
+  std::vector<Term> kept;
+  for (const Term& term : e.terms()) {
+    if (auto product = replace_term(term, replacement)) {
+      replaced.push_back(std::move(*product));
+    } else {
+      kept.push_back(term);
+    }
+  }
+  if (kept.size() == e.terms().size()) return e;
+  if (!kept.empty()) replaced.push_back(make_expr(std::move(kept)));
+  return sum_of(std::move(replaced));
+}
+
 Expr substitute_indices(const Expr& e, std::span<const Expr> replacements) {
   if (e.index_mask() == 0) return e;
-  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+  return replace_nodes(e, [&](const Atom& atom) -> std::optional<Expr> {
     if (atom.kind != AtomKind::Index || static_cast<size_t>(atom.index) >= replacements.size()) {
       return std::nullopt;
     }
@@ -142,7 +137,7 @@ Expr substitute_indices(const Expr& e, std::span<const Expr> replacements) {
 
 Expr substitute_index(const Expr& e, int number, const Expr& replacement) {
   if (!uses_index(e, number)) return e;
-  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+  return replace_nodes(e, [&](const Atom& atom) -> std::optional<Expr> {
     if (atom.kind != AtomKind::Index || atom.index != number) return std::nullopt;
     return replacement;
   });
@@ -150,7 +145,7 @@ Expr substitute_index(const Expr& e, int number, const Expr& replacement) {
 
 Expr substitute_symbols(const Expr& e,
                         const std::function<std::optional<Expr>(const std::string&)>& replacement) {
-  return replace_leaves(e, [&](const Atom& atom) -> std::optional<Expr> {
+  return replace_nodes(e, [&](const Atom& atom) -> std::optional<Expr> {
     if (atom.kind != AtomKind::Symbol) return std::nullopt;
     return replacement(atom.symbol);
   });

@@ -16,32 +16,20 @@ struct Vectors {
   Expr lane() const { return Expr::index(lane_index); }
 };
 
-Expr settled(const Expr& e, const Vectors& vectors);
-
 // A block of whole vectors holds all lanes: (l // 64) is that of the vector, l % 64 goes on from it.
-Expr settled(const Expr::Atom& atom, const Vectors& vectors) {
-  using enum Expr::AtomKind;
-  if (atom.kind == Symbol) return Expr::symbol(atom.symbol, atom.range);
-  if (atom.kind == Index) return Expr::index(atom.index);
-  const Expr first = settled(atom.args[0], vectors), second = settled(atom.args[1], vectors);
-  const auto block = second.constant();
-  const bool is_block = (atom.kind == FloorDiv || atom.kind == Mod) && block && *block % vectors.granule == 0;
-  const auto along = is_block ? affine_in(first, vectors.lane_index) : std::nullopt;
-  if (!along || !along->coefficient.is_constant(1) || vectors.lanes > vectors.granule ||
-      !is_multiple_of(along->rest, vectors.granule)) {
-    return make_atom(atom.kind, first, second);
-  }
-  return atom.kind == FloorDiv ? floordiv(along->rest, second) : mod(along->rest, second) + vectors.lane();
-}
-
 Expr settled(const Expr& e, const Vectors& vectors) {
-  Expr sum;
-  for (const Expr::Term& term : e.terms()) {
-    Expr product = term.coefficient;
-    for (const Expr::Atom& atom : term.factors) product = product * settled(atom, vectors);
-    sum = sum + product;
-  }
-  return sum;
+  using enum Expr::AtomKind;
+  return replace_nodes(e, [&](const Expr::Atom& atom) -> std::optional<Expr> {
+    if (atom.kind != FloorDiv && atom.kind != Mod) return std::nullopt;
+    const auto block = atom.args[1].constant();
+    if (!block || *block % vectors.lanes != 0) return std::nullopt;
+    const auto along = affine_in(atom.args[0], vectors.lane_index);
+    if (!along || !along->coefficient.is_constant(1) || !is_multiple_of(along->rest, vectors.lanes)) {
+      return std::nullopt;
+    }
+    if (atom.kind == FloorDiv) return floordiv(along->rest, atom.args[1]);
+    return mod(along->rest, atom.args[1]) + vectors.lane();
+  });
 }
 
 // By the coordinate of lane 0 again, a multiple of the granule.

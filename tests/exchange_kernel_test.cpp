@@ -42,7 +42,8 @@ TEST(LanePattern, goes_on_within_blocks_of_whole_vectors) {
   EXPECT_EQ(to_text(merged->first, names), "i*4096 + (l // 64)*512 + (l // 8 % 8)*8 + 3");
   EXPECT_EQ(pattern_of("((i*32 + l) // 16)*40 + (i*32 + l) % 16")->step(), 1);
   EXPECT_EQ(pattern_of("(l % 16)*40")->step(), 40);
-  EXPECT_FALSE(pattern_of("l // 16")->step());  // one element for all lanes
+  EXPECT_FALSE(pattern_of("l // 16")->step());                        // one element for all lanes
+  EXPECT_EQ(pattern_of("(l // 24)*512 + l % 24", 8, 16)->step(), 1);  // of whole vectors, not of two
   EXPECT_FALSE(pattern_of("(l // 20)*512 + l % 20"));
   EXPECT_FALSE(pattern_of("(i + l) % 16"));
   EXPECT_FALSE(pattern_of("l % 16", 8, 4));  // a vector may begin in one block and end in the next
