@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kInL1 = 2048;                      // f32 elements: 8 KiB in, 8 KiB out
 constexpr int64_t kMemoryBytes = int64_t{64} << 20;  // of one array, beyond most last-level caches
-constexpr double kLineBytes = 64;
+constexpr int kLineBytes = 64;
 constexpr double kWorthThreads = 1e6;  // us of a kernel whose tasks each get a thread
 
 struct Refused {  // a kernel that does not build ends the calibration
@@ -91,6 +91,10 @@ class Calibration {
   void put(const std::string& key, double value, const std::string& unit);
   std::string lanes(const std::string& axis) const {
     return "lanes " + axis + " = " + std::to_string(base_.vector_bytes / 4);
+  }
+  // Of stores past the caches, which write whole lines.
+  std::string line_lanes(const std::string& axis) const {
+    return lanes(axis) + ", unroll " + std::to_string(std::max(1, kLineBytes / base_.vector_bytes));
   }
   double vectors(double elements) const { return elements * 4 / base_.vector_bytes; }
 
@@ -228,8 +232,8 @@ std::string map_schedule(const std::string& lanes, int64_t elements, int threads
 
 double Calibration::copy_gbs(int64_t bytes, bool streamed, int threads) {
   const std::string tiles = map_graph("  %1 = neg(%0) : f32[n]\n", "%1");
-  const double us =
-      fastest_us(tiles, map_schedule(lanes("n"), bytes / 8, threads, streamed), threads, {{"s0", bytes / 8}});
+  const double us = fastest_us(tiles, map_schedule(line_lanes("n"), bytes / 8, threads, streamed), threads,
+                               {{"s0", bytes / 8}});
   return double(bytes) / us / 1e3;
 }
 
@@ -238,8 +242,8 @@ double Calibration::write_gbs(int64_t bytes, bool streamed, int threads) {
       "tile_graph filled {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %y: f32[s0] "
       "out\n  %0 = constant 1.5 : f32[]\n  store %0 "
       "-> %y[n]\n}\n";
-  const double us =
-      fastest_us(tiles, map_schedule(lanes("n"), bytes / 4, threads, streamed), threads, {{"s0", bytes / 4}});
+  const double us = fastest_us(tiles, map_schedule(line_lanes("n"), bytes / 4, threads, streamed), threads,
+                               {{"s0", bytes / 4}});
   return double(bytes) / us / 1e3;
 }
 
@@ -268,10 +272,11 @@ std::vector<double> Calibration::line_ns(const std::string& kind, const std::vec
   std::vector<std::string> schedules;
   schedules.reserve(rows.size());
   for (const int side_by_side : rows) {
-    schedules.push_back(
-        lanes("col") + "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +
-        "\nwalk multi_pass\nrows " + std::to_string(side_by_side) + "\nsplit 1\nstage none\nstores " +
-        (kind == "copy_streamed" ? "%y: streamed\n" : "cached\n"));
+    schedules.push_back((copies ? line_lanes("col") : lanes("col")) +
+                        "\ngrid row = " + std::to_string(std::max<int64_t>(count / threads / 8 * 8, 8)) +
+                        "\nwalk multi_pass\nrows " + std::to_string(side_by_side) +
+                        "\nsplit 1\nstage none\nstores " +
+                        (kind == "copy_streamed" ? "%y: streamed\n" : "cached\n"));
   }
   std::vector<double> times = fastest_us(tiles, schedules, threads, {{"s0", count}, {"s1", run_bytes / 4}});
   for (double& time : times) time *= 1e3 / (double(bytes) / kLineBytes);
