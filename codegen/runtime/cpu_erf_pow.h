@@ -5,14 +5,16 @@
 namespace tile {
 
 // ------------------------------------------------------------------ erf
-// table[lane & 15] for each lane.
+// table[lane] for each lane, which counts modulo the table's length: 16 where a register holds them, else 8.
+template <class V>
+constexpr int kPieces = is_vector<V> && sizeof(V) >= 64 ? 16 : 8;
 template <class V, class I>
 TILE_INLINE V pick(const float* table, I lane) {
   if constexpr (is_wide<V>) {
     using Half = decltype(low_half(V{}));
     return {pick<Half>(table, low_half(lane)), pick<Half>(table, high_half(lane))};
   } else if constexpr (!is_vector<V>) {
-    return table[lane & 15];
+    return table[lane & 7];
 #if defined(TILE_AVX512) && defined(__clang__)
   } else if constexpr (sizeof(V) == 64) {
     return __builtin_ia32_permvarsf512(load_raw<float, 16>(table), lane);
@@ -22,58 +24,89 @@ TILE_INLINE V pick(const float* table, I lane) {
 #endif
 #if defined(TILE_AVX2)
   } else if constexpr (sizeof(V) == 32) {
-    const V low = __builtin_ia32_permvarsf256(load_raw<float, 8>(table), lane);
-    const V high = __builtin_ia32_permvarsf256(load_raw<float, 8>(table + 8), lane);
-    return __builtin_ia32_blendvps256(low, high, (V)(lane << 28));  // bit 3 of the lane, as a sign
+    return __builtin_ia32_permvarsf256(load_raw<float, 8>(table), lane);
 #endif
   } else {
     V result = {};
-    for (int i = 0; i < Facts<V>::kCount; ++i) result[i] = table[lane[i] & 15];
+    for (int i = 0; i < Facts<V>::kCount; ++i) result[i] = table[lane[i] & 7];
     return result;
   }
 }
 
-// erf(x) = x h(|x|). h is even and smooth: 16 polynomials of degree 5 around multiples of 67/256, picked by
-// vpermps. No branch, no second path: 20 instructions with AVX-512.
-struct ErfTable {
-  float c[6][16];
+// erf(x) = x h(|x|). h is even and smooth: polynomials around multiples of kStep, picked by vpermps. No
+// branch, no second path: 20 instructions with AVX-512, 24 with AVX2.
+template <int kPieces>
+struct ErfTable;
+template <>
+struct ErfTable<16> {
+  static constexpr float kStep = 0.26171875f;
+  static constexpr int kDegree = 5;
+  static constexpr float c[6][16] = {
+      {1.12837923f, 1.10313666f, 1.03327167f, 0.933781147f, 0.822697461f, 0.71510148f, 0.620024741f,
+       0.54061687f, 0.476147413f, 0.424176753f, 0.382007569f, 0.347337902f, 0.318405122f, 0.293914586f,
+       0.272921056f, 0.25472635f},
+      {-3.58273979e-08f, -0.188981801f, -0.33493492f, -0.413458496f, -0.425616592f, -0.390884578f,
+       -0.333810657f, -0.273618996f, -0.220688969f, -0.1782161f, -0.145504177f, -0.120550685f, -0.101364024f,
+       -0.0863828063f, -0.0744854584f, -0.0648854598f},
+      {-0.37612319f, -0.331593901f, -0.218078762f, -0.0825602934f, 0.0294263251f, 0.0951121002f, 0.116738282f,
+       0.110015161f, 0.0913244113f, 0.0712666363f, 0.0543998927f, 0.0415900163f, 0.0322163738f, 0.0253785886f,
+       0.0203269701f, 0.016528398f},
+      {-0.000104120176f, 0.10884276f, 0.169655353f, 0.165386587f, 0.115012325f, 0.0530701391f, 0.00564681273f,
+       -0.0191614088f, -0.0262056459f, -0.0239772815f, -0.0188515f, -0.0139347389f, -0.0101412674f,
+       -0.00743616559f, -0.00554374186f, -0.0042094877f},
+      {0.114374012f, 0.086439617f, 0.0265408643f, -0.0308402888f, -0.058650665f, -0.0547642596f,
+       -0.0344601274f, -0.0139870904f, -0.00111631106f, 0.0041946033f, 0.00505062565f, 0.00419583404f,
+       0.00306845875f, 0.00215351512f, 0.00150898937f, 0.00107294868f},
+      {-0.0104651991f, -0.0369115323f, -0.0495847017f, -0.0344242565f, -0.00781028718f, 0.0116838869f,
+       0.0172090195f, 0.0131066283f, 0.00660864403f, 0.00192284689f, -0.000268764445f, -0.000865309092f,
+       -0.000803614792f, -0.000590498967f, -0.000403055717f, -0.000271763711f}};
 };
-constexpr ErfTable kErf = {
-    {{1.12837923f, 1.10313666f, 1.03327167f, 0.933781147f, 0.822697461f, 0.71510148f, 0.620024741f,
-      0.54061687f, 0.476147413f, 0.424176753f, 0.382007569f, 0.347337902f, 0.318405122f, 0.293914586f,
-      0.272921056f, 0.25472635f},
-     {-3.58273979e-08f, -0.188981801f, -0.33493492f, -0.413458496f, -0.425616592f, -0.390884578f,
-      -0.333810657f, -0.273618996f, -0.220688969f, -0.1782161f, -0.145504177f, -0.120550685f, -0.101364024f,
-      -0.0863828063f, -0.0744854584f, -0.0648854598f},
-     {-0.37612319f, -0.331593901f, -0.218078762f, -0.0825602934f, 0.0294263251f, 0.0951121002f, 0.116738282f,
-      0.110015161f, 0.0913244113f, 0.0712666363f, 0.0543998927f, 0.0415900163f, 0.0322163738f, 0.0253785886f,
-      0.0203269701f, 0.016528398f},
-     {-0.000104120176f, 0.10884276f, 0.169655353f, 0.165386587f, 0.115012325f, 0.0530701391f, 0.00564681273f,
-      -0.0191614088f, -0.0262056459f, -0.0239772815f, -0.0188515f, -0.0139347389f, -0.0101412674f,
-      -0.00743616559f, -0.00554374186f, -0.0042094877f},
-     {0.114374012f, 0.086439617f, 0.0265408643f, -0.0308402888f, -0.058650665f, -0.0547642596f,
-      -0.0344601274f, -0.0139870904f, -0.00111631106f, 0.0041946033f, 0.00505062565f, 0.00419583404f,
-      0.00306845875f, 0.00215351512f, 0.00150898937f, 0.00107294868f},
-     {-0.0104651991f, -0.0369115323f, -0.0495847017f, -0.0344242565f, -0.00781028718f, 0.0116838869f,
-      0.0172090195f, 0.0131066283f, 0.00660864403f, 0.00192284689f, -0.000268764445f, -0.000865309092f,
-      -0.000803614792f, -0.000590498967f, -0.000403055717f, -0.000271763711f}}};
+template <>
+struct ErfTable<8> {
+  static constexpr float kStep = 0.54296875f;
+  static constexpr int kDegree = 7;
+  static constexpr float c[8][8] = {{1.12837911f, 1.02664804f, 0.806123435f, 0.600867033f, 0.45945099f,
+                                     0.368299901f, 0.306953192f, 0.263103783f},
+                                    {0.0f, -0.343258709f, -0.42280513f, -0.320098937f, -0.206900239f,
+                                     -0.135399848f, -0.0942121297f, -0.0692234486f},
+                                    {-0.376119465f, -0.20807825f, 0.0423641913f, 0.117057391f, 0.0851731449f,
+                                     0.0491619632f, 0.0288902409f, 0.0182122868f},
+                                    {0.0f, 0.171538472f, 0.105684012f, -0.00183724531f, -0.0261570439f,
+                                     -0.0169103015f, -0.00881053414f, -0.00479018828f},
+                                    {0.112629883f, 0.0215763245f, -0.0602681711f, -0.0294700712f,
+                                     0.00124385662f, 0.00487923855f, 0.00264325715f, 0.00125949678f},
+                                    {0.0f, -0.0496330783f, -0.0040781796f, 0.0169623904f, 0.00493148994f,
+                                     -0.000636717828f, -0.000718723459f, -0.000329304254f},
+                                    {-0.024770055f, 0.00345022487f, 0.0155525589f, -0.00113729062f,
+                                     -0.0034867113f, -0.000766888435f, -3.98836783e-05f, 6.90838788e-05f},
+                                    {0.0f, 0.0098714456f, -0.00341736455f, -0.0028295801f, 0.000789559213f,
+                                     0.000441625511f, 5.8398251e-05f, -5.15794454e-06f}};
+};
 
+template <class Table, int kPower, class V, class I>
+TILE_INLINE V erf_horner(V sum, V t, I lane) {
+  if constexpr (kPower == 0) {
+    return sum;
+  } else {
+    return erf_horner<Table, kPower - 1>(fma(sum, t, pick<V>(Table::c[kPower], lane)), t, lane);
+  }
+}
 template <class V>
 TILE_INLINE V erf(V x) {
   if constexpr (lanes_are<V, double>) {
     return by_lanes(x, [](double lane) { return __builtin_erf(lane); });
+  } else if constexpr (is_wide<V>) {
+    return {erf(x.lo), erf(x.hi)};
   } else {
+    using Table = ErfTable<kPieces<V>>;
     const V clamped = bounded(x, -4.05f, 4.05f);  // exactly 1 from there on: gelu of -100 is 0
     const V a = abs(clamped);
-    const V shifted = fma(a, fill<V>(3.82089552f), fill<V>(12582912.0f));
-    const auto lane = bits_as<int>(shifted);  // the low four bits
-    const V t = fma(shifted - fill<V>(12582912.0f), fill<V>(-0.26171875f), a);
-    V h = fma(pick<V>(kErf.c[5], lane), t, pick<V>(kErf.c[4], lane));
-    h = fma(h, t, pick<V>(kErf.c[3], lane));
-    h = fma(h, t, pick<V>(kErf.c[2], lane));
-    h = fma(h, t, pick<V>(kErf.c[1], lane));
+    const V shifted = fma(a, fill<V>(1 / Table::kStep), fill<V>(12582912.0f));
+    const auto lane = bits_as<int>(shifted);  // the low bits
+    const V t = fma(shifted - fill<V>(12582912.0f), fill<V>(-Table::kStep), a);
+    const V h = erf_horner<Table, Table::kDegree - 1>(pick<V>(Table::c[Table::kDegree], lane), t, lane);
     // One rounding of x c0 + x t h: rounding c0 + t h, or x c0, costs another ulp.
-    return with_sign_of(fma(a, pick<V>(kErf.c[0], lane), V(a * t * h)), x);
+    return with_sign_of(fma(a, pick<V>(Table::c[0], lane), V(a * t * h)), x);
   }
 }
 // e^(-high - low) for high in [0, 111] and a small low: one coefficient more than exp has.
