@@ -144,6 +144,9 @@ void PreferenceWriter::prefer_unroll() {
                      : moves_small_elements() || !from_memory()                           ? 2
                                                                                           : 1;
     require({where(system_.unroll, [&](int64_t unroll) { return unroll <= most; })}, "nothing to unroll for");
+    const double half = double(target_.vector_registers) / 2;
+    require(AtMost{{{1, {number_of(system_.rows), number_of(system_.unroll)}}}, half, "vectors"},
+            "vectors side by side leave registers to what they are computed from");
     return;
   }
   require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
