@@ -180,9 +180,19 @@ TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets, Mask mask) {
     return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
   }
 }
+// All lanes. One by one, but where the instruction takes twice as many lanes: with AVX2 it took 1.6 times as
+// long (Zen 3), and it knows no small elements.
 template <class T>
 TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
-  return gather(p, offsets, mask_splat(true));
+#if defined(TILE_MASK_BITS)
+  if constexpr (sizeof(T) >= 4) return gather(p, offsets, mask_splat(true));
+#endif
+  int64_t at[kLanes];
+  store_raw(at, offsets);
+  StoredLane<T> lanes[kLanes];
+#pragma GCC unroll 32
+  for (int i = 0; i < kLanes; ++i) __builtin_memcpy(&lanes[i], p + at[i], sizeof(T));
+  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
 }
 #if defined(TILE_MASKED_MEMORY)
 template <class T>
