@@ -192,6 +192,8 @@ class LaunchLowering {
   void run_walk(const std::vector<Root>& roots, const std::vector<TileValueId>& reductions, size_t first);
   LoopRange reduced_range(AxisId axis);
   void reduced_loops(size_t next, const ReducedWalk& walk);
+  std::vector<Expr> guards_around(AxisId axis) const;
+  void open_innermost(AxisId axis, const LoopRange& range, const Body& leaf);
   void open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk);
   void loop_in_blocks(size_t next, const LoopRange& range, int64_t length, const ReducedWalk& walk);
   void for_each_copy(const Body& body);
@@ -481,6 +483,7 @@ class LaunchLowering {
   };
   std::vector<KeptValue> to_keep_;
   std::map<TileValueId, bool> settled_;   // conditions that the block being written has settled
+  std::vector<Expr> inside_;              // guards that a branch around the loop has asked
   std::optional<AxisId> neighbour_axis_;  // of which two steps go side by side
   int64_t times_written_ = 1;             // what the open loops hold: once for each piece of a loop
   int pass_ = 0;

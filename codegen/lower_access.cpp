@@ -39,7 +39,7 @@ Code LaunchLowering::buffer_pointer(BufferId buffer) {
 std::optional<std::vector<Expr>> LaunchLowering::open_guards(const std::vector<Expr>& guard) const {
   std::vector<Expr> open;
   for (const Expr& e : guard) {
-    if (is_nonnegative(e)) continue;
+    if (is_nonnegative(e) || std::ranges::find(inside_, e) != inside_.end()) continue;
     if (is_nonnegative(-e - 1)) return std::nullopt;
     open.push_back(at_element(e));
   }

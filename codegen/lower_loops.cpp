@@ -31,20 +31,20 @@ int64_t granule_of(const Expr& e) {
 }
 int64_t granule_of(int64_t value) { return granule_of(Expr(value)); }
 
-// Where a vector would be cut, the pieces begin and end at whole vectors: the guards of the vectors that a
-// point lies in become masks, which cost less than the vectors of short pieces.
-std::vector<int64_t> at_whole_vectors(const std::vector<int64_t>& points, int64_t extent, int64_t lanes) {
-  bool cuts_vectors = false;
+// Where a block, a vector or rows side by side, would be cut, the pieces begin and end at whole blocks: the
+// guards of the blocks that a point lies in are asked, which costs less than short pieces.
+std::vector<int64_t> at_whole_blocks(const std::vector<int64_t>& points, int64_t extent, int64_t block) {
+  bool cuts_blocks = false;
   int64_t low = 0;
   std::set<int64_t> whole;
   for (size_t i = 0; i <= points.size(); ++i) {
     const int64_t high = i < points.size() ? points[i] : extent;
-    cuts_vectors |= high - low < lanes;
+    cuts_blocks |= high - low < block;
     low = high;
-    whole.insert(high / lanes * lanes);
-    whole.insert((high + lanes - 1) / lanes * lanes);
+    whole.insert(high / block * block);
+    whole.insert((high + block - 1) / block * block);
   }
-  if (!cuts_vectors) return points;
+  if (!cuts_blocks) return points;
   std::erase_if(whole, [&](int64_t point) { return point <= 0 || point >= extent; });
   return {whole.begin(), whole.end()};
 }
@@ -312,11 +312,15 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
 // ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
   std::vector<int64_t> points = breakpoints(graph_, axis);
+  const bool are_windows = points.empty() && axis == facts_.row_axis;
+  if (are_windows) points = window_breakpoints(graph_, structure_, axis);
   if (points.empty() || rows_are_windows(axis)) return {range};
   const bool are_parts = share_out_reads(graph_, axis, points);
   if (const auto extent = facts_.extents[axis.index].constant()) {
-    if (axis == schedule_.lane_axis) {
-      points = at_whole_vectors(points, *extent, schedule_.lanes);
+    if (are_windows) {
+      points = at_whole_blocks(points, *extent, schedule_.rows);
+    } else if (axis == schedule_.lane_axis) {
+      points = at_whole_blocks(points, *extent, schedule_.lanes);
     } else if (!are_parts) {
       points = between_long_pieces(points, *extent);
     }

@@ -32,6 +32,7 @@ constexpr double kLongBody = 128, kLongBodyOfDear = 512, kLongBodyOfWindows = 38
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
 constexpr size_t kKeptOneByOne = 4;     // values of which each is decided by itself
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
+constexpr double kShortWindow = 7;      // taps that compilers write out
 constexpr double kOtherWays = 2;        // of L1, for what rows are multiplied with
 
 class PreferenceWriter : private RuleWriter {
@@ -65,6 +66,7 @@ class PreferenceWriter : private RuleWriter {
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
+  bool rows_meet_in_windows() const;
   double most_in_a_pass() const;  // reductions
   double walked_values() const;
   void keep_alike(const std::vector<TileValueId>& resident);
@@ -231,11 +233,33 @@ void PreferenceWriter::prefer_short_bodies() {
   }
 }
 
+// Whether an element that one row reads at a tap of a window is that of the next row at the tap before:
+// compilers write out the taps of a short window, and keep what rows read from one to the next.
+bool PreferenceWriter::rows_meet_in_windows() const {
+  const std::optional<AxisId> row = innermost_row_axis(structure_);
+  if (!row || structure_.reduced.empty() || extent(structure_.reduced.back()) > kShortWindow) return false;
+  return std::any_of(graph_.values.begin(), graph_.values.end(), [&](const TileValue& value) {
+    const auto* load = std::get_if<TileLoad>(&value.op);
+    if (load == nullptr) return false;
+    const auto of_row = stride_along(graph_, *load, *row);
+    const auto of_tap = stride_along(graph_, *load, structure_.reduced.back());
+    return of_row && of_tap && *of_row == *of_tap && !of_row->is_constant(0);
+  });
+}
+
 // Results side by side share what a contraction loads. Rows of other reductions mostly share nothing: there
 // they hide latency, of short rows.
 void PreferenceWriter::prefer_rows() {
   if (contracts_) {
     require({is(system_.columns, 1), is(system_.unroll, 1)}, "a block of two axes hides all latency");
+    if (rows_meet_in_windows()) {
+      AtMost fits{
+          {}, double(target_.vector_registers + 1), "registers"};  // instructions read one from memory
+      fits.sum = {{1, {rows_written_out(), number_of(system_.columns), number_of(system_.unroll)}},
+                  {1, {number_of(system_.unroll)}},
+                  {1, {rows_written_out()}}};
+      require(std::move(fits), "sums, and what rows read at the taps of a window, fit the vector registers");
+    }
     for (const Access& access : facts_.accesses) prefer_rows_in_sets(access);
     add_tile_preferences(graph_, facts_, system_);
     const double each = double(graph_.values.size()) - walked_values();

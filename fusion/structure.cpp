@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/expr_algebra.h"
 #include "core/match.h"
 #include "fusion/contraction.h"
 #include "fusion/launches.h"
@@ -206,6 +207,43 @@ std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis) {
   }
   const auto extent = graph[axis].extent.constant();
   std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
+  return {points.begin(), points.end()};
+}
+
+namespace {
+
+// What the reduced axes of a guard leave of it in the worst case; nullopt: other axes or sizes are in it.
+std::optional<int64_t> least_over_reduced(const TileGraph& graph, const Structure& structure, Expr guard) {
+  for (const int index : indices_of(guard)) {
+    const AxisId axis{uint32_t(index)};
+    const auto extent = graph[axis].extent.constant();
+    const auto affine = affine_in(guard, index);
+    const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+    if (!structure.is_reduced(axis) || !extent || !slope) return std::nullopt;
+    guard = affine->rest + std::min<int64_t>(0, *slope * (*extent - 1));
+  }
+  return guard.constant();
+}
+
+}  // namespace
+
+std::vector<int64_t> window_breakpoints(const TileGraph& graph, const Structure& structure, AxisId axis) {
+  const auto number = static_cast<int>(axis.index);
+  const auto extent = graph[axis].extent.constant();
+  std::set<int64_t> points;
+  for (const TileValue& value : graph.values) {
+    const TileLoad* load = std::get_if<TileLoad>(&value.op);
+    if (load == nullptr || !extent) continue;
+    for (const Expr& guard : load->guard) {
+      const auto affine = affine_in(guard, number);
+      const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
+      if (!slope || *slope == 0 || indices_of(affine->rest).empty()) continue;
+      const auto least = least_over_reduced(graph, structure, affine->rest);
+      if (!least) continue;
+      points.insert(*slope > 0 ? -floor_divide(*least, *slope) : floor_divide(*least, -*slope) + 1);
+    }
+  }
+  std::erase_if(points, [&](int64_t point) { return point <= 0 || point >= *extent; });
   return {points.begin(), points.end()};
 }
 

@@ -369,6 +369,10 @@ TILE_INLINE VecN<To, Facts<V>::kCount> convert_lanes(V v) {
   } else if constexpr (__is_same(From, float) && __is_same(To, double) && Facts<V>::kCount == 8) {
     return __builtin_ia32_cvtps2pd512_mask(v, Out{}, (unsigned char)-1, 4);
 #endif
+#if defined(TILE_AVX2) && !defined(__clang__)
+  } else if constexpr (__is_same(From, float) && __is_same(To, double) && Facts<V>::kCount == 4) {
+    return __builtin_ia32_cvtps2pd256(v);  // GCC 12: through memory
+#endif
   } else {
     return __builtin_convertvector(v, Out);
   }
