@@ -56,8 +56,9 @@ std::optional<Expr> stride_along(const TileGraph& graph, const TileStore& store,
 // Coordinates along `axis` at which a guard that depends on this axis alone changes its answer, ascending,
 // without 0 and the extent: a loop cut there has constant guards in every piece. Only literal coordinates.
 std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis);
-// And where the guards of windows, of the axis and reduced ones (k + t >= 1), begin or cease to be true whatever the
-// reduced coordinates are: between the first and the last of these points no element of a window lies outside.
+// And where the guards of windows, of the axis and reduced ones (k + t >= 1), begin or cease to be true
+// whatever the reduced coordinates are: between the first and the last of these points no element of a window
+// lies outside.
 std::vector<int64_t> window_breakpoints(const TileGraph& graph, const Structure& structure, AxisId axis);
 
 }  // namespace tilefuse
