@@ -103,7 +103,7 @@ class LaunchLowering {
   // long sums go through blocks (the error of a chain of additions grows with its length).
   struct ReducedWalk {
     Body leaf;
-    bool in_blocks = false;
+    bool in_blocks = false, stores = false;
     Body begin_block, end_block;
   };
   // What a pass computes at every point of its walk.
@@ -193,7 +193,7 @@ class LaunchLowering {
   LoopRange reduced_range(AxisId axis);
   void reduced_loops(size_t next, const ReducedWalk& walk);
   std::vector<Expr> guards_around(AxisId axis) const;
-  void open_innermost(AxisId axis, const LoopRange& range, const Body& leaf);
+  void open_innermost(AxisId axis, const LoopRange& range, const ReducedWalk& walk);
   void open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk);
   void loop_in_blocks(size_t next, const LoopRange& range, int64_t length, const ReducedWalk& walk);
   void for_each_copy(const Body& body);

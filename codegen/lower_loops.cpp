@@ -312,7 +312,8 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
 // ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
   std::vector<int64_t> points = breakpoints(graph_, axis);
-  const bool are_windows = points.empty() && axis == facts_.row_axis;
+  const bool are_windows =
+      points.empty() && axis == facts_.row_axis && facts_.dots.empty() && !facts_.in_tiles;
   if (are_windows) points = window_breakpoints(graph_, structure_, axis);
   if (points.empty() || rows_are_windows(axis)) return {range};
   const bool are_parts = share_out_reads(graph_, axis, points);

@@ -94,6 +94,7 @@ void LaunchLowering::run_walk(const std::vector<Root>& roots, const std::vector<
   ReducedWalk walk;
   walk.leaf = [&] { facts_.dots.empty() ? emit_roots(roots) : emit_dots(roots); };
   walk.in_blocks = !blocked.empty();
+  walk.stores = std::ranges::any_of(roots, [](const Root& root) { return root.store != nullptr; });
   walk.begin_block = [&] {
     for (const TileValueId id : blocked)
       blocks_.insert_or_assign(id, declare_accumulator(id, AccumulatorRole::Block));
@@ -138,7 +139,7 @@ bool is_zero_outside(const TileGraph& graph, TileValueId id, const std::vector<E
 // Guards that a contraction asks in the loop over a window's innermost axis, of axes outside of it alone, and
 // without which it adds nothing: one answer for all that the loop reads, lanes and rows.
 std::vector<Expr> LaunchLowering::guards_around(AxisId axis) const {
-  if (!structure_.contracts || !facts_.dots.empty() || !inside_.empty()) return {};
+  if (!structure_.contracts || !facts_.dots.empty()) return {};
   const auto is_outside = [&](const Expr& guard) {
     const auto varies = [&](const std::optional<AxisId>& by) {
       return by && uses_index(guard, static_cast<int>(by->index));
@@ -165,15 +166,17 @@ std::vector<Expr> LaunchLowering::guards_around(AxisId axis) const {
 //
 //   const bool is_inside = j + s - 1 >= 0 && 56 - j - s >= 0;
 //   if (is_inside) { for t: sum += load(x_s + t) * w; }
-void LaunchLowering::open_innermost(AxisId axis, const LoopRange& range, const Body& leaf) {
-  inside_ = guards_around(axis);
-  if (inside_.empty()) return open_summed(axis, range, leaf);
+void LaunchLowering::open_innermost(AxisId axis, const LoopRange& range, const ReducedWalk& walk) {
+  const bool may_ask = !walk.stores && inside_.empty();
+  const std::vector<Expr> guards = may_ask ? guards_around(axis) : std::vector<Expr>();
+  if (guards.empty()) return open_summed(axis, range, walk.leaf);
+  inside_ = guards;
   std::vector<Expr> there;
   for (const Expr& guard : inside_) there.push_back(at_element(guard));
   const int outside = base_depth_;
   scopes_.open();
   base_depth_ = scopes_.depth();
-  open_summed(axis, range, leaf);
+  open_summed(axis, range, walk.leaf);
   base_depth_ = outside;
   scopes_.add({If{condition(there), scopes_.close()}, ""});
   inside_.clear();
@@ -182,7 +185,7 @@ void LaunchLowering::open_innermost(AxisId axis, const LoopRange& range, const B
 // What a loop over reduced axes does at every point of its axis: the loops inside it, or the leaf.
 void LaunchLowering::open_reduced(size_t next, const LoopRange& range, const ReducedWalk& walk) {
   const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
-  if (next + 1 == order.size()) return open_innermost(order[next], range, walk.leaf);
+  if (next + 1 == order.size()) return open_innermost(order[next], range, walk);
   open_axis(order[next], range, [&] { reduced_loops(next + 1, walk); });
 }
 

@@ -115,7 +115,8 @@ std::string host_target_name() {
 
 bool is_richer(const Target& a, const Target& b) {
   const auto rank = [](const Target& target) {
-    return std::tuple(-target.vector_bytes, -int(target.instructions.size()), target.name);
+    return std::tuple(-target.vector_bytes, -int(target.instructions.size()), !target.measured_on,
+                      target.name);
   };
   return rank(a) < rank(b);
 }

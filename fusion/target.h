@@ -37,7 +37,8 @@ Target load_target(const std::string& name_or_path);                    // an em
 std::string target_identity(const std::string& name_or_path);
 std::vector<std::string> target_names();  // embedded ones
 std::string host_target_name();           // the best embedded match for this processor
-// What runs more of: by the width of vectors, then by what there is besides, then by name.
+// What runs more of: by the width of vectors, then by what there is besides; measured ones before estimates,
+// then by name.
 bool is_richer(const Target& a, const Target& b);
 
 }  // namespace tilefuse
