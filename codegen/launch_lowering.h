@@ -168,6 +168,7 @@ class LaunchLowering {
   LoopRange whole_range(AxisId axis);
   LoopRange task_range(AxisId axis);
   int64_t values_written(size_t pieces) const;
+  std::vector<int64_t> cutting_points(AxisId axis) const;
   std::vector<LoopRange> cut_at_breakpoints(AxisId axis, const LoopRange& range);
   LoopRange clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high);
   void parallel_loops(size_t next);

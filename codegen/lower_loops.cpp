@@ -308,14 +308,13 @@ LoopRange LaunchLowering::clipped(AxisId axis, const LoopRange& range, int64_t l
   return piece;
 }
 
-// Pieces in which guards along this axis are constant. Symbolic extents can be shorter than a breakpoint; the
-// ends of the pieces are bounded then.
-std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
+// Where a loop is cut: guards along its axis are constant in between, or, of rows, no window reaches an edge.
+std::vector<int64_t> LaunchLowering::cutting_points(AxisId axis) const {
   std::vector<int64_t> points = breakpoints(graph_, axis);
-  const bool are_windows =
-      points.empty() && axis == facts_.row_axis && facts_.dots.empty() && !facts_.in_tiles;
+  const bool may_be_windows = axis == facts_.row_axis && facts_.dots.empty() && !facts_.in_tiles;
+  const bool are_windows = points.empty() && may_be_windows;
   if (are_windows) points = window_breakpoints(graph_, structure_, axis);
-  if (points.empty() || rows_are_windows(axis)) return {range};
+  if (points.empty() || rows_are_windows(axis)) return {};
   const bool are_parts = share_out_reads(graph_, axis, points);
   if (const auto extent = facts_.extents[axis.index].constant()) {
     if (are_windows) {
@@ -326,8 +325,15 @@ std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const Loo
       points = between_long_pieces(points, *extent);
     }
   }
-  if (points.empty() || points.size() >= (are_parts ? kMostParts : kMostPieces)) return {range};
-  if (!are_parts && values_written(points.size() + 1) > kMostValues) return {range};
+  const bool are_many = points.size() >= (are_parts ? kMostParts : kMostPieces);
+  const bool are_long = !are_parts && values_written(points.size() + 1) > kMostValues;
+  return are_many || are_long ? std::vector<int64_t>() : points;
+}
+
+// Symbolic extents can be shorter than a breakpoint; the ends of the pieces are bounded then.
+std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
+  const std::vector<int64_t> points = cutting_points(axis);
+  if (points.empty()) return {range};
   std::vector<LoopRange> pieces;
   int64_t low = 0;
   for (size_t i = 0; i <= points.size(); ++i) {

@@ -171,8 +171,8 @@ void LaunchLowering::open_innermost(AxisId axis, const LoopRange& range, const R
   const std::vector<Expr> guards = may_ask ? guards_around(axis) : std::vector<Expr>();
   if (guards.empty()) return open_summed(axis, range, walk.leaf);
   inside_ = guards;
-  std::vector<Expr> there;
-  for (const Expr& guard : inside_) there.push_back(at_element(guard));
+  std::vector<Expr> there = guards;
+  for (Expr& guard : there) guard = at_element(guard);
   const int outside = base_depth_;
   scopes_.open();
   base_depth_ = scopes_.depth();
