@@ -92,7 +92,7 @@ class Calibration {
   std::string lanes(const std::string& axis) const {
     return "lanes " + axis + " = " + std::to_string(base_.vector_bytes / 4);
   }
-  // Of stores past the caches, which write whole lines.
+  // Of copies, whose stores may go past the caches: those write whole lines.
   std::string line_lanes(const std::string& axis) const {
     return lanes(axis) + ", unroll " + std::to_string(std::max(1, kLineBytes / base_.vector_bytes));
   }

@@ -3,6 +3,7 @@
 
 #include "codegen/launch_lowering.h"
 #include "core/result.h"
+#include "fusion/neutral_where.h"
 
 namespace tilefuse {
 namespace {
@@ -116,30 +117,13 @@ LoopRange LaunchLowering::reduced_range(AxisId axis) {
                                                            : live_part(axis, whole_range(axis));
 }
 
-namespace {
-
-// Whether a value is zero where not all of the guards hold.
-bool is_zero_outside(const TileGraph& graph, TileValueId id, const std::vector<Expr>& guards) {
-  const TileValue& value = graph[id];
-  if (const auto* load = std::get_if<TileLoad>(&value.op)) {
-    return load->fill == Scalar(0.0) && std::ranges::all_of(guards, [&](const Expr& guard) {
-             return std::ranges::find(load->guard, guard) != load->guard.end();
-           });
-  }
-  const auto* map = std::get_if<TileMap>(&value.op);
-  const auto is_zero = [&](TileValueId operand) { return is_zero_outside(graph, operand, guards); };
-  if (map == nullptr) return false;
-  if (map->fn == MapFn::Mul) return std::ranges::any_of(value.operands, is_zero);
-  const bool keeps_zero = map->fn == MapFn::Cast || map->fn == MapFn::Copy || map->fn == MapFn::Neg;
-  return keeps_zero && is_zero(value.operands[0]);
-}
-
-}  // namespace
-
 // Guards that a contraction asks in the loop over a window's innermost axis, of axes outside of it alone, and
 // without which it adds nothing: one answer for all that the loop reads, lanes and rows.
 std::vector<Expr> LaunchLowering::guards_around(AxisId axis) const {
-  if (!structure_.contracts || !facts_.dots.empty()) return {};
+  const bool scans = std::ranges::any_of(structure_.reductions, [&](TileValueId id) {
+    return !std::holds_alternative<TileReduce>(graph_[id].op);
+  });
+  if (!structure_.contracts || scans || !facts_.dots.empty()) return {};
   const auto is_outside = [&](const Expr& guard) {
     const auto varies = [&](const std::optional<AxisId>& by) {
       return by && uses_index(guard, static_cast<int>(by->index));
@@ -147,25 +131,25 @@ std::vector<Expr> LaunchLowering::guards_around(AxisId axis) const {
     return !varies(axis) && !varies(schedule_.lane_axis) && !varies(facts_.row_axis) &&
            !varies(facts_.column_axis) && !is_nonnegative(guard);
   };
+  const auto is_asked = [&](const Expr& guard) {
+    return std::ranges::any_of(graph_.values, [&](const TileValue& value) {
+      const auto* load = std::get_if<TileLoad>(&value.op);
+      return load != nullptr && std::ranges::find(value.axes, axis) != value.axes.end() &&
+             std::ranges::find(load->guard, guard) != load->guard.end();
+    });
+  };
   std::vector<Expr> around;
-  for (const TileValue& value : graph_.values) {
-    const auto* load = std::get_if<TileLoad>(&value.op);
-    const bool is_read = load != nullptr && std::ranges::find(value.axes, axis) != value.axes.end();
-    if (around.empty() && is_read) std::ranges::copy_if(load->guard, std::back_inserter(around), is_outside);
+  for (const Expr& nothing : neutral_where(graph_, structure_.reductions)) {
+    const Expr guard = -nothing - 1;
+    if (is_outside(guard) && is_asked(guard)) around.push_back(guard);
   }
-  const bool adds_nothing = std::ranges::all_of(structure_.reductions, [&](TileValueId id) {
-    const auto* reduce = std::get_if<TileReduce>(&graph_[id].op);
-    return reduce != nullptr && reduce->kind == ReduceKind::Sum &&
-           is_zero_outside(graph_, graph_[id].operands[0], around);
-  });
-  return adds_nothing ? around : std::vector<Expr>();
+  return around;
 }
 
 // Compilers take no condition out of a loop that asks it for each of a block's rows, and load what it guards
 // through other registers.
 //
-//   const bool is_inside = j + s - 1 >= 0 && 56 - j - s >= 0;
-//   if (is_inside) { for t: sum += load(x_s + t) * w; }
+//   if (j + s - 1 >= 0 && 56 - j - s >= 0) { for t: sum += load(x_s + t) * w; }
 void LaunchLowering::open_innermost(AxisId axis, const LoopRange& range, const ReducedWalk& walk) {
   const bool may_ask = !walk.stores && inside_.empty();
   const std::vector<Expr> guards = may_ask ? guards_around(axis) : std::vector<Expr>();

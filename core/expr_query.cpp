@@ -28,11 +28,11 @@ void visit_atoms(const Expr& e, const Visit& visit) {
 // What stands for the atom; nullopt if it stays as it is.
 std::optional<Expr> replace_atom(const Atom& atom, const NodeReplacement& replacement) {
   if (atom.args.empty()) return replacement(atom);
-  Atom rebuilt = atom;
-  for (Expr& arg : rebuilt.args) arg = replace_nodes(arg, replacement);
-  if (auto replaced = replacement(rebuilt)) return replaced;
-  if (rebuilt.args == atom.args) return std::nullopt;
-  return make_atom(atom.kind, rebuilt.args[0], rebuilt.args[1]);
+  const Expr first = replace_nodes(atom.args[0], replacement);
+  const Expr second = replace_nodes(atom.args[1], replacement);
+  if (first == atom.args[0] && second == atom.args[1]) return replacement(atom);
+  if (auto replaced = replacement(Atom{atom.kind, 0, {}, {}, {first, second}})) return replaced;
+  return make_atom(atom.kind, first, second);
 }
 
 std::optional<Expr> replace_term(const Term& term, const NodeReplacement& node) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "core/expr_algebra.h"
 #include "core/match.h"
 #include "fusion/contraction.h"
 #include "fusion/launches.h"
@@ -124,6 +123,11 @@ void add_breakpoint(const Expr& guard, AxisId axis, std::set<int64_t>& points) {
   points.insert(*(*a > 0 ? first_true : first_false).constant());
 }
 
+std::vector<int64_t> inside(std::set<int64_t> points, const std::optional<int64_t>& extent) {
+  std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
+  return {points.begin(), points.end()};
+}
+
 }  // namespace
 
 bool Structure::varies_along_reduced(const TileGraph& graph, TileValueId value) const {
@@ -205,46 +209,31 @@ std::vector<int64_t> breakpoints(const TileGraph& graph, AxisId axis) {
     if (const TileLoad* load = std::get_if<TileLoad>(&value.op)) add_all(load->guard);
     if (const TilePredicate* predicate = std::get_if<TilePredicate>(&value.op)) add_all(predicate->guard);
   }
-  const auto extent = graph[axis].extent.constant();
-  std::erase_if(points, [&](int64_t point) { return point <= 0 || (extent && point >= *extent); });
-  return {points.begin(), points.end()};
+  return inside(std::move(points), graph[axis].extent.constant());
 }
-
-namespace {
-
-// What the reduced axes of a guard leave of it in the worst case; nullopt: other axes or sizes are in it.
-std::optional<int64_t> least_over_reduced(const TileGraph& graph, const Structure& structure, Expr guard) {
-  for (const int index : indices_of(guard)) {
-    const AxisId axis{uint32_t(index)};
-    const auto extent = graph[axis].extent.constant();
-    const auto affine = affine_in(guard, index);
-    const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
-    if (!structure.is_reduced(axis) || !extent || !slope) return std::nullopt;
-    guard = affine->rest + std::min<int64_t>(0, *slope * (*extent - 1));
-  }
-  return guard.constant();
-}
-
-}  // namespace
 
 std::vector<int64_t> window_breakpoints(const TileGraph& graph, const Structure& structure, AxisId axis) {
   const auto number = static_cast<int>(axis.index);
-  const auto extent = graph[axis].extent.constant();
+  std::vector<Expr> extents;
+  extents.reserve(graph.axes.size());
+  for (const Axis& each : graph.axes) extents.push_back(each.extent);
+  const auto is_short = [&](int index) {
+    return structure.is_reduced(AxisId{uint32_t(index)}) && extents[size_t(index)].constant();
+  };
   std::set<int64_t> points;
   for (const TileValue& value : graph.values) {
     const TileLoad* load = std::get_if<TileLoad>(&value.op);
-    if (load == nullptr || !extent) continue;
+    if (load == nullptr || !extents[axis.index].constant()) continue;
     for (const Expr& guard : load->guard) {
       const auto affine = affine_in(guard, number);
-      const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
-      if (!slope || *slope == 0 || indices_of(affine->rest).empty()) continue;
-      const auto least = least_over_reduced(graph, structure, affine->rest);
-      if (!least) continue;
-      points.insert(*slope > 0 ? -floor_divide(*least, *slope) : floor_divide(*least, -*slope) + 1);
+      if (!affine || !symbols_of(guard).empty()) continue;
+      const std::vector<int> others = indices_of(affine->rest);
+      if (others.empty() || !std::ranges::all_of(others, is_short)) continue;
+      const Expr worst = affine->coefficient * Expr::index(number) + bounds(affine->rest, extents).low;
+      add_breakpoint(worst, axis, points);
     }
   }
-  std::erase_if(points, [&](int64_t point) { return point <= 0 || point >= *extent; });
-  return {points.begin(), points.end()};
+  return inside(std::move(points), graph[axis].extent.constant());
 }
 
 bool walks_again_to_store(const TileGraph& graph, const Structure& structure) {

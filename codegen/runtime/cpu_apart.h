@@ -189,10 +189,7 @@ TILE_INLINE Vec<T> gather(const T* p, Vec<int64_t> offsets) {
 #endif
   int64_t at[kLanes];
   store_raw(at, offsets);
-  StoredLane<T> lanes[kLanes];
-#pragma GCC unroll 32
-  for (int i = 0; i < kLanes; ++i) __builtin_memcpy(&lanes[i], p + at[i], sizeof(T));
-  return from_stored<T>(load_raw<StoredLane<T>, kLanes>(lanes));
+  return load_lanes(p, kLanes, [&](int64_t i) { return at[i]; });
 }
 #if defined(TILE_MASKED_MEMORY)
 template <class T>

@@ -67,16 +67,15 @@ template <class V>
 TILE_INLINE V keep_lanes(V y, MaskOf<V> mask) {
   return select(mask, y, fill<V>(0));
 }
-// y, and 0 where x is below `least`.
+// y, and 0 where x is below `least`, of at most a register.
 template <class V>
 TILE_INLINE V zero_below(V y, V x, LaneOf<V> least) {
-  if constexpr (is_wide<V>) {
-    return {zero_below(y.lo, x.lo, least), zero_below(y.hi, x.hi, least)};
 #if !defined(TILE_MASK_BITS)
-  } else if constexpr (is_vector<V>) {  // one instruction; a choice between two values is up to three
+  if constexpr (is_vector<V>) {  // one instruction; a choice between two values is up to three
     return bits_as<float>(bits_as<int>(y) & ~compare_raw<Comparison::Lt>(x, fill<V>(least)));
+  } else
 #endif
-  } else {
+  {
     return select(lt(x, fill<V>(least)), fill<V>(0), y);
   }
 }
@@ -230,7 +229,7 @@ TILE_INLINE V expm1(V x) {
     return by_lanes(x, [](double lane) { return __builtin_expm1(lane); });
   } else {
     const V b = bounded(x, -20.0f, 89.0f);
-    const V shifted = fma(b, fill<V>(1.44269504f), fill<V>(kWhole<kNormal - 1>));
+    const V shifted = fma(b, fill<V>(1.44269504f), fill<V>(kWhole<kNormal - 1>));  // of 2^(n - 1)
     const V n = shifted - fill<V>(kWhole<kNormal - 1>);
     const V r = fma(n, fill<V>(-1.42860677e-6f), fma(n, fill<V>(-0.693145752f), b));
     const V q = polynomial(r, 0.00138825190f, 0.00836651959f, 0.0416672006f, 0.166665435f, 0.49999997f);

@@ -141,17 +141,6 @@ TILE_INLINE Vec<int64_t> wrap_index(Vec<int64_t> i, int64_t extent, bool wrap, i
   if (__builtin_expect(any(mask_and(outside, mask)), 0)) *error = 1;
   return select(outside, zero, i);
 }
-#if !defined(TILE_MASK_BITS)
-// -1 in the lanes where a is less than b.
-template <class V>
-TILE_INLINE V less_lanes(V a, V b) {
-  if constexpr (is_wide<V>) {
-    return {less_lanes(a.lo, b.lo), less_lanes(a.hi, b.hi)};
-  } else {
-    return (V)(a < b);
-  }
-}
-#endif
 // Of all lanes: comparisons stay as wide as the indices.
 TILE_INLINE Vec<int64_t> wrap_index(Vec<int64_t> i, int64_t extent, bool wrap, int64_t* error) {
 #if defined(TILE_MASK_BITS)
@@ -159,8 +148,9 @@ TILE_INLINE Vec<int64_t> wrap_index(Vec<int64_t> i, int64_t extent, bool wrap, i
 #else
   using V = Vec<int64_t>;
   const V zero = splat<int64_t>(0);
-  if (wrap) i = i + (less_lanes(i, zero) & splat<int64_t>(extent));
-  const V outside = less_lanes(i, zero) | less_lanes(splat<int64_t>(extent - 1), i);
+  if (wrap) i = i + (compare_raw<Comparison::Lt>(i, zero) & splat<int64_t>(extent));
+  const V outside =
+      compare_raw<Comparison::Lt>(i, zero) | compare_raw<Comparison::Ge>(i, splat<int64_t>(extent));
   if (__builtin_expect(sign_bits(outside) != 0, 0)) *error = 1;
   return i & ~outside;
 #endif
