@@ -22,9 +22,10 @@ std::string first_error(const std::string& log) {
 std::optional<Unsupported> run_compiler(std::vector<std::string> command, std::chrono::milliseconds limit) {
   const std::string compiler = command.front();
   ProcessResult run = run_process(command, limit);
-  // Most crashes of compilers are in their vectorisers.
+  // Most crashes of compilers are in their vectorisers; those of GCC 12 also in partial redundancies, where
+  // parts of a vector are stored in a loop that it unrolls.
   if (!run.succeeded() && run.output.find("internal compiler error") != std::string::npos) {
-    command.insert(command.end(), {"-fno-tree-vectorize", "-fno-tree-slp-vectorize"});
+    command.insert(command.end(), {"-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-tree-pre"});
     run = run_process(command, limit);
   }
   if (run.succeeded()) return std::nullopt;

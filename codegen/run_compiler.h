@@ -1,4 +1,5 @@
-// Runs a compiler. A failure is a refusal whose reason holds the first lines of its log.
+// Runs a compiler, once more with fewer optimisations where it crashes. A failure is a refusal whose reason
+// holds the first lines of its log.
 #pragma once
 #include <chrono>
 #include <optional>

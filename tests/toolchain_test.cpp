@@ -300,6 +300,16 @@ TEST_F(ToolchainTest, a_compiler_that_fails_hangs_or_writes_nonsense_is_a_refusa
               HasSubstr("cannot load a kernel"));
   EXPECT_TRUE(left_nothing_behind());
 }
+TEST_F(ToolchainTest, a_compiler_that_crashes_is_asked_again_for_fewer_optimisations) {
+  for (const std::string flag : {"-fno-tree-vectorize", "-fno-tree-pre"}) {
+    KernelCache none("", 0);
+    const std::string cxx =
+        script("cxx", "[ \"$1\" = --version ] && echo version && exit\ncase \"$*\" in *" + flag +
+                          "*) exec c++ \"$@\";; esac\necho internal compiler error; exit 1");
+    const Result<Toolchain> toolchain = find_toolchain({.cxx = cxx, .search_path = "", .python = ""}, none);
+    EXPECT_TRUE(build(kAddSource, *toolchain, {}, none)) << flag;
+  }
+}
 TEST_F(ToolchainTest, a_compiler_that_hangs_is_waited_for_once) {
   KernelCache none("", 0);
   const std::string cxx = script("cxx", "[ \"$1\" = --version ] && echo version && exit\nsleep 60");

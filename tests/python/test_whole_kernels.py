@@ -10,6 +10,7 @@ import tilefuse
 import torch
 import torch.nn.functional as F
 from numeric import assert_close, to_double
+from processors import FIXED_TARGET
 
 OWN = {"products": "own", "strict": True, "threads": 2}  # prices of regions depend on the number of threads
 
@@ -163,7 +164,7 @@ KERNELS = {
 
 
 def graph_of(function, inputs):
-    return tilefuse.explain(function, *inputs, options=OWN).json()["graphs"][0]
+    return tilefuse.explain(function, *inputs, options={"target": FIXED_TARGET, **OWN}).json()["graphs"][0]
 
 
 def as_list(value):
