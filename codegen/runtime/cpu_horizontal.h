@@ -233,18 +233,36 @@ TILE_INLINE void exchange_rows(V* rows) {
     exchange_rows<kDistance / 2>(rows);
   }
 }
+// Wide vectors: by quarters of the block, so that each is in registers.
 template <class V>
 TILE_INLINE void transpose_block(V* rows) {
   using T = LaneOf<V>;
-  if constexpr (is_wide<V> || sizeof(V) * Facts<V>::kCount > 1024) {
-    T from[kLanes * kLanes], to[kLanes];
-    for (int i = 0; i < kLanes; ++i) store_raw(from + i * kLanes, rows[i]);
-    for (int i = 0; i < kLanes; ++i) {
-      for (int j = 0; j < kLanes; ++j) to[j] = from[j * kLanes + i];
-      rows[i] = load_raw<T, kLanes>(to);
+  constexpr int N = Facts<V>::kCount;
+  if constexpr (is_wide<V>) {
+    constexpr int H = N / 2;
+    decltype(rows->lo) quarters[4][H];
+#pragma GCC unroll 16
+    for (int i = 0; i < H; ++i) {
+      quarters[0][i] = rows[i].lo;
+      quarters[1][i] = rows[H + i].lo;
+      quarters[2][i] = rows[i].hi;
+      quarters[3][i] = rows[H + i].hi;
+    }
+    for (auto& quarter : quarters) transpose_block(quarter);
+#pragma GCC unroll 16
+    for (int i = 0; i < H; ++i) {
+      rows[i] = {quarters[0][i], quarters[1][i]};
+      rows[H + i] = {quarters[2][i], quarters[3][i]};
+    }
+  } else if constexpr (sizeof(V) * N > 1024) {
+    T from[N * N], to[N];
+    for (int i = 0; i < N; ++i) store_raw(from + i * N, rows[i]);
+    for (int i = 0; i < N; ++i) {
+      for (int j = 0; j < N; ++j) to[j] = from[j * N + i];
+      rows[i] = load_raw<T, N>(to);
     }
   } else {
-    exchange_rows<kLanes / 2>(rows);
+    exchange_rows<N / 2>(rows);
   }
 }
 
