@@ -498,12 +498,15 @@ class ObjectTest : public ToolchainTest {
     return run_add_one(*module, {0})[0];
   }
 };
+// Whatever the random letters at its end are.
 TEST(TemporaryFolder, no_two_of_a_process_have_one_path) {
   std::set<std::string> paths;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const TemporaryFolder folder;
     ASSERT_TRUE(folder.exists());
-    EXPECT_TRUE(paths.insert(folder.file("kernel.so")).second) << folder.file("kernel.so") << " came twice";
+    const std::string path = folder.file("");
+    const std::string name = path.substr(0, path.rfind('-'));
+    EXPECT_TRUE(paths.insert(name).second) << name << " came twice";
   }
 }
 TEST_F(ObjectTest, one_that_was_unloaded_is_not_taken_for_the_next) {

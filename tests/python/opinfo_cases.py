@@ -67,11 +67,13 @@ def has_gradient(op: Any, dtype: torch.dtype, device: str = "cpu") -> bool:
 
 
 def spread(items: Iterable[Any], count: int) -> list[Any]:
-    """`count` of the items, from the first to the last."""
+    """`count` of the items, from the first to the last; one: from the middle, first samples being plain."""
     items = list(items)
     if len(items) <= count:
         return items
-    return [items[i * (len(items) - 1) // max(1, count - 1)] for i in range(count)]
+    if count == 1:
+        return [items[len(items) // 2]]
+    return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
 
 
 def samples_of(op: Any, dtype: torch.dtype, count: int, device: str = "cpu") -> list[Any]:

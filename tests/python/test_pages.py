@@ -36,7 +36,11 @@ def blocks_of(page):
 PAGES = ["README.md", *(f"docs/{name}.md" for name in ("offline", "torch_compile", "explain", "custom_ops", "ops", "products", "solver"))]
 
 
-@pytest.mark.parametrize("page", PAGES)
+# Compiles programs against all of torch's headers.
+SLOW = "docs/offline.md"
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] if page == SLOW else []) for page in PAGES])
 def test_the_examples_of_a_page_run_in_its_order(page, tmp_path):
     blocks = list(blocks_of(page))
     assert blocks

@@ -47,7 +47,10 @@ def regions_of_both(name, folder):
     return regions_of(fused["report"]), regions_of(compiled[0])
 
 
-@pytest.mark.parametrize("name", EQUAL)
+SLOW = "mobilenetv3_small"
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name == SLOW else []) for name in EQUAL])
 def test_a_fused_file_has_the_regions_of_torch_compile(name, tmp_path):
     from_file, from_torch = regions_of_both(name, tmp_path)
     assert from_file - from_torch == from_torch - from_file
