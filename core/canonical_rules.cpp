@@ -157,6 +157,18 @@ Rewritten concat_of_same(const Candidate& node) {
   return Replacement{View{std::move(map)}, {first}};
 }
 
+// Over an extent of 0 nothing is combined.
+Rewritten reduce_of_none(const Candidate& node) {
+  const Reduce* reduce = as<Reduce>(node);
+  if (reduce == nullptr) return std::nullopt;
+  const std::vector<Expr>& shape = type_of(node, 0).shape;
+  const auto is_empty = [&](int dim) { return shape[static_cast<size_t>(dim)].is_constant(0); };
+  if (std::none_of(reduce->dims.begin(), reduce->dims.end(), is_empty)) return std::nullopt;
+  const auto identity = identity_of(reduce->kind, node.type.dtype);
+  if (!identity) return std::nullopt;
+  return Replacement{Constant{*identity}, {}};
+}
+
 // Over extents of 1 there is nothing to combine, but for sums of floats: 0 + -0.0 is 0.
 Rewritten reduce_of_one(const Candidate& node) {
   const Reduce* reduce = as<Reduce>(node);
@@ -308,16 +320,27 @@ Rewritten undone(const Candidate& node) {
 }
 
 constexpr std::array kRules = {
-    CanonicalRule{"cast_of_cast", cast_of_cast},         CanonicalRule{"cast_to_same", cast_to_same},
-    CanonicalRule{"concat_of_one", concat_of_one},       CanonicalRule{"concat_of_same", concat_of_same},
-    CanonicalRule{"constant_iota", constant_iota},       CanonicalRule{"constant_map", constant_map},
-    CanonicalRule{"gather_at_iota", gather_at_iota},     CanonicalRule{"copy", copy},
-    CanonicalRule{"identity_view", identity_view},       CanonicalRule{"known_comparison", known_comparison},
-    CanonicalRule{"known_logic", known_logic},           CanonicalRule{"known_where", known_where},
-    CanonicalRule{"neutral_operand", neutral_operand},   CanonicalRule{"reduce_of_one", reduce_of_one},
-    CanonicalRule{"same_operands", same_operands},       CanonicalRule{"undone", undone},
-    CanonicalRule{"view_of_constant", view_of_constant}, CanonicalRule{"view_of_iota", view_of_iota},
-    CanonicalRule{"view_of_view", view_of_view}};
+    CanonicalRule{"cast_of_cast", cast_of_cast},
+    CanonicalRule{"cast_to_same", cast_to_same},
+    CanonicalRule{"concat_of_one", concat_of_one},
+    CanonicalRule{"concat_of_same", concat_of_same},
+    CanonicalRule{"constant_iota", constant_iota},
+    CanonicalRule{"constant_map", constant_map},
+    CanonicalRule{"gather_at_iota", gather_at_iota},
+    CanonicalRule{"copy", copy},
+    CanonicalRule{"identity_view", identity_view},
+    CanonicalRule{"known_comparison", known_comparison},
+    CanonicalRule{"known_logic", known_logic},
+    CanonicalRule{"known_where", known_where},
+    CanonicalRule{"neutral_operand", neutral_operand},
+    CanonicalRule{"reduce_of_none", reduce_of_none},
+    CanonicalRule{"reduce_of_one", reduce_of_one},
+    CanonicalRule{"same_operands", same_operands},
+    CanonicalRule{"undone", undone},
+    CanonicalRule{"view_of_constant", view_of_constant},
+    CanonicalRule{"view_of_iota", view_of_iota},
+    CanonicalRule{"view_of_view", view_of_view},
+};
 
 }  // namespace
 

@@ -139,7 +139,10 @@ TileGraph with_an_axis(TileGraph graph) {
                                        [&](TileValueId id) { return !graph[id].axes.empty(); });
     if (varies) value.axes = {one};
   }
-  for (TileStore& store : graph.stores) store.offset = store.offset + Expr::index(0);
+  for (TileStore& store : graph.stores) {
+    store.offset = store.offset + Expr::index(0);
+    if (store.scatter) store.scatter->over = {one};
+  }
   verify(graph, "with_an_axis");
   return graph;
 }
