@@ -148,7 +148,7 @@ uint64_t PtxBlock::special_value(PtxSpecial::What what, int thread) const {
 void PtxBlock::run_warp(Warp& warp) {
   warp.yields = false;
   while (!warp.groups.empty() && !warp.waits && !warp.meets && !warp.yields) {
-    const size_t next = warp.next_group();
+    const size_t next = warp.next_group(launch_.program.instructions);
     const PtxInstruction& instruction = launch_.program.instructions.at(warp.groups[next].at);
     try {
       step(warp, next, instruction);

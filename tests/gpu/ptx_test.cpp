@@ -146,6 +146,11 @@ TEST(PtxModel, joins_lanes_that_parted) {
                      "2;\nDONE:\nbar.sync 0;"),
             "no fault");
 }
+TEST(PtxModel, waits_at_a_barrier_for_lanes_that_come_from_behind_it) {
+  EXPECT_EQ(fault_of("@%p2 bra FAR;\nNEAR:\nbar.sync 0;\nbra.uni DONE;\nFAR:\nadd.s32 %r5, %r4, 1;\n"
+                     "bra.uni NEAR;\nDONE:\n"),
+            "no fault");
+}
 
 struct Planted {
   const char* name;

@@ -1,13 +1,18 @@
 #include "tests/gpu/ptx_warp.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tilefuse {
 
-size_t Warp::next_group() {
+size_t Warp::next_group(const std::vector<PtxInstruction>& instructions) {
+  const auto place = [&](const Group& group) {
+    const bool waits = group.lanes != kAllLanes && instructions.at(group.at).kind == PtxKind::Barrier;
+    return std::pair(waits, group.at);
+  };
   size_t next = 0;
   for (size_t i = 1; i < groups.size(); ++i) {
-    if (groups[i].at < groups[next].at) next = i;
+    if (place(groups[i]) < place(groups[next])) next = i;
   }
   for (size_t i = groups.size(); i-- > 0;) {
     if (i == next || groups[i].at != groups[next].at) continue;

@@ -32,7 +32,9 @@ struct Warp {
   uint64_t waited_for = 0;  // ... there
   const PtxInstruction* waits_at = nullptr;
 
-  size_t next_group();  // the one furthest behind, joined with those at the same place
+  // The one furthest behind, joined with those at the same place. What stands at a barrier that others have
+  // not reached comes last: compilers put what few lanes run behind it.
+  size_t next_group(const std::vector<PtxInstruction>& instructions);
   void branch(size_t number, uint32_t lanes, size_t target);
   void compute(uint32_t lanes, const PtxInstruction& instruction);
   void shuffle(uint32_t lanes, const PtxInstruction& instruction);
