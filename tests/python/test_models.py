@@ -7,6 +7,7 @@ import pytest
 import torch
 from model_checks import TRAINED, check_inference, check_training_step
 from numeric import graphs_compiled
+from slow_cases import slow_of
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "benchmarks"))
 transformers = pytest.importorskip("transformers")
@@ -16,10 +17,7 @@ from model_cases import MODELS  # noqa: E402
 STRICT = {"strict": True}
 
 
-SLOW = {"cait", "convbert", "convnext_atto", "poolformer_s12"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS])
+@pytest.mark.parametrize("name", slow_of({"cait", "convbert", "convnext_atto", "poolformer_s12"}, MODELS))
 def test_inference_as_eager(name):
     check_inference(name, *MODELS[name](), options=STRICT)
 

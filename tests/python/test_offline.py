@@ -18,6 +18,7 @@ import tilefuse
 import torch
 from exported_models import EXPORTED
 from numeric import assert_close, to_double
+from slow_cases import slow_of
 from tilefuse import cli
 from tilefuse.errors import TileFuseWarning
 from torch import nn
@@ -118,11 +119,7 @@ CASES = {
     "constants": plain(Constants, torch.randn(3, 4), 2, "plus"),
 } | {name: architecture(name) for name in MODELS | EXPORTED}
 # One of each kind: all of them take minutes, and other tests run them by torch.compile.
-QUICK = {"bert", "llama", "mamba", "mobilenetv3_small", "resnet18", "vit_tiny"}
-
-
-def slow_apart_from_quick(name):
-    return pytest.param(name, marks=() if name in QUICK or name not in MODELS | EXPORTED else pytest.mark.slow)
+SLOW = (MODELS | EXPORTED).keys() - {"bert", "llama", "mamba", "mobilenetv3_small", "resnet18", "vit_tiny"}
 
 
 @pytest.fixture(scope="session")
@@ -176,7 +173,7 @@ def expected(model, inputs):
         return [(copied(tensors_of(model(*inputs))), copied(tensors_of(wide(*wide_inputs)))) for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", map(slow_apart_from_quick, CASES))
+@pytest.mark.parametrize("name", slow_of(SLOW, CASES))
 def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_path):
     model, inputs, file = exported(name)
     fused = tmp_path / "fused.pt2"
@@ -200,7 +197,7 @@ def test_fused_file_as_eager_in_python_and_cpp(name, exported, run_model, tmp_pa
     assert_close(outputs, *second, name)
 
 
-@pytest.mark.parametrize("name", map(slow_apart_from_quick, EXPORTED))
+@pytest.mark.parametrize("name", slow_of(SLOW, EXPORTED))
 def test_batches_of_another_size_than_was_exported(name, run_model, tmp_path):
     model, inputs = EXPORTED[name]()
     file, fused = tmp_path / "model.pt2", tmp_path / "fused.pt2"

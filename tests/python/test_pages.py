@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from slow_cases import slow_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -36,11 +37,8 @@ def blocks_of(page):
 PAGES = ["README.md", *(f"docs/{name}.md" for name in ("offline", "torch_compile", "explain", "custom_ops", "ops", "products", "solver"))]
 
 
-# Compiles programs against all of torch's headers.
-SLOW = "docs/offline.md"
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] if page == SLOW else []) for page in PAGES])
+# docs/offline.md compiles programs against all of torch's headers.
+@pytest.mark.parametrize("page", slow_of({"docs/offline.md"}, PAGES))
 def test_the_examples_of_a_page_run_in_its_order(page, tmp_path):
     blocks = list(blocks_of(page))
     assert blocks

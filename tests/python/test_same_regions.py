@@ -11,6 +11,7 @@ import pytest
 import tilefuse
 import torch
 from processors import FIXED_TARGET
+from slow_cases import slow_of
 from test_offline import CASES, copied
 
 pytestmark = pytest.mark.usefixtures("two_threads")
@@ -47,10 +48,7 @@ def regions_of_both(name, folder):
     return regions_of(fused["report"]), regions_of(compiled[0])
 
 
-SLOW = "mobilenetv3_small"
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] if name == SLOW else []) for name in EQUAL])
+@pytest.mark.parametrize("name", slow_of({"mobilenetv3_small"}, EQUAL))
 def test_a_fused_file_has_the_regions_of_torch_compile(name, tmp_path):
     from_file, from_torch = regions_of_both(name, tmp_path)
     assert from_file - from_torch == from_torch - from_file
