@@ -302,19 +302,19 @@ Code GpuValues::atom_code(const Expr::Atom& atom) {
                    "no thread has a place along axis " + graph_.axes.at(atom.index).name);
     return found->second;
   }
-  const auto typed = [&](const Expr& e) {
-    const Code code = index_code(e);
+  const Code first = index_code(atom.args[0]), second = index_code(atom.args[1]);
+  if (const auto known = known_atom(atom, first, second)) return *known;
+  const auto typed = [&](const Code& code) {
     const auto number = constant_of(code);
     return number ? literal(*number, index_type_.dtype) : code;
   };
-  if (atom.kind == Min) return call("min_nan", {typed(atom.args[0]), typed(atom.args[1])});
-  if (atom.kind == Max) return call("max_nan", {typed(atom.args[0]), typed(atom.args[1])});
+  if (atom.kind == Min) return call("min_nan", {typed(first), typed(second)});
+  if (atom.kind == Max) return call("max_nan", {typed(first), typed(second)});
   const bool is_plain =
       proves_nonnegative(atom.args[0], extents_) && proves_nonnegative(atom.args[1] - 1, extents_);
   const bool divides = atom.kind == FloorDiv;
-  const std::vector<Code> operands = {index_code(atom.args[0]), index_code(atom.args[1])};
-  if (is_plain) return operate(divides ? CodeOperator::Div : CodeOperator::Mod, operands);
-  return call(divides ? "floor_div" : "remainder", {typed(atom.args[0]), typed(atom.args[1])});
+  if (is_plain) return operate(divides ? CodeOperator::Div : CodeOperator::Mod, {first, second});
+  return call(divides ? "floor_div" : "remainder", {typed(first), typed(second)});
 }
 
 Code GpuValues::index_code(const Expr& e) {

@@ -33,6 +33,7 @@ Code LaunchLowering::atom_code(const Expr::Atom& atom) {
     return found->second.index;
   }
   const Code first = index_code(atom.args[0]), second = index_code(atom.args[1]);
+  if (const auto known = known_atom(atom, first, second)) return *known;
   const auto typed = [](const Code& code) {
     const auto value = constant_of(code);
     return value ? literal(*value, DType::I64) : code;
