@@ -82,13 +82,11 @@ LoopRange LaunchLowering::turned_range(const StagedLoad& staged) {
   return range;
 }
 
-// How many elements of the current row of a block are there; absent: always all of them.
-std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged, const LoopRange& columns) {
-  const int lanes = schedule_.lanes;
+LaunchLowering::BlockEnds LaunchLowering::block_ends(const StagedLoad& staged, const LoopRange& columns) {
   const bool is_panel = packs_panels(structure_, schedule_);
   const auto left = [&](AxisId axis, const LoopRange& range) -> std::optional<Code> {
     const int64_t step = is_panel && structure_.is_reduced(axis) ? panel_step() : 1;
-    if (range.granule % (lanes * step) == 0) return std::nullopt;
+    if (range.granule % (schedule_.lanes * step) == 0) return std::nullopt;
     const int depth = bound_.at(axis).depth;
     const std::string key = "left of " + std::to_string(axis.index);
     if (scopes_.find(key) == nullptr) {
@@ -99,27 +97,40 @@ std::optional<Code> LaunchLowering::columns_left(const StagedLoad& staged, const
     return scopes_.find(key)->code;
   };
   const AxisId lane_axis = *schedule_.lane_axis;
-  std::optional<Code> of_row = left(staged.contiguous, columns);
   // A block of a panel is as many rows as lanes are left.
-  const std::optional<Code> rows = is_panel ? copies_.left : left(lane_axis, task_range(lane_axis));
-  if (!rows) return of_row;
-  const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *rows});
-  return operate(CodeOperator::Choose, {is_inside, of_row ? *of_row : integer(lanes), integer(0)});
-}
-
-// "row" is bound to the number of the row.
-void LaunchLowering::for_each_block_row(SymbolId block, const std::function<void(const Code&)>& statement) {
-  const SymbolId number = scopes_.symbol("row", kIndexType);
-  const int lanes = schedule_.lanes;
-  scopes_.open();
-  scopes_.remember("size block row", {reference(number), scopes_.depth(), false});
-  statement(subscript(reference(block), reference(number)));
-  scopes_.add({For{number, integer(0), integer(lanes), 1, "", scopes_.close(), lanes}, ""});
+  return {is_panel ? copies_.left : left(lane_axis, task_range(lane_axis)), left(staged.contiguous, columns)};
 }
 
 // Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
-// and columns outside are not read; the tile has room for whole blocks. Bools are turned as bytes.
+// and columns outside are not read; the tile has room for whole blocks. Where a block may have ends, whole
+// ones are turned by code of their own, in registers:
+//
+//   if (16 <= k_left && 16 <= j_left) { for row, unrolled: block[row] = load(w + ...); ... }
+//   if (!(16 <= k_left && 16 <= j_left)) {
+//     for row: block[row] = load(w + ..., row < j_left ? k_left : 0);
+//     ...
+//   }
 void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row, const LoopRange& columns) {
+  const BlockEnds ends = block_ends(staged, columns);
+  const bool is_last = ends.rows && packs_panels(structure_, schedule_);  // of a panel: never a whole one
+  if (is_last || !ends.may_cut()) return turn_block(staged, row, ends);
+  std::vector<Code> limits;
+  for (const std::optional<Code>& left : {ends.columns, ends.rows}) {
+    if (left) limits.push_back(operate(CodeOperator::LessEqual, {integer(schedule_.lanes), *left}));
+  }
+  Code is_whole = limits.front();
+  if (limits.size() > 1) is_whole = operate(CodeOperator::And, limits);
+  is_whole = named(scopes_.depth(), "is_whole", is_whole);
+  scopes_.open();
+  turn_block(staged, row, {});
+  scopes_.add({If{is_whole, scopes_.close()}, ""});
+  scopes_.open();
+  turn_block(staged, row, ends);
+  scopes_.add({If{operate(CodeOperator::Not, {is_whole}), scopes_.close()}, ""});
+}
+
+// Bools are turned as bytes.
+void LaunchLowering::turn_block(const StagedLoad& staged, const ScratchRow& row, const BlockEnds& ends) {
   const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
   const Buffer& buffer = graph_[load.buffer];
   Code source = buffer_pointer(load.buffer), target = row.pointer;
@@ -131,23 +142,37 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row,
     target = scopes_.let(0, row.name + "_bytes", to, {PointerCast{to, {target, integer(0)}}});
   }
   const SymbolId block = scopes_.symbol("block", {element, CodeShape::Vector});
-  scopes_.add({Var{block, std::nullopt, schedule_.lanes}, ""});
+  const int lanes = schedule_.lanes;
+  scopes_.add({Var{block, std::nullopt, lanes}, ""});
+  const auto for_each_row = [&](const std::function<void(const Code&)>& statement) {
+    const SymbolId number = scopes_.symbol("row", kIndexType);
+    scopes_.open();
+    scopes_.remember("size block row", {reference(number), scopes_.depth(), false});
+    statement(subscript(reference(block), reference(number)));
+    const int unroll = ends.may_cut() ? 1 : lanes;
+    scopes_.add({For{number, integer(0), integer(lanes), 1, "", scopes_.close(), unroll}, ""});
+  };
+  const auto columns_of_row = [&]() -> std::optional<Code> {
+    if (!ends.rows) return ends.columns;
+    const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *ends.rows});
+    return operate(CodeOperator::Choose, {is_inside, ends.columns.value_or(integer(lanes)), integer(0)});
+  };
   const auto at_row = [&](const Expr& e, AxisId axis) {
     const int index = static_cast<int>(axis.index);
     const int64_t step = structure_.is_reduced(axis) ? panel_step() : 1;
     return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}) * step);
   };
-  for_each_block_row(block, [&](const Code& vector) {
+  for_each_row([&](const Code& vector) {
     const Expr offset = at_copy(at_row(load.offset, *schedule_.lane_axis));
     std::vector<Code> arguments = {
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
-    if (const auto count = columns_left(staged, columns)) arguments.push_back(*count);
+    if (const auto count = columns_of_row()) arguments.push_back(*count);
     scopes_.add({Assign{vector, std::nullopt,
                         call(facts_.dots.empty() ? "load" : "load_neighbours", std::move(arguments))},
                  ""});
   });
   scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
-  for_each_block_row(block, [&](const Code& vector) {
+  for_each_row([&](const Code& vector) {
     Expr offset = at_row(row.offset, staged.contiguous);
     if (row.holds_vector) offset = offset + int64_t{copies_.lane} * schedule_.lanes;
     const Code to = pointer_at({target, row.name + " rows", offset, nullptr, scopes_.depth()}, offset, {});
