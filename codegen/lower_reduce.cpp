@@ -109,10 +109,28 @@ Code LaunchLowering::neutral_behind_the_last(const ReduceSpelling& spelling, Cod
   return call("select", {call("first_lanes", {*copies_.left}), std::move(elements), identity});
 }
 
+// Whether the lanes of a value that are not there are zero anyway: loads put zeros there, and 0 * 0, 0 + 0
+// and what is converted from 0 are. Values that were kept lie in memory with whatever is behind them.
+bool LaunchLowering::is_zero_behind_the_last(TileValueId id) const {
+  const TileValue& v = graph_[id];
+  if (in_pairs() || is_kept(id) || staged_rows_.contains(id) || !varies_along(id, schedule_.lane_axis))
+    return false;
+  if (const auto* load = std::get_if<TileLoad>(&v.op)) return to_double(load->fill) == 0.0;
+  const auto* map = std::get_if<TileMap>(&v.op);
+  if (map == nullptr) return false;
+  const bool keeps_zero =
+      map->fn == MapFn::Mul || map->fn == MapFn::Add || map->fn == MapFn::Sub || map->fn == MapFn::Cast;
+  return keeps_zero && std::all_of(v.operands.begin(), v.operands.end(),
+                                   [this](TileValueId operand) { return is_zero_behind_the_last(operand); });
+}
+
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
   const ReduceSpelling spelling = spelling_of(reduction);
   Code code = element_of(reduction, element);
-  if (lanes_are_reduced()) code = neutral_behind_the_last(spelling, std::move(code));
+  const TileValue& value = graph_[reduction];
+  const bool adds_zeros =
+      std::get<TileReduce>(value.op).kind == ReduceKind::Sum && is_zero_behind_the_last(value.operands[0]);
+  if (lanes_are_reduced() && !adds_zeros) code = neutral_behind_the_last(spelling, std::move(code));
   const std::vector<Code>& target = accumulator_of(reduction);
   if (target.size() > 1) {
     scopes_.add({Effect{call(spelling.update, {target[0], target[1], code, position(reduction)})}, ""});
