@@ -13,6 +13,12 @@ bool stays_along_some(const TileValue& operand, const TileValue& result) {
   });
 }
 
+bool varies_along_any(const TileValue& value, const std::vector<AxisId>& axes) {
+  return std::any_of(axes.begin(), axes.end(), [&](AxisId axis) {
+    return std::binary_search(value.axes.begin(), value.axes.end(), axis);
+  });
+}
+
 bool lies_across(const TileGraph& graph, TileValueId factor, const std::vector<AxisId>& summed) {
   while (const auto* map = std::get_if<TileMap>(&graph[factor].op)) {
     if (map->fn != MapFn::Cast && map->fn != MapFn::Copy) return false;
@@ -35,8 +41,9 @@ std::optional<Contraction> contraction_of(const TileGraph& graph, TileValueId va
   const TileValueId product = result.operands[0];
   const auto* map = std::get_if<TileMap>(&graph[product].op);
   if (map == nullptr || map->fn != MapFn::Mul) return std::nullopt;
-  const TileValueId left = graph[product].operands[0], right = graph[product].operands[1];
-  if (!stays_along_some(graph[left], result) && !stays_along_some(graph[right], result)) return std::nullopt;
+  const TileValue &left = graph[graph[product].operands[0]], &right = graph[graph[product].operands[1]];
+  if (!varies_along_any(left, reduce->axes) || !varies_along_any(right, reduce->axes)) return std::nullopt;
+  if (!stays_along_some(left, result) && !stays_along_some(right, result)) return std::nullopt;
   return Contraction{product};
 }
 

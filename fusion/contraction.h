@@ -1,6 +1,7 @@
-// Contractions, found by their algebra: a sum of products of two values of which at least one stays the same
-// along an axis of the result. What is loaded once then serves several results, so a block of results in
-// registers pays; matrix products are the well-known case, and any broadcast-multiply-sum is another.
+// Contractions, found by their algebra: a sum of products of two values that both vary along what is summed
+// over, of which at least one stays the same along an axis of the result. What is loaded once then serves
+// several results, so a block of results in registers pays; matrix products are the well-known case, and any
+// broadcast-multiply-sum is another. A sum that every term of is scaled alike is none.
 //
 //   %p = mul(%x, %w) : f32[i, j, k];  %y = reduce.sum(%p) over k : f32[i, j]      %x[i, k], %w[k, j]
 #pragma once
