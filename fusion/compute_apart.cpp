@@ -66,8 +66,9 @@ void ComputeCost::add_apart(const Access& access, const TileLoad& load, const La
   // Where guards leave part of an axis, the other part computes beside nothing.
   const bool is_everywhere = access.share_read == 1;
   const bool has_stride = access.along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
-  (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) +=
-      lanes.count * access.share_read * each_lane;
+  const double elements = lanes.count * access.share_read;
+  (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) += elements * each_lane;
+  if (has_stride) cycles.load = std::max(cycles.load, elements * rates_.element_load);
 }
 
 // Of vectors that are alike, with no guard that asks a lane.

@@ -84,6 +84,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              target.rate("chain.add_f32"),
              target.rate("clk_per_element.gather"),
              target.rate_or("clk_per_element.gather_near", target.rate("clk_per_element.gather")),
+             target.rate_or("clk_per_element.load", 0),
              target.rate("clk_per_element.strided_load"),
              target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
              target.rate("clk_per_element.strided_store"),

@@ -90,8 +90,8 @@ class ComputeCost {
   double iteration_share(const Lanes& lanes) const;  // of the iterations that are left
 
   struct Rates {  // of the profile, looked up once
-    double load, store, permute, chain, gather, gather_near, strided_load, strided_load_half, strided_store,
-        kept_beside, dot, tile;
+    double load, store, permute, chain, gather, gather_near, element_load, strided_load, strided_load_half,
+        strided_store, kept_beside, dot, tile;
   };
 
   const TileGraph& graph_;
