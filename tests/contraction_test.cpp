@@ -57,6 +57,25 @@ TEST(Contraction, is_not_a_sum_whose_operands_are_used_once) {
   EXPECT_FALSE(contraction_of(squares, value_named(squares, "s")));
 }
 
+// The factor %e is the same for all terms of a sum: rows would share nothing that goes with it.
+TEST(Contraction, is_not_a_sum_whose_terms_are_scaled_alike) {
+  const TileGraph streams = parse_tile_graph(R"(tile_graph streams {
+  axes i: 256, j: 192, r: 4
+  buffers %a: f32[256, 4] in, %e: f32[256, 192] in, %y: f32[256, 192] out
+  %0 = load %a[i*4 + r]      : f32[i, r]
+  %1 = load %e[i*192 + j]    : f32[i, j]
+  %p = mul(%0, %1)           : f32[i, j, r]
+  %s = reduce.sum(%p) over r : f32[i, j]
+  store %s -> %y[i*192 + j]
+}
+)");
+  EXPECT_FALSE(contraction_of(streams, value_named(streams, "s")));
+  const Result<Solution> solution = solve(streams, load_target("x86-zen3"), {}, {.threads = 1});
+  ASSERT_TRUE(solution);
+  EXPECT_EQ(solution->ranked.front().rows, 1);
+  EXPECT_GT(solution->ranked.front().unroll, 1);
+}
+
 class ContractionKernel : public KernelTest {};
 
 TEST_F(ContractionKernel, keeps_a_block_of_results_in_registers) {

@@ -231,6 +231,21 @@ TYPED_TEST(RuntimeMemory, strided_and_gathered_lanes_come_from_their_places) {
   }
 }
 
+// How many there are is known when it is compiled.
+template <class T, int... kCounts>
+void check_known_counts(const T* source, tile::Lanes<kCounts...>) {
+  const auto check = [](const auto& first, int n) {
+    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(first, i), i < n ? value<T>(3 * i) : 0);
+  };
+  (check(tile::load_strided(source, 3, kCounts), kCounts), ...);
+}
+
+TYPED_TEST(RuntimeMemory, known_numbers_of_strided_lanes_come_from_their_places) {
+  Guarded<TypeParam> source(3 * kLanes, 0);
+  source.fill();
+  check_known_counts<TypeParam>(source.data(), tile::FirstLanes<kLanes>());
+}
+
 // Places that go up, down, stand still, turn, lie apart or all over: as gathered one by one, and nothing
 // beyond the first and the last of them is read.
 TYPED_TEST(RuntimeMemory, near_lanes_come_from_their_places) {
