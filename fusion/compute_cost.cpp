@@ -205,6 +205,7 @@ PortCycles ComputeCost::value_cycles(TileValueId value, const Lanes& lanes, Stag
   if (staging != Staging::None && shared_[value.index]) {  // from the panel, as it is computed with
     return {.load = registers_of_vector(graph_[value].dtype, lanes.count, vectors_) / rates_.load};
   }
+  if (access != nullptr && !vector && lanes.axis) cycles.load = std::max(cycles.load, rates_.element_load);
   if (access == nullptr || !vector || !scattered(*access, lanes.axis)) return cycles;
   if (staging == Staging::Turned) return cycles;
   if (staging == Staging::Turns) {  // loaded, log2(lanes) exchanges, into scratch and back

@@ -234,8 +234,9 @@ void PreferenceWriter::prefer_short_bodies() {
   }
 }
 
-// Whether an element that one row reads at a tap of a window is that of the next row at the tap before:
-// compilers write out the taps of a short window, and keep what rows read from one to the next.
+// Whether most elements that one row reads at the taps of a window are those of the next row at other taps,
+// of windows one or a few steps apart: compilers write out the taps of a short window, and keep what rows
+// read from one to the next.
 bool PreferenceWriter::rows_meet_in_windows() const {
   const std::optional<AxisId> row = innermost_row_axis(structure_);
   if (!row || structure_.reduced.empty() || extent(structure_.reduced.back()) > kShortWindow) return false;
@@ -244,7 +245,11 @@ bool PreferenceWriter::rows_meet_in_windows() const {
     if (load == nullptr) return false;
     const auto of_row = stride_along(graph_, *load, *row);
     const auto of_tap = stride_along(graph_, *load, structure_.reduced.back());
-    return of_row && of_tap && *of_row == *of_tap && !of_row->is_constant(0);
+    if (!of_row || !of_tap || of_row->is_constant(0)) return false;
+    if (*of_row == *of_tap) return true;
+    const auto step = of_row->constant(), apart = of_tap->constant();
+    return step && apart && *apart != 0 && *step % *apart == 0 &&
+           double(*step / *apart) < extent(structure_.reduced.back()) / 2;
   });
 }
 
