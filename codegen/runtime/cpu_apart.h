@@ -4,24 +4,29 @@
 
 namespace tile {
 
+template <class L>
+TILE_INLINE L stored_at(const void* p) {
+  L lane;
+  __builtin_memcpy(&lane, p, sizeof lane);
+  return lane;
+}
 // Put together in registers, where it is known how many there are: a vector read from an array after parts of
 // it were stored waits for them.
-template <class L, int kFirst, class F, int... I>
-TILE_INLINE VecN<L, sizeof...(I)> known_lanes(const L* p, int64_t n, F offset, Lanes<I...>) {
+template <class L, int kFirst, class T, class F, int... I>
+TILE_INLINE VecN<L, sizeof...(I)> known_lanes(const T* p, int64_t n, F offset, Lanes<I...>) {
   constexpr int kCount = sizeof...(I);
   if constexpr (is_wide<VecN<L, kCount>>) {
     constexpr FirstLanes<kCount / 2> kHalf;
     return {known_lanes<L, kFirst>(p, n, offset, kHalf),
             known_lanes<L, kFirst + kCount / 2>(p, n, offset, kHalf)};
   } else {
-    return VecN<L, kCount>{(kFirst + I < n ? p[offset(kFirst + I)] : L{})...};
+    return VecN<L, kCount>{(kFirst + I < n ? stored_at<L>(p + offset(kFirst + I)) : L{})...};
   }
 }
 template <class T, class F>
 TILE_INLINE Vec<T> load_lanes(const T* p, int64_t n, F offset) {
   if (__builtin_constant_p(n) && n < kLanes) {
-    return from_stored<T>(
-        known_lanes<StoredLane<T>, 0>((const StoredLane<T>*)p, n, offset, FirstLanes<kLanes>()));
+    return from_stored<T>(known_lanes<StoredLane<T>, 0>(p, n, offset, FirstLanes<kLanes>()));
   }
   StoredLane<T> lanes[kLanes] = {};
   for (int64_t i = 0; i < n; ++i) __builtin_memcpy(&lanes[i], p + offset(i), sizeof(T));
