@@ -265,11 +265,17 @@ void PreferenceWriter::prefer_dots_in_registers() {
       return columns <= 1 ? 0.0 : counts ? double(columns) : 1.0;
     });
   };
+  const std::optional<AxisId> row = innermost_row_axis(structure_);
+  double of_rows = 0, of_columns = 0;  // loads
+  for (const Access& access : facts_.accesses) {
+    const bool is_walked = access.load && structure_.varies_along_reduced(graph_, *access.load);
+    if (is_walked) ++(row && access.varies_along(*row) ? of_rows : of_columns);
+  }
   const Factor rows = rows_written_out(), vectors = number_of(system_.unroll);
   AtMost fits{{}, double(target_.vector_registers + 1), "registers"};  // instructions read one from memory
-  fits.sum = {{1, {along_sum, rows, of_several(true), vectors}},
-              {1, {along_sum, rows, of_several(false), vectors}},
-              {1, {along_sum, of_several(true), vectors}}};
+  fits.sum = {{double(structure_.reductions.size()), {along_sum, rows, of_several(true), vectors}},
+              {of_rows, {along_sum, rows, of_several(false), vectors}},
+              {of_columns, {along_sum, of_several(true), vectors}}};
   require(std::move(fits), "sums along lanes, and a vector of each row and column, fit the vector registers");
 }
 
