@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -248,8 +249,9 @@ bool PreferenceWriter::rows_meet_in_windows() const {
     if (!of_row || !of_tap || of_row->is_constant(0)) return false;
     if (*of_row == *of_tap) return true;
     const auto step = of_row->constant(), apart = of_tap->constant();
-    return step && apart && *apart != 0 && *step % *apart == 0 &&
-           double(*step / *apart) < extent(structure_.reduced.back()) / 2;
+    if (!step || !apart || *apart == 0 || *step % *apart != 0) return false;
+    const int64_t taps = std::abs(*step / *apart);  // that rows lie apart
+    return double(2 * taps) < extent(structure_.reduced.back());
   });
 }
 
