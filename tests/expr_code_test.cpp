@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <string>
-
 namespace tilefuse {
 namespace {
 

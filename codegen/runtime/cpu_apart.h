@@ -4,12 +4,6 @@
 
 namespace tile {
 
-template <class L>
-TILE_INLINE L stored_at(const void* p) {
-  L lane;
-  __builtin_memcpy(&lane, p, sizeof lane);
-  return lane;
-}
 // Put together in registers, where it is known how many there are: a vector read from an array after parts of
 // it were stored waits for them.
 template <class L, int kFirst, class T, class F, int... I>
@@ -20,7 +14,7 @@ TILE_INLINE VecN<L, sizeof...(I)> known_lanes(const T* p, int64_t n, F offset, L
     return {known_lanes<L, kFirst>(p, n, offset, kHalf),
             known_lanes<L, kFirst + kCount / 2>(p, n, offset, kHalf)};
   } else {
-    return VecN<L, kCount>{(kFirst + I < n ? stored_at<L>(p + offset(kFirst + I)) : L{})...};
+    return VecN<L, kCount>{(L)(kFirst + I < n ? bits_at<L>((const char*)(p + offset(kFirst + I))) : 0)...};
   }
 }
 template <class T, class F>
