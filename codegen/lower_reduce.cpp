@@ -127,10 +127,13 @@ bool LaunchLowering::is_zero_behind_the_last(TileValueId id) const {
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
   const ReduceSpelling spelling = spelling_of(reduction);
   Code code = element_of(reduction, element);
-  const TileValue& value = graph_[reduction];
-  const bool adds_zeros =
-      std::get<TileReduce>(value.op).kind == ReduceKind::Sum && is_zero_behind_the_last(value.operands[0]);
-  if (lanes_are_reduced() && !adds_zeros) code = neutral_behind_the_last(spelling, std::move(code));
+  const auto adds_zeros = [&] {
+    const TileValue& value = graph_[reduction];
+    return std::get<TileReduce>(value.op).kind == ReduceKind::Sum &&
+           is_zero_behind_the_last(value.operands[0]);
+  };
+  if (lanes_are_reduced() && copies_.left && !adds_zeros())
+    code = neutral_behind_the_last(spelling, std::move(code));
   const std::vector<Code>& target = accumulator_of(reduction);
   if (target.size() > 1) {
     scopes_.add({Effect{call(spelling.update, {target[0], target[1], code, position(reduction)})}, ""});
