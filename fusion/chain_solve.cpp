@@ -57,11 +57,13 @@ class ChainCost {
         options_(options),
         traffic_(graph, target, hints) {}
 
-  // Decides the nests of a schedule whose tasks are decided; false: some nest has no schedule, or the first
-  // of them already cost more than the whole is worth.
+  // Decides the nests of a schedule whose tasks are decided, and prices it on one thread or on all of them,
+  // whichever is faster; false: some nest has no schedule, or the first of them already cost more than the
+  // whole is worth.
   bool complete(Schedule& schedule, int threads);
-  // The same, on one thread or on all of them, whichever is faster.
-  bool price(Schedule& schedule, int threads);
+  // What orders schedules whatever the number of threads turns out to be: as CostModel::thread_free_us.
+  // Infinite: it cannot be completed.
+  double thread_free_us(Schedule schedule);
   // Of what was left out because it costs more than it is worth, no less than this; infinite: nothing was.
   double least_us() const { return least_us_; }
 
@@ -77,7 +79,16 @@ class ChainCost {
     std::optional<SolvedNest> solved;
     double least_us = 0;  // of a nest that was left out: it costs no less
   };
+  // Of a nest in a task.
+  struct Work {
+    const SolvedNest* nest;
+    Grains grains;
+    double times = 1;  // in each task
+    bool packs_once = false;
+  };
   using Terms = std::map<std::string, double>;
+  std::optional<std::vector<Work>> work_of_task(Schedule& schedule);
+  void add_up(const std::vector<Work>& work, int threads, Schedule& schedule) const;
   const LookedAtNest& look_at(const TileGraph& nest, const Schedule& task, double worth_us);
   // A nest that runs so many times, which `least_us` grows by. Null: it has no schedule, or the nests so far
   // cost more than the whole is worth.
@@ -248,29 +259,36 @@ const ChainCost::SolvedNest* ChainCost::worth_having(const TileGraph& nest, cons
   return nullptr;
 }
 
-bool ChainCost::complete(Schedule& schedule, int threads) {
+// Decides the nests of the schedule, too.
+std::optional<std::vector<ChainCost::Work>> ChainCost::work_of_task(Schedule& schedule) {
   const Result<Chain> chain = make_chain(graph_, axes_, schedule);
-  if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return false;
+  if (!chain || chain->scratch_bytes > target_.l2_bytes / 2) return std::nullopt;
   const auto [blocks, live_blocks] = blocks_of_task(*chain, schedule);
-  const double count = tasks(schedule);
-  const double busiest = std::ceil(count / threads);  // tasks of one thread
+  // On as many threads as the price is for, or on one.
+  const double in_all = fill(schedule) * std::ceil(tasks(schedule) / options_.threads);
   schedule.nests.clear();
-  Terms terms;
+  std::vector<Work> work;
   double least_us = 0;
   for (const ChainNest& nest : chain->nests) {
     const bool is_in_loop = nest.phase == ChainNest::Phase::InLoop;
-    const double in_task = !is_in_loop ? 1 : has_contraction(nest.graph) ? live_blocks : blocks;
-    // On as many threads as the price is for, or on one.
-    const double times = in_task * fill(schedule) * std::ceil(count / options_.threads);
-    const SolvedNest* solved = worth_having(nest.graph, schedule, times, least_us);
-    if (solved == nullptr) return false;
+    const double times = !is_in_loop ? 1 : has_contraction(nest.graph) ? live_blocks : blocks;
+    const SolvedNest* solved = worth_having(nest.graph, schedule, times * in_all, least_us);
+    if (solved == nullptr) return std::nullopt;
     schedule.nests.push_back(solved->schedule);
     schedule.nests.back().tile_graph = nest.graph.name;
+    const bool packs_once = times > 0 && packs_before_blocks(nest, solved->schedule, schedule);
+    work.push_back({solved, grains_of(nest.graph, solved->schedule), times, packs_once});
+  }
+  return work;
+}
+
+void ChainCost::add_up(const std::vector<Work>& work, int threads, Schedule& schedule) const {
+  const double busiest = std::ceil(tasks(schedule) / threads);  // tasks of one thread
+  Terms terms;
+  for (const auto& [nest, grains, times, packs_once] : work) {
     Terms own;
-    const double in_all = busiest * fill(schedule, grains_of(nest.graph, solved->schedule)) * in_task;
-    add_terms(*solved, schedule, in_all, threads, own);
-    const bool packs_once = in_task > 0 && packs_before_blocks(nest, solved->schedule, schedule);
-    if (packs_once && own.contains("packing")) own["packing"] /= in_task;
+    add_terms(*nest, schedule, busiest * fill(schedule, grains) * times, threads, own);
+    if (packs_once && own.contains("packing")) own["packing"] /= times;
     for (const auto& [name, microseconds] : own) terms[name] += microseconds;
   }
   terms["launch"] = target_.rate("launch.host") + (threads > 1 ? target_.rate("launch.threads") : 0);
@@ -282,17 +300,26 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
     schedule.cost.push_back({name, found->second});
     schedule.cost_us += found->second;
   }
-  return true;
 }
 
-bool ChainCost::price(Schedule& schedule, int threads) {
-  if (!complete(schedule, 1)) return false;
+bool ChainCost::complete(Schedule& schedule, int threads) {
+  const auto work = work_of_task(schedule);
+  if (!work) return false;
+  add_up(*work, 1, schedule);
+  if (threads == 1) return true;
   Schedule shared = schedule;
-  if (threads > 1 && complete(shared, threads) && shared.cost_us < schedule.cost_us) {
+  add_up(*work, threads, shared);
+  if (shared.cost_us < schedule.cost_us) {
     shared.alone_us = schedule.cost_us;
     schedule = std::move(shared);
   }
   return true;
+}
+
+double ChainCost::thread_free_us(Schedule schedule) {
+  if (!complete(schedule, kNominalThreads)) return kImpossible;
+  const bool is_shared = schedule.alone_us > 0;
+  return schedule.cost_us + (is_shared ? schedule.alone_us : schedule.cost_us);
 }
 
 Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const ChainAxes& axes,
@@ -364,15 +391,18 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
                              const Pins& pins, const SolveOptions& options, const SizeHints& hints) {
   const ChainSystem system = collect_chain_constraints(graph, target, axes, pins, hints, options.rough);
   ChainCost cost(graph, target, axes, hints, options);
-  const auto search_for = [&](const ConstraintSystem& constraints, int threads) {
+  const auto search_for = [&](const ConstraintSystem& constraints, const auto& us_of) {
     const auto cost_of = [&](const Domains& domains) {
-      Schedule schedule = task_schedule(system, graph, axes, domains);
-      return cost.complete(schedule, threads) ? schedule.cost_us : kImpossible;
+      return us_of(task_schedule(system, graph, axes, domains));
     };
     return search(constraints, {kShortList, options.node_budget}, cost_of,
                   [](const Domains&) { return 0.0; });
   };
-  const SearchResult found = search_for(system.constraints, kNominalThreads);
+  const auto on_these_threads_us = [&](Schedule schedule) {
+    return cost.complete(schedule, options.threads) ? schedule.cost_us : kImpossible;
+  };
+  const SearchResult found = search_for(
+      system.constraints, [&](Schedule schedule) { return cost.thread_free_us(std::move(schedule)); });
   if (found.ranked.empty()) return Unsupported{explain_conflict(system.constraints)};
   Solution solution{{}, 0, found.nodes, found.complete};
   const auto add = [&](const SearchResult& result) {
@@ -381,7 +411,8 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
       Schedule schedule = task_schedule(system, graph, axes, ranked.assignment);
       const bool is_known = std::any_of(solution.ranked.begin(), solution.ranked.end(),
                                         [&](const Schedule& s) { return cuts_alike(s, schedule); });
-      if (!is_known && cost.price(schedule, options.threads)) solution.ranked.push_back(std::move(schedule));
+      if (!is_known && cost.complete(schedule, options.threads))
+        solution.ranked.push_back(std::move(schedule));
     }
   };
   add(found);
@@ -390,7 +421,7 @@ Result<Solution> solve_chain(const TileGraph& graph, const ChainAxes& axes, cons
     return solution;
   }
   if (solution.ranked.empty()) return Unsupported{"no schedule of " + graph.name + ": its nests have none"};
-  add(search_for(with_bits_of(system, found.ranked.front().assignment), options.threads));
+  add(search_for(with_bits_of(system, found.ranked.front().assignment), on_these_threads_us));
   rank_by_cost(solution.ranked,
                [&](const Schedule& a, const Schedule& b) { return chains_alike(graph, axes, a, b); });
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "fusion/check_schedule.h"
+#include "fusion/same_bits.h"
 #include "fusion/solve.h"
 #include "fusion/target.h"
 #include "tests/kernel_fixture.h"
@@ -394,6 +395,42 @@ TEST(Chain, is_cut_for_the_threads_there_are) {
         EXPECT_LE(choice.cost_us, other.cost_us) << tile << " of 32 rows, threads: " << threads;
       }
     }
+  }
+}
+
+// A row a task, which suits eight threads, loads all weights once a row: 2.5 times as long on one thread.
+const char* const kFewRows = R"(tile_graph few_rows {
+  axes i: 8, j: 512, r: 1408, s: 512
+  buffers %x: f32[8, 512] in, %g: f32[8, 1408] in, %u: f32[1408, 512] in, %d: f32[512, 1408] in, %y: f32[8, 512] out
+  %0 = load %x[i*512 + s]     : f32[i, s]
+  %1 = load %u[r*512 + s]     : f32[r, s]
+  %2 = mul(%0, %1)            : f32[i, r, s]
+  %h = reduce.sum(%2) over s  : f32[i, r]
+  %3 = load %g[i*1408 + r]    : f32[i, r]
+  %4 = mul(%h, %3)            : f32[i, r]
+  %5 = load %d[j*1408 + r]    : f32[j, r]
+  %6 = mul(%4, %5)            : f32[i, j, r]
+  %t = reduce.sum(%6) over r  : f32[i, j]
+  store %t -> %y[i*512 + j]
+}
+)";
+
+TEST(Chain, adds_in_an_order_that_suits_one_thread_and_many) {
+  const TileGraph graph = parse_tile_graph(kFewRows);
+  const auto us_on = [&](int threads, const Pins& pins) {
+    SolveOptions options;
+    options.threads = threads;
+    const Result<Solution> solution = solve(graph, load_target("x86-zen3"), pins, options);
+    if (!solution) throw std::runtime_error(solution.unsupported().reason);
+    return solution->ranked.front().cost_us;
+  };
+  const auto thread_free_us = [&](const Pins& pins) {
+    const double alone_us = us_on(1, pins);
+    return alone_us + std::min(alone_us, us_on(kNominalThreads, pins));
+  };
+  const double chosen_us = thread_free_us({});
+  for (const char* tile : {"1", "2", "4", "all"}) {
+    EXPECT_LE(chosen_us, 1.0001 * thread_free_us({{{"grid.i", tile}}})) << tile;
   }
 }
 
