@@ -201,6 +201,7 @@ class LaunchLowering {
                                  const std::optional<Code>& start);
   Code element_of(TileValueId reduction, const Computed& element) const;
   bool is_zero_behind_the_last(TileValueId id) const;
+  bool keeps_zeros(TileValueId id) const;
   Code neutral_behind_the_last(const ReduceSpelling& spelling, Code elements) const;
   void accumulate(TileValueId reduction, const Computed& element);
   const std::vector<Code>& accumulator_of(TileValueId reduction) const;

@@ -1,5 +1,6 @@
 // Reductions: accumulators, one for each copy of the innermost iteration, and how they come together.
 #include <algorithm>
+#include <set>
 
 #include "codegen/launch_lowering.h"
 #include "codegen/spell_reduce.h"
@@ -112,16 +113,26 @@ Code LaunchLowering::neutral_behind_the_last(const ReduceSpelling& spelling, Cod
 // Whether the lanes of a value that are not there are zero anyway: loads put zeros there, and 0 * 0, 0 + 0
 // and what is converted from 0 are. Values that were kept lie in memory with whatever is behind them.
 bool LaunchLowering::is_zero_behind_the_last(TileValueId id) const {
+  std::vector<TileValueId> made_of = {id};  // each once: a value can be an operand of many
+  std::set<TileValueId> known = {id};
+  for (size_t i = 0; i < made_of.size(); ++i) {
+    if (!keeps_zeros(made_of[i])) return false;
+    for (const TileValueId operand : graph_[made_of[i]].operands) {
+      if (known.insert(operand).second) made_of.push_back(operand);
+    }
+  }
+  return true;
+}
+
+// Whether the lanes of a value that are not there are zero where those of its operands are.
+bool LaunchLowering::keeps_zeros(TileValueId id) const {
   const TileValue& v = graph_[id];
   if (in_pairs() || is_kept(id) || staged_rows_.contains(id) || !varies_along(id, schedule_.lane_axis))
     return false;
   if (const auto* load = std::get_if<TileLoad>(&v.op)) return to_double(load->fill) == 0.0;
   const auto* map = std::get_if<TileMap>(&v.op);
-  if (map == nullptr) return false;
-  const bool keeps_zero =
-      map->fn == MapFn::Mul || map->fn == MapFn::Add || map->fn == MapFn::Sub || map->fn == MapFn::Cast;
-  return keeps_zero && std::all_of(v.operands.begin(), v.operands.end(),
-                                   [this](TileValueId operand) { return is_zero_behind_the_last(operand); });
+  return map != nullptr &&
+         (map->fn == MapFn::Mul || map->fn == MapFn::Add || map->fn == MapFn::Sub || map->fn == MapFn::Cast);
 }
 
 void LaunchLowering::accumulate(TileValueId reduction, const Computed& element) {
