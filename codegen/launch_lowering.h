@@ -149,6 +149,7 @@ class LaunchLowering {
   void open_rows(AxisId axis, const LoopRange& range, const Body& body);
   void open_plain(AxisId axis, const LoopRange& range, int64_t step, const std::string& note,
                   const Body& body);
+  void open_once(AxisId axis, const LoopRange& range, const Body& body);
   void bind(AxisId axis, const Code& index, const LoopRange& range, const Body& body);
   std::pair<Code, std::optional<int64_t>> rounded_down(AxisId axis, const LoopRange& range, int64_t step);
   Code named(int depth, const std::string& name, const Code& code);
@@ -407,12 +408,19 @@ class LaunchLowering {
   void stage_loads(AxisId opening);
   void fill_staged(const StagedLoad& staged);
   void fill_blocks(const StagedLoad& staged, const ScratchRow& row);
-  void fill_block(const StagedLoad& staged, const ScratchRow& row, const LoopRange& columns);
-  struct BlockEnds {  // how many of its rows and columns are there; absent: always all of them
-    std::optional<Code> rows, columns;
-    bool may_cut() const { return rows || columns; }
+  struct BlockEnd {
+    Code left;
+    std::optional<int64_t> count;  // where that is a number
   };
-  BlockEnds block_ends(const StagedLoad& staged, const LoopRange& columns);
+  struct BlockEnds {  // how many of its rows and columns are there; absent: always all of them
+    std::optional<BlockEnd> rows, columns;
+    bool may_cut() const { return rows || columns; }
+    bool are_known() const { return (!rows || rows->count) && (!columns || columns->count); }
+  };
+  std::vector<LoopRange> whole_and_rest(const LoopRange& range) const;
+  void open_blocks(AxisId axis, const LoopRange& range, const Body& body);
+  std::optional<BlockEnd> block_end(AxisId axis, const LoopRange& range);
+  void fill_block(const StagedLoad& staged, const ScratchRow& row, const BlockEnds& ends);
   void turn_block(const StagedLoad& staged, const ScratchRow& row, const BlockEnds& ends);
   LoopRange turned_range(const StagedLoad& staged);
   LoopRange panel_range(AxisId axis);

@@ -255,6 +255,13 @@ void LaunchLowering::open_plain(AxisId axis, const LoopRange& range, int64_t ste
   scopes_.add({For{index, range.first, range.last, step, note, scopes_.close(), 1}, ""});
 }
 
+// Of one iteration: no loop.
+void LaunchLowering::open_once(AxisId axis, const LoopRange& range, const Body& body) {
+  scopes_.open();
+  bind(axis, integer(*range.first_value), range, body);
+  for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+}
+
 void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& body) {
   const std::vector<LoopRange> pieces = cut_at_breakpoints(axis, range);
   const int64_t outside = std::exchange(times_written_, times_written_ * int64_t(pieces.size()));
@@ -266,9 +273,7 @@ void LaunchLowering::open_axis(AxisId axis, const LoopRange& range, const Body& 
     } else if (axis == facts_.row_axis || axis == facts_.column_axis) {
       open_rows(axis, piece, body);
     } else if (piece.first_value && piece.last_value && *piece.last_value - *piece.first_value == 1) {
-      scopes_.open();
-      bind(axis, integer(*piece.first_value), piece, body);
-      for (Stmt& stmt : scopes_.close()) scopes_.add(std::move(stmt));
+      open_once(axis, piece, body);
     } else {
       open_plain(axis, piece, 1, graph_[axis].name, body);
     }

@@ -16,7 +16,9 @@ std::vector<AxisId> LaunchLowering::loop_order() const {
       panel_axes.insert(panel_axes.end(), axes.begin(), axes.end());
     }
   }
-  std::vector<AxisId> order = parallel_loop_order(structure_, schedule_, panel_axes);
+  const std::optional<AxisId> lanes = schedule_.lane_axis;
+  const auto lane_extent = lanes ? facts_.extents[lanes->index].constant() : std::nullopt;
+  std::vector<AxisId> order = parallel_loop_order(structure_, schedule_, panel_axes, lane_extent);
   if (!facts_.lanes_are_parallel) std::erase(order, schedule_.lane_axis.value_or(AxisId{~0U}));
   return order;
 }
@@ -101,7 +103,12 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
     for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
       const LoopRange columns = panel_range(staged.contiguous);
       open_plain(staged.contiguous, columns, schedule_.lanes * panel_step(), graph_[staged.contiguous].name,
-                 [&] { fill_block(staged, row, columns); });
+                 [&] {
+                   BlockEnds ends{std::nullopt, block_end(staged.contiguous, columns)};
+                   if (copies_.left)
+                     ends.rows = BlockEnd{*copies_.left, std::nullopt};  // a row for each lane
+                   fill_block(staged, row, ends);
+                 });
     });
   } else {
     for_each_lane_copy([&] { copy_vector(staged, row); });

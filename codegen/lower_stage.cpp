@@ -58,65 +58,96 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
 void LaunchLowering::fill_blocks(const StagedLoad& staged, const ScratchRow& row) {
   const AxisId across = *schedule_.lane_axis, along = staged.contiguous;
   const LoopRange columns = turned_range(staged);
-  open_plain(across, task_range(across), schedule_.lanes, graph_[across].name, [&] {
-    open_plain(along, columns, schedule_.lanes, graph_[along].name,
-               [&] { fill_block(staged, row, columns); });
-  });
+  for (const LoopRange& rows : whole_and_rest(task_range(across))) {
+    open_blocks(across, rows, [&] {
+      for (const LoopRange& piece : whole_and_rest(columns)) {
+        open_blocks(along, piece,
+                    [&] { fill_block(staged, row, {block_end(across, rows), block_end(along, piece)}); });
+      }
+    });
+  }
+}
+
+// Where both ends are numbers: the blocks that are all there, and the one that is not.
+std::vector<LoopRange> LaunchLowering::whole_and_rest(const LoopRange& range) const {
+  if (!range.first_value || !range.last_value) return {range};
+  const int64_t length = *range.last_value - *range.first_value, rest = length % schedule_.lanes;
+  if (length <= 0) return {};
+  if (rest == 0 || rest == length) return {range};
+  LoopRange whole = range, last = range;
+  whole.last_value = last.first_value = *range.last_value - rest;
+  whole.last = last.first = integer(*last.first_value);
+  return {whole, last};
+}
+
+void LaunchLowering::open_blocks(AxisId axis, const LoopRange& range, const Body& body) {
+  const bool is_known = range.first_value && range.last_value;
+  if (is_known && *range.last_value - *range.first_value <= schedule_.lanes) {
+    open_once(axis, range, body);
+  } else {
+    open_plain(axis, range, schedule_.lanes, graph_[axis].name, body);
+  }
 }
 
 // The coordinates of the task along the contiguous axis at which there is something to read.
 LoopRange LaunchLowering::turned_range(const StagedLoad& staged) {
   LoopRange range = task_range(staged.contiguous);
   const Span span = *guarded_span(std::get<TileLoad>(graph_[staged.load].op), staged.contiguous);
-  const auto cut = [&](Code& end, const Code& bound, bool is_low) {
-    const Code inside =
-        is_low ? operate(CodeOperator::Less, {end, bound}) : operate(CodeOperator::Less, {bound, end});
-    const std::string name = name_of(staged.load) + (is_low ? "_first" : "_last");
-    end = named(scopes_.depth(), name, operate(CodeOperator::Choose, {inside, bound, end}));
-    range.depth = scopes_.depth();
+  const auto cut = [&](Code& end, std::optional<int64_t>& value, int64_t bound, bool is_low) {
     range.granule = 1;
+    if (value) {
+      value = is_low ? std::max(*value, bound) : std::min(*value, bound);
+      end = integer(*value);
+      return;
+    }
+    const Code limit = integer(bound);
+    const Code inside =
+        is_low ? operate(CodeOperator::Less, {end, limit}) : operate(CodeOperator::Less, {limit, end});
+    const std::string name = name_of(staged.load) + (is_low ? "_first" : "_last");
+    end = named(scopes_.depth(), name, operate(CodeOperator::Choose, {inside, limit, end}));
+    range.depth = scopes_.depth();
   };
-  if (span.low > 0) cut(range.first, integer(span.low), true);
+  if (span.low > 0) cut(range.first, range.first_value, span.low, true);
   const Expr& extent = facts_.extents[staged.contiguous.index];
-  if (!proves_nonnegative(Expr(span.high) - extent)) cut(range.last, integer(span.high), false);
+  if (!proves_nonnegative(Expr(span.high) - extent)) cut(range.last, range.last_value, span.high, false);
   return range;
 }
 
-LaunchLowering::BlockEnds LaunchLowering::block_ends(const StagedLoad& staged, const LoopRange& columns) {
+// What is left of an axis in the current block; nullopt: always a whole block.
+std::optional<LaunchLowering::BlockEnd> LaunchLowering::block_end(AxisId axis, const LoopRange& range) {
   const bool is_panel = packs_panels(structure_, schedule_);
-  const auto left = [&](AxisId axis, const LoopRange& range) -> std::optional<Code> {
-    const int64_t step = is_panel && structure_.is_reduced(axis) ? panel_step() : 1;
-    if (range.granule % (schedule_.lanes * step) == 0) return std::nullopt;
-    const int depth = bound_.at(axis).depth;
-    const std::string key = "left of " + std::to_string(axis.index);
-    if (scopes_.find(key) == nullptr) {
-      Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
-      if (step > 1) rest = operate(CodeOperator::Div, {rest, integer(step)});
-      scopes_.remember(key, {named(depth, graph_[axis].name + "_left", rest), depth, false});
-    }
-    return scopes_.find(key)->code;
-  };
-  const AxisId lane_axis = *schedule_.lane_axis;
-  // A block of a panel is as many rows as lanes are left.
-  return {is_panel ? copies_.left : left(lane_axis, task_range(lane_axis)), left(staged.contiguous, columns)};
+  const int64_t step = is_panel && structure_.is_reduced(axis) ? panel_step() : 1;
+  if (range.granule % (schedule_.lanes * step) == 0) return std::nullopt;
+  if (step == 1 && range.first_value && range.last_value) {
+    const int64_t length = *range.last_value - *range.first_value;
+    if (length % schedule_.lanes == 0) return std::nullopt;
+    if (length < schedule_.lanes) return BlockEnd{integer(length), length};
+  }
+  const int depth = bound_.at(axis).depth;
+  const std::string key = "left of " + std::to_string(axis.index);
+  if (scopes_.find(key) == nullptr) {
+    Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
+    if (step > 1) rest = operate(CodeOperator::Div, {rest, integer(step)});
+    scopes_.remember(key, {named(depth, graph_[axis].name + "_left", rest), depth, false});
+  }
+  return BlockEnd{scopes_.find(key)->code, std::nullopt};
 }
 
 // Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
 // and columns outside are not read; the tile has room for whole blocks. Where a block may have ends, whole
-// ones are turned by code of their own, in registers:
+// ones are turned by code of their own, in registers, and so is one whose ends are numbers:
 //
 //   if (16 <= k_left && 16 <= j_left) { for row, unrolled: block[row] = load(w + ...); ... }
 //   if (!(16 <= k_left && 16 <= j_left)) {
 //     for row: block[row] = load(w + ..., row < j_left ? k_left : 0);
 //     ...
 //   }
-void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row, const LoopRange& columns) {
-  const BlockEnds ends = block_ends(staged, columns);
+void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row, const BlockEnds& ends) {
   const bool is_last = ends.rows && packs_panels(structure_, schedule_);  // of a panel: never a whole one
-  if (is_last || !ends.may_cut()) return turn_block(staged, row, ends);
+  if (is_last || ends.are_known()) return turn_block(staged, row, ends);
   std::vector<Code> limits;
-  for (const std::optional<Code>& left : {ends.columns, ends.rows}) {
-    if (left) limits.push_back(operate(CodeOperator::LessEqual, {integer(schedule_.lanes), *left}));
+  for (const std::optional<BlockEnd>& end : {ends.columns, ends.rows}) {
+    if (end) limits.push_back(operate(CodeOperator::LessEqual, {integer(schedule_.lanes), end->left}));
   }
   Code is_whole = limits.front();
   if (limits.size() > 1) is_whole = operate(CodeOperator::And, limits);
@@ -144,25 +175,27 @@ void LaunchLowering::turn_block(const StagedLoad& staged, const ScratchRow& row,
   const SymbolId block = scopes_.symbol("block", {element, CodeShape::Vector});
   const int lanes = schedule_.lanes;
   scopes_.add({Var{block, std::nullopt, lanes}, ""});
-  const auto for_each_row = [&](const std::function<void(const Code&)>& statement) {
+  const auto for_rows = [&](int64_t first, int64_t end, const std::function<void(const Code&)>& statement) {
     const SymbolId number = scopes_.symbol("row", kIndexType);
     scopes_.open();
     scopes_.remember("size block row", {reference(number), scopes_.depth(), false});
     statement(subscript(reference(block), reference(number)));
-    const int unroll = ends.may_cut() ? 1 : lanes;
-    scopes_.add({For{number, integer(0), integer(lanes), 1, "", scopes_.close(), unroll}, ""});
+    const int unroll = ends.are_known() ? int(end - first) : 1;
+    scopes_.add({For{number, integer(first), integer(end), 1, "", scopes_.close(), unroll}, ""});
   };
   const auto columns_of_row = [&]() -> std::optional<Code> {
-    if (!ends.rows) return ends.columns;
-    const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), *ends.rows});
-    return operate(CodeOperator::Choose, {is_inside, ends.columns.value_or(integer(lanes)), integer(0)});
+    auto columns = ends.columns ? std::optional(ends.columns->left) : std::nullopt;
+    if (!ends.rows || ends.rows->count) return columns;
+    const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), ends.rows->left});
+    return operate(CodeOperator::Choose, {is_inside, columns.value_or(integer(lanes)), integer(0)});
   };
   const auto at_row = [&](const Expr& e, AxisId axis) {
     const int index = static_cast<int>(axis.index);
     const int64_t step = structure_.is_reduced(axis) ? panel_step() : 1;
     return substitute_index(e, index, Expr::index(index) + Expr::symbol("block row", {.low = 0}) * step);
   };
-  for_each_row([&](const Code& vector) {
+  const int64_t rows_there = ends.rows ? ends.rows->count.value_or(lanes) : lanes;
+  for_rows(0, rows_there, [&](const Code& vector) {
     const Expr offset = at_copy(at_row(load.offset, *schedule_.lane_axis));
     std::vector<Code> arguments = {
         pointer_at({source, buffer.name + " rows", offset, nullptr, scopes_.depth()}, offset, {})};
@@ -171,8 +204,12 @@ void LaunchLowering::turn_block(const StagedLoad& staged, const ScratchRow& row,
                         call(facts_.dots.empty() ? "load" : "load_neighbours", std::move(arguments))},
                  ""});
   });
+  const auto clear = [&](const Code& vector) {
+    scopes_.add({Assign{vector, std::nullopt, call("splat", {integer(0)}, {element})}, ""});
+  };
+  if (rows_there < lanes) for_rows(rows_there, lanes, clear);
   scopes_.add({Effect{call("transpose_block", {reference(block)})}, ""});
-  for_each_row([&](const Code& vector) {
+  for_rows(0, lanes, [&](const Code& vector) {
     Expr offset = at_row(row.offset, staged.contiguous);
     if (row.holds_vector) offset = offset + int64_t{copies_.lane} * schedule_.lanes;
     const Code to = pointer_at({target, row.name + " rows", offset, nullptr, scopes_.depth()}, offset, {});
