@@ -131,7 +131,8 @@ RowLoops loops_over_rows(const RegionFacts& facts, const Schedule& schedule) {
   RowLoops loops;
   const std::optional<AxisId> row = row_axis(schedule), column = column_axis(schedule);
   const std::vector<AxisId> packed = panel_axes(facts, schedule);
-  const std::vector<AxisId> order = parallel_loop_order(facts.structure, schedule, packed);
+  const std::vector<AxisId> order =
+      parallel_loop_order(facts.structure, schedule, packed, facts.literal_extent(schedule.lane_axis));
   const auto lane_place = std::find(order.begin(), order.end(), schedule.lane_axis);
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis == schedule.lane_axis) continue;
@@ -194,8 +195,9 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
     (axis == lane ? lane_loop : reduced).push_back(loop);
   }
   const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));
-  const double block = double(schedule.lanes) * schedule.unroll;
-  const bool in_blocks = !lane_inside && !reduced.empty();
+  const bool is_one_vector = is_whole_vector(facts.structure, schedule, facts.literal_extent(lane));
+  const bool in_blocks = !lane_inside && (is_one_vector || !reduced.empty());
+  const double block = is_one_vector ? facts.extent[lane->index] : double(schedule.lanes) * schedule.unroll;
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis != lane) continue;
     const double extent = tile_extent(facts, tile);

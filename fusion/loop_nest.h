@@ -4,7 +4,8 @@
 //     -> row: 512 x 8,  row: 4 x 2,  col: 1024 x 1,  row: 2 x 1        (trips x step, outermost first)
 //
 // A loop over lanes with step 1 counts elements; where vectors of a parallel lane axis go through the walk
-// over reduced axes together, it counts blocks of `step` elements, and the block is the innermost loop.
+// over reduced axes together, or where all of the axis is one vector, it counts blocks of `step` elements,
+// and the block is the innermost loop.
 #pragma once
 #include <vector>
 
@@ -48,6 +49,8 @@ class Footprints {
   // the outermost level of loops whose footprint fits is loaded once; loops around it reload what depends on
   // them. Memory comes in whole lines. Where looks fall anywhere in a buffer that fits, they find it there.
   std::vector<double> missed_bytes(double limit) const;
+  // That all accesses take in a cache, by the loops from this one on.
+  double room(size_t first_loop) const { return room_[first_loop]; }
 
  private:
   size_t accesses_ = 0;

@@ -48,10 +48,14 @@ bool packs_panels(const Structure& structure, const Schedule& schedule) {
 
 namespace {
 
+bool adds_up(const Structure& structure, const Schedule& schedule) {
+  return !structure.reductions.empty() || !schedule.staged.empty();
+}
+
 // A task is one block of vectors along the lanes, and nothing is added up: in whatever order its loops stand,
 // elements come in the same one, but what varies along the lanes alone stays in registers around the others.
 bool is_one_block(const Structure& structure, const Schedule& schedule) {
-  if (!structure.reductions.empty() || !schedule.staged.empty()) return false;
+  if (adds_up(structure, schedule)) return false;
   return std::any_of(schedule.grid.begin(), schedule.grid.end(), [&](const AxisTile& tile) {
     const int64_t block = int64_t{schedule.lanes} * schedule.unroll;
     return tile.axis == schedule.lane_axis && tile.tile > 0 && tile.tile <= block;
@@ -60,22 +64,32 @@ bool is_one_block(const Structure& structure, const Schedule& schedule) {
 
 }  // namespace
 
+bool is_whole_vector(const Structure& structure, const Schedule& schedule,
+                     std::optional<int64_t> lane_extent) {
+  if (adds_up(structure, schedule) || !lane_extent || *lane_extent > schedule.lanes) return false;
+  return std::ranges::any_of(
+      schedule.grid, [&](const AxisTile& tile) { return tile.axis == schedule.lane_axis && tile.tile == 0; });
+}
+
 std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
-                                        const std::vector<AxisId>& panel_axes) {
+                                        const std::vector<AxisId>& panel_axes,
+                                        std::optional<int64_t> lane_extent) {
   const auto contains = [](const std::vector<AxisId>& axes, AxisId axis) {
     return std::find(axes.begin(), axes.end(), axis) != axes.end();
   };
-  std::vector<AxisId> outside, inside, lane;
-  const bool turns_around = is_one_block(structure, schedule);
+  std::vector<AxisId> outside, lane, inside, copied;
+  const bool turns_around =
+      is_one_block(structure, schedule) || is_whole_vector(structure, schedule, lane_extent);
   for (const AxisTile& tile : schedule.grid) {
     const bool is_panel = !panel_axes.empty() && !contains(panel_axes, tile.axis);
     const bool is_copied = schedule.staged.empty() && contains(structure.copied, tile.axis);
-    const bool is_inside = is_panel || is_copied || turns_around;
-    (tile.axis == schedule.lane_axis ? lane : is_inside ? inside : outside).push_back(tile.axis);
+    const bool is_lane = tile.axis == schedule.lane_axis, is_inside = is_panel || turns_around;
+    (is_lane ? lane : is_copied ? copied : is_inside ? inside : outside).push_back(tile.axis);
   }
   std::vector<AxisId> order = std::move(outside);
   order.insert(order.end(), lane.begin(), lane.end());
   order.insert(order.end(), inside.begin(), inside.end());
+  order.insert(order.end(), copied.begin(), copied.end());
   return order;
 }
 

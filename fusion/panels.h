@@ -42,7 +42,14 @@ bool packs_panels(const Structure& structure, const Schedule& schedule);
 // The parallel axes, the lane axis among them, as their loops stand in a task, outermost first. `panel_axes`:
 // those along which a packed load varies; empty: there is none, and a parallel lane axis goes last.
 // Where nothing is staged, copied axes go inside, and so do all where a task is one block along the lanes.
+// `lane_extent`: elements of the lane axis, if that is known when the kernel is made.
 std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
-                                        const std::vector<AxisId>& panel_axes);
+                                        const std::vector<AxisId>& panel_axes,
+                                        std::optional<int64_t> lane_extent);
+
+// All of the lane axis is one vector, and nothing is added up: whatever the order of the loops, memory is
+// walked in the same one.
+bool is_whole_vector(const Structure& structure, const Schedule& schedule,
+                     std::optional<int64_t> lane_extent);
 
 }  // namespace tilefuse

@@ -211,6 +211,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
   facts.structure = *std::move(structure);
   for (const Axis& axis : graph.axes) {
     facts.extent.push_back(std::max(1.0, double(hinted_size(axis.extent, hints))));
+    facts.is_literal.push_back(axis.extent.constant().has_value());
   }
   facts.accesses = collect_accesses(graph, hints);
   for (Access& access : facts.accesses) {

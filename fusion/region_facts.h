@@ -41,6 +41,7 @@ struct Access {  // one load or one store
 struct RegionFacts {
   Structure structure;
   std::vector<double> extent;    // by AxisId, at the hints
+  std::vector<bool> is_literal;  // by AxisId: the extent is the same for all hints
   std::vector<Access> accesses;  // loads in the order of the values, then stores
   double footprint_bytes = 0;    // of all buffers, each counted as far as it is touched
   double home_bytes = 0;         // and of what is touched around the region: decides where operands lie
@@ -50,6 +51,10 @@ struct RegionFacts {
   DotKind dots = DotKind::None;  // that some schedule may walk it in (dots.h)
   std::optional<OnlineWalk> online;
   std::string why_not_online;
+  std::optional<int64_t> literal_extent(std::optional<AxisId> axis) const {
+    if (!axis || !is_literal[axis->index]) return std::nullopt;
+    return static_cast<int64_t>(extent[axis->index]);
+  }
   // The passes of a schedule's walk.
   const Structure& nest(const Schedule& schedule) const {
     return schedule.walk == Walk::Online && online ? online->structure : structure;

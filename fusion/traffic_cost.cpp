@@ -34,30 +34,6 @@ TrafficCost::Home home_of(const Target& target, double bytes, int threads) {
   return {bytes <= shared_l3 ? MemoryLevel::L3 : MemoryLevel::Dram, beyond_l2};
 }
 
-// Whether two loads of a buffer look at the same elements, some places apart along axes that both walk: what
-// one brings into a cache the other finds there.
-bool look_at_the_same(const TileLoad& a, const Access& along_a, const TileLoad& b, const Access& along_b,
-                      const std::vector<double>& extent) {
-  if (!(a.buffer == b.buffer) || !a.gathered.empty() || !b.gathered.empty()) return false;
-  const auto apart = (a.offset - b.offset).constant();
-  if (!apart) return false;
-  std::vector<std::pair<int64_t, double>> walked;  // stride, extent; long strides first
-  for (size_t axis = 0; axis < extent.size(); ++axis) {
-    const AxisAccess &in_a = along_a.along[axis], &in_b = along_b.along[axis];
-    if (in_a.kind != in_b.kind || in_a.stride != in_b.stride) return false;
-    if (in_a.kind == AxisAccess::Kind::Irregular) return false;
-    if (in_a.stride != 0) walked.emplace_back(in_a.stride, extent[axis]);
-  }
-  std::sort(walked.rbegin(), walked.rend());
-  int64_t left = *apart;
-  for (const auto& [stride, length] : walked) {
-    const auto places = int64_t(std::llround(double(left) / double(stride)));
-    if (std::abs(double(places)) >= length) return false;
-    left -= places * stride;
-  }
-  return true;
-}
-
 // The share of what one pass touches that a later one still finds in a cache, as it comes to each element at
 // the same place of its own walk: between two looks at the first element lies all of the earlier pass,
 // between those at the last one all of the later.
@@ -86,22 +62,10 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       read_beside_(has_contraction(graph) ? 0 : target.rate_or("share.read_beside", 0)),
       written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
       walked_element_bytes_(largest_element_bytes(facts)),
-      access_(graph.values.size(), nullptr) {
+      access_(graph.values.size(), nullptr),
+      shared_looks_(graph, facts) {
   for (const Access& access : facts.accesses) {
     if (access.load) access_[access.load->index] = &access;
-  }
-  for (const Access& access : facts.accesses) {
-    if (!access.load) continue;
-    const auto finds_it = [&](const Access* first) {
-      return look_at_the_same(std::get<TileLoad>(graph[*first->load].op), *first,
-                              std::get<TileLoad>(graph[*access.load].op), access, facts.extent);
-    };
-    const auto first = std::find_if(first_looks_.begin(), first_looks_.end(), finds_it);
-    if (first == first_looks_.end()) {
-      first_looks_.push_back(&access);
-    } else {
-      looked_at_by_[*access.load] = *(*first)->load;
-    }
   }
 }
 
@@ -125,8 +89,8 @@ std::vector<const Access*> TrafficCost::accesses_of_pass(size_t pass,
     if (here) found.push_back(&access);
   }
   std::erase_if(found, [&](const Access* access) {
-    const auto first = access->load ? looked_at_by_.find(*access->load) : looked_at_by_.end();
-    return first != looked_at_by_.end() && is_found[first->second.index];
+    const auto first = access->load ? shared_looks_.first(*access->load) : std::nullopt;
+    return first && is_found[first->index];
   });
   return found;
 }
@@ -393,8 +357,10 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
     for (size_t i = 0; i < look.accesses.size(); ++i) {
       const Access& access = *look.accesses[i];
       if (!misses(access, level, schedule)) continue;
-      const double bytes = missed[i] * access.share_read *
-                           (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
+      const double bytes =
+          missed[i] * access.share_read *
+          shared_looks_.beyond_tasks(access, looks.nest, look.footprints, usable_.at(level)) *
+          (1 - found_again(access, pass, passes.values, looks.windows, usable_.at(level)));
       if (bytes == 0) continue;
       const Home& home = home_of_access(access);
       if (level == 0)

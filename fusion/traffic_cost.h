@@ -4,11 +4,11 @@
 // pass that reads again what an earlier pass of the same task has read finds it in the level that holds what
 // was touched in between.
 #pragma once
-#include <map>
 #include <vector>
 
 #include "fusion/loop_nest.h"
 #include "fusion/rate_tables.h"
+#include "fusion/shared_looks.h"
 
 namespace tilefuse {
 
@@ -100,14 +100,13 @@ class TrafficCost {
   struct {  // what a jump to another page costs from L3, one within it, and one in memory: as bytes more
     double far_bytes, near_bytes, dram_bytes;
   } restart_;
-  double l2_write_share_;                   // of what stays in L2, by how much writing is slower than reading
-  double whole_line_reads_;                 // of what is read from DRAM, by how much such vectors slow it
-  double read_beside_;                      // of what is read, by how much rows side by side slow it
-  double written_beside_;                   // of what is written, by how much each other row slows it
-  double walked_element_bytes_;             // of what most is loaded of
-  std::vector<const Access*> access_;       // by value: of a load
-  std::vector<const Access*> first_looks_;  // loads of which none looks at what another one does
-  std::map<TileValueId, TileValueId> looked_at_by_;  // of the others: which of those does
+  double l2_write_share_;              // of what stays in L2, by how much writing is slower than reading
+  double whole_line_reads_;            // of what is read from DRAM, by how much such vectors slow it
+  double read_beside_;                 // of what is read, by how much rows side by side slow it
+  double written_beside_;              // of what is written, by how much each other row slows it
+  double walked_element_bytes_;        // of what most is loaded of
+  std::vector<const Access*> access_;  // by value: of a load
+  SharedLooks shared_looks_;
   double scratch_bytes(TileValueId value, const Schedule& schedule) const;
 };
 

@@ -107,6 +107,28 @@ TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
   EXPECT_THAT(missed_bytes(facts, 1 << 10), testing::ElementsAre(image, 256 * row, image));
 }
 
+// All of an axis is one vector: a task walks memory from one end to the other, and what varies along the
+// vector alone is there for all rows.
+TEST(LoopNest, a_whole_vector_stands_around_the_rows) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph scaled {
+  axes row: 256, col: 16
+  buffers %x: f32[256, 16] in, %w: f32[16] in, %y: f32[256, 16] out
+  %0 = load %x[row*16 + col] : f32[row, col]
+  %w0 = load %w[col] : f32[col]
+  %1 = mul(%0, %w0) : f32[row, col]
+  store %1 -> %y[row*16 + col]
+}
+)");
+  const RegionFacts facts = facts_of(graph);
+  const Schedule schedule = all_rows_in_vectors();
+  const std::vector<NestLoop> nest = loop_nest(facts, schedule);
+  EXPECT_EQ(executions(nest, schedule, {false, true}), 1);
+  EXPECT_EQ(executions(nest, schedule, {true, true}), 256);
+  const MemoryWalk walk = memory_walk(nest, facts.accesses.front());
+  EXPECT_EQ(walk.run_bytes, 256 * 16 * 4);
+  EXPECT_EQ(walk.rows, 1);
+}
+
 TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph every_other {
   axes row: 64, col: 512
@@ -494,6 +516,30 @@ TEST(Target, every_embedded_profile_has_the_rates_that_costs_need) {
     }
   }
   EXPECT_THAT(target_names(), testing::Contains(host_target_name()));
+}
+
+// Halves of a row look at each other's elements: a task of one half brings in all of the row, and where no
+// cache holds what lies between, it is brought in twice.
+TEST(Traffic, tasks_read_elements_of_other_tasks) {
+  const auto rotated = [](const std::string& rows) {
+    return parse_tile_graph("tile_graph rotated {\n  axes row: " + rows + ", col: 128\n  buffers %x: f32[" +
+                            rows + ", 128] in, %y: f32[" + rows +
+                            ", 128] out\n"
+                            "  %0 = load %x[row*128 + col] : f32[row, col]\n"
+                            "  %1 = load %x[row*128 + col + 64] if [63 - col] else 0 : f32[row, col]\n"
+                            "  %2 = load %x[row*128 + col - 64] if [col - 64] else 0 : f32[row, col]\n"
+                            "  %3 = add(%1, %2) : f32[row, col]\n  %4 = mul(%0, %3) : f32[row, col]\n"
+                            "  store %4 -> %y[row*128 + col]\n}\n");
+  };
+  const Target target = load_target("x86-zen4");
+  const auto cache_us = [&](const TileGraph& graph, int64_t tile) {
+    Schedule schedule = all_rows_in_vectors();
+    schedule.grid[1].tile = tile;
+    return term_us("cache", graph, facts_of(graph), target, schedule);
+  };
+  const TileGraph large = rotated("2048"), small = rotated("16");
+  EXPECT_GT(cache_us(large, 64), 1.3 * cache_us(large, 0));
+  EXPECT_NEAR(cache_us(small, 64), cache_us(small, 0), 0.1 * cache_us(small, 0));
 }
 
 }  // namespace
