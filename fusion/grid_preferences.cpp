@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fusion/contraction.h"
+#include "fusion/loop_nest.h"
 #include "fusion/rule_writer.h"
 #include "fusion/scatter.h"
 
@@ -16,17 +17,24 @@ constexpr double kFewestPanels = 8;            // of a contraction: more would b
 constexpr int64_t kLeastScratchRow = 256;      // elements of a row of accumulators
 constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1.3 times as long as of 1 KiB
 
+constexpr double kShareOfRowInL1 = 0.25;  // that is read again with each other row
+
+bool contains(const std::vector<AxisId>& axes, AxisId axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
 using Grid = std::vector<std::pair<AxisId, VariableId>>;
 
 class GridPreferenceWriter : private RuleWriter {
  public:
-  GridPreferenceWriter(const TileGraph& graph, const RegionFacts& facts, double region_us,
-                       ScheduleSystem& system)
+  GridPreferenceWriter(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                       double region_us, ScheduleSystem& system)
       : RuleWriter(system, ConstraintKind::Preference),
         graph_(graph),
         facts_(facts),
         structure_(facts.structure),
         region_us_(region_us),
+        l1_bytes_(target.l1_bytes),
         contracts_(has_contraction(graph) && !walks_again_to_store(graph, facts.structure)),
         walks_all_rows_(scatters(graph) && !scatters_in_blocks(graph)),
         system_(system) {}
@@ -37,6 +45,7 @@ class GridPreferenceWriter : private RuleWriter {
  private:
   double extent(AxisId axis) const { return facts_.extent[axis.index]; }
   bool reuses_across(const Grid& grid, size_t outer, size_t inner) const;
+  bool stays_in_l1(const Access& access) const;
   void prefer_walks_inside(const Grid& grid, const std::vector<Choice>& elsewhere);
   std::vector<Choice> or_turned(std::vector<Choice> choices) const;
 
@@ -44,6 +53,7 @@ class GridPreferenceWriter : private RuleWriter {
   const RegionFacts& facts_;
   const Structure& structure_;
   double region_us_;
+  int64_t l1_bytes_;
   bool contracts_, walks_all_rows_;  // the latter: in every task of a scatter
   ScheduleSystem& system_;
 };
@@ -53,21 +63,29 @@ std::vector<Choice> GridPreferenceWriter::or_turned(std::vector<Choice> choices)
   return structure_.reductions.empty() ? or_staged(std::move(choices)) : choices;
 }
 
-// Some load stays where it is while an axis from place `outer` of the grid on moves: walking it inside a tile
-// of the axis at `inner` reads it from cache.
+// Some load stays where it is while an axis from place `outer` of the grid on moves, or something is computed
+// that does: walking it inside a tile of the axis at `inner` reads it from cache, or computes it once.
 bool GridPreferenceWriter::reuses_across(const Grid& grid, size_t outer, size_t inner) const {
-  const auto varies = [&](const Access& access, size_t place) {
-    return access.varies_along(grid[place].first);
-  };
+  const AxisId along = grid[inner].first;
   const size_t last = contracts_ ? outer + 1 : inner;  // panels hold what a contraction reads again
   for (size_t middle = outer; middle < last; ++middle) {
-    if (std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const Access& access) {
-          return access.load && !varies(access, middle) && varies(access, inner);
-        })) {
-      return true;
-    }
+    const AxisId moved = grid[middle].first;
+    const bool reads = std::ranges::any_of(facts_.accesses, [&](const Access& access) {
+      return access.load && !access.varies_along(moved) && access.varies_along(along) && !stays_in_l1(access);
+    });
+    const bool computes = std::ranges::any_of(graph_.values, [&](const TileValue& value) {
+      const auto* map = std::get_if<TileMap>(&value.op);
+      return map != nullptr && map->fn != MapFn::Cast && !contains(value.axes, moved) &&
+             contains(value.axes, along);
+    });
+    if (reads || computes) return true;
   }
   return false;
+}
+
+// A row that is read again with each other one, as biases are. Of a contraction nothing does: it is packed.
+bool GridPreferenceWriter::stays_in_l1(const Access& access) const {
+  return !contracts_ && accessed_bytes(facts_, access) <= kShareOfRowInL1 * double(l1_bytes_);
 }
 
 void GridPreferenceWriter::prefer_task_count() {
@@ -141,9 +159,9 @@ void GridPreferenceWriter::prefer_grid() {
 
 }  // namespace
 
-void add_grid_preferences(const TileGraph& graph, const RegionFacts& facts, double region_us,
-                          ScheduleSystem& system) {
-  GridPreferenceWriter writer(graph, facts, region_us, system);
+void add_grid_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                          double region_us, ScheduleSystem& system) {
+  GridPreferenceWriter writer(graph, target, facts, region_us, system);
   writer.prefer_task_count();
   writer.prefer_grid();
 }

@@ -7,7 +7,7 @@ namespace tilefuse {
 constexpr double kFewestTasks = 64;  // enough for any number of threads, where there is the work
 constexpr double kTurnedTile = 64, kTurnedTileMemory = 128;  // elements a side of a tile that is turned
 
-void add_grid_preferences(const TileGraph& graph, const RegionFacts& facts, double region_us,
-                          ScheduleSystem& system);
+void add_grid_preferences(const TileGraph& graph, const Target& target, const RegionFacts& facts,
+                          double region_us, ScheduleSystem& system);
 
 }  // namespace tilefuse

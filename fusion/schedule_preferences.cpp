@@ -54,7 +54,7 @@ class PreferenceWriter : private RuleWriter {
   void prefer_walk();
   void prefer_rows();
   void prefer_split();
-  void prefer_grid() { add_grid_preferences(graph_, facts_, region_us_, system_); }
+  void prefer_grid() { add_grid_preferences(graph_, target_, facts_, region_us_, system_); }
   void prefer_stage();
   void prefer_stores();
 
