@@ -14,6 +14,7 @@
 #include "fusion/rate_tables.h"
 #include "fusion/rule_writer.h"
 #include "fusion/schedule_limits.h"
+#include "fusion/stored_copy.h"
 #include "fusion/tile_limits.h"
 
 namespace tilefuse {
@@ -200,7 +201,9 @@ void PreferenceWriter::prefer_walk() {
   std::vector<Choice> reads_again = {is(system_.walk, resident_walk)};
   for (const auto& [value, keep] : system_.keep) {
     const bool needed = std::find(resident.begin(), resident.end(), value) != resident.end();
-    const bool dear = recompute_cycles(graph_, structure_, value, target_) >= kDearCycles;
+    // What is stored anyway is kept by reading it back.
+    const bool dear = stored_copy(graph_, structure_, value).has_value() ||
+                      recompute_cycles(graph_, structure_, value, target_) >= kDearCycles;
     if (needed) reads_again.push_back(is(keep, 0));
     if (!needed && !dear) require({is(keep, 0)}, "%" + graph_[value].name + " is cheaper computed again");
     if (!needed && dear) {
