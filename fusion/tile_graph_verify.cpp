@@ -206,7 +206,7 @@ class Verifier {
 void verify(const TileGraph& graph, std::string_view after_stage) {
   Verifier verifier(graph);
   if (verifier.run()) return;
-  TILEFUSE_CHECK(false, "verify tile graph after " + std::string(after_stage) + "\n" + verifier.report());
+  throw InternalError("verify tile graph after " + std::string(after_stage) + "\n" + verifier.report());
 }
 
 }  // namespace tilefuse
