@@ -300,6 +300,18 @@ TILE_INLINE VecN<int, 8> widen_8(V v) {
     return __builtin_ia32_pmovzxwd256((VecN<short, 8>)v);
   }
 }
+// Of 4, in two halves by GCC 12.
+template <class V>
+TILE_INLINE VecN<int, 4> widen_4(V v) {
+  if constexpr (sizeof(LaneOf<V>) == 1) {
+    const auto bytes = (VecN<char, 16>)VecN<int, 4>{(int)v, 0, 0, 0};
+    return Facts<V>::kIsSigned ? __builtin_ia32_pmovsxbd128(bytes) : __builtin_ia32_pmovzxbd128(bytes);
+  } else {
+    using Quads = long long __attribute__((vector_size(16)));
+    const auto words = (VecN<short, 8>)Quads{(long long)v, 0};
+    return Facts<V>::kIsSigned ? __builtin_ia32_pmovsxwd128(words) : __builtin_ia32_pmovzxwd128(words);
+  }
+}
 // 8 integers that two bytes hold, and the low bytes of any; GCC 12 moves each of them through another
 // register.
 template <class V>
@@ -342,6 +354,8 @@ TILE_INLINE VecN<To, Facts<V>::kCount> convert_lanes(V v) {
 #if defined(TILE_AVX2) && !defined(__clang__)
   } else if constexpr (kFromSmallInt && !is_float<Out> && sizeof(To) == 4 && Facts<V>::kCount == 8) {
     return (Out)widen_8(v);
+  } else if constexpr (kFromSmallInt && !is_float<Out> && sizeof(To) == 4 && Facts<V>::kCount == 4) {
+    return (Out)widen_4(v);
   } else if constexpr (!is_float<V> && sizeof(From) == 4 && sizeof(To) == 1 && sizeof(V) == 32) {
     return (Out)low_bytes(v);
 #endif
