@@ -15,8 +15,7 @@ TEST_P(Regions, are_tile_graphs_of_known_families) {
   for (const BenchmarkRegion& region : regions) EXPECT_NE(region.family, "refused") << region.graph.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(sets, Regions,
-                         testing::Values("tuned", "held_out", "drawn_20261209", "contractions"));
+INSTANTIATE_TEST_SUITE_P(sets, Regions, testing::Values("tuned", "held_out", "contractions"));
 
 }  // namespace
 }  // namespace tilefuse

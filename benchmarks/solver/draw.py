@@ -30,7 +30,7 @@ from torch.utils import _pytree as pytree
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
 HERE = pathlib.Path(__file__).resolve().parent
-KNOWN = tuple(HERE / f"{name}.txt" for name in ("tuned", "held_out", "drawn_20261209", "contractions"))
+KNOWN = tuple(HERE / f"{name}.txt" for name in ("tuned", "held_out", "contractions"))
 
 MOST_PARAMETERS = 25_000_000
 LEAST_BYTES = 32 * 1024

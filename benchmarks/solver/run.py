@@ -4,10 +4,10 @@
     python benchmarks/solver/run.py --regions benchmarks/solver/contractions.txt --listed 32 --sweep 48 --plots docs/pictures
     python benchmarks/solver/run.py --table FILE                 the table of an earlier run
 
-Sets of regions: `tuned.txt` was looked at while the cost model was made, `held_out.txt` and `drawn_20261209.txt` were
-drawn at random from the regions of whole models and were not; `contractions.txt` has the cases of the benchmarks of
-products and convolutions. `draw.py` draws another. Prints a line per region and the means per family, and writes the
-rows to benchmarks/results/. Timings want a quiet machine.
+Sets of regions: `tuned.txt` was looked at while the cost model was made, `held_out.txt` was drawn at random from the
+regions of whole models and was not; `contractions.txt` has the cases of the benchmarks of products and convolutions.
+`draw.py` draws another. Prints a line per region and the means per family, and writes the rows to benchmarks/results/.
+Timings want a quiet machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rich.table import Table
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SETS = ("held_out", "drawn_20261209", "tuned", "contractions")
+SETS = ("held_out", "tuned", "contractions")
 REGRETS = ("regret_first", "regret_best_of_3", "regret_best_of_8")
 Row = Mapping[str, Any]
 
