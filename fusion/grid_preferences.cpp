@@ -16,8 +16,7 @@ constexpr double kMostTaskUs = 20;             // above, the last thread to fini
 constexpr double kFewestPanels = 8;            // of a contraction: more would be packed more than once
 constexpr int64_t kLeastScratchRow = 256;      // elements of a row of accumulators
 constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1.3 times as long as of 1 KiB
-
-constexpr double kShareOfRowInL1 = 0.25;  // that is read again with each other row
+constexpr double kShareOfRowInL1 = 0.25;       // that is read again with each other row
 
 bool contains(const std::vector<AxisId>& axes, AxisId axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();

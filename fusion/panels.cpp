@@ -48,14 +48,15 @@ bool packs_panels(const Structure& structure, const Schedule& schedule) {
 
 namespace {
 
-bool adds_up(const Structure& structure, const Schedule& schedule) {
+// Sums are added up, and blocks turned, in the order of the loops.
+bool order_matters(const Structure& structure, const Schedule& schedule) {
   return !structure.reductions.empty() || !schedule.staged.empty();
 }
 
 // A task is one block of vectors along the lanes, and nothing is added up: in whatever order its loops stand,
 // elements come in the same one, but what varies along the lanes alone stays in registers around the others.
 bool is_one_block(const Structure& structure, const Schedule& schedule) {
-  if (adds_up(structure, schedule)) return false;
+  if (order_matters(structure, schedule)) return false;
   return std::any_of(schedule.grid.begin(), schedule.grid.end(), [&](const AxisTile& tile) {
     const int64_t block = int64_t{schedule.lanes} * schedule.unroll;
     return tile.axis == schedule.lane_axis && tile.tile > 0 && tile.tile <= block;
@@ -66,7 +67,7 @@ bool is_one_block(const Structure& structure, const Schedule& schedule) {
 
 bool is_whole_vector(const Structure& structure, const Schedule& schedule,
                      std::optional<int64_t> lane_extent) {
-  if (adds_up(structure, schedule) || !lane_extent || *lane_extent > schedule.lanes) return false;
+  if (order_matters(structure, schedule) || !lane_extent || *lane_extent > schedule.lanes) return false;
   return std::ranges::any_of(
       schedule.grid, [&](const AxisTile& tile) { return tile.axis == schedule.lane_axis && tile.tile == 0; });
 }
