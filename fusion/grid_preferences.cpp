@@ -18,10 +18,6 @@ constexpr int64_t kLeastScratchRow = 256;      // elements of a row of accumulat
 constexpr int64_t kLeastScatteredPiece = 256;  // rows in pieces of 512 B take 1.3 times as long as of 1 KiB
 constexpr double kShareOfRowInL1 = 0.25;       // that is read again with each other row
 
-bool contains(const std::vector<AxisId>& axes, AxisId axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
-
 using Grid = std::vector<std::pair<AxisId, VariableId>>;
 
 class GridPreferenceWriter : private RuleWriter {
@@ -66,6 +62,9 @@ std::vector<Choice> GridPreferenceWriter::or_turned(std::vector<Choice> choices)
 // that does: walking it inside a tile of the axis at `inner` reads it from cache, or computes it once.
 bool GridPreferenceWriter::reuses_across(const Grid& grid, size_t outer, size_t inner) const {
   const AxisId along = grid[inner].first;
+  const auto varies = [](const TileValue& value, AxisId axis) {
+    return std::binary_search(value.axes.begin(), value.axes.end(), axis);
+  };
   const size_t last = contracts_ ? outer + 1 : inner;  // panels hold what a contraction reads again
   for (size_t middle = outer; middle < last; ++middle) {
     const AxisId moved = grid[middle].first;
@@ -74,8 +73,7 @@ bool GridPreferenceWriter::reuses_across(const Grid& grid, size_t outer, size_t 
     });
     const bool computes = std::ranges::any_of(graph_.values, [&](const TileValue& value) {
       const auto* map = std::get_if<TileMap>(&value.op);
-      return map != nullptr && map->fn != MapFn::Cast && !contains(value.axes, moved) &&
-             contains(value.axes, along);
+      return map != nullptr && map->fn != MapFn::Cast && !varies(value, moved) && varies(value, along);
     });
     if (reads || computes) return true;
   }
