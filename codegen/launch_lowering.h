@@ -414,7 +414,6 @@ class LaunchLowering {
   };
   struct BlockEnds {  // how many of its rows and columns are there; absent: always all of them
     std::optional<BlockEnd> rows, columns;
-    bool may_cut() const { return rows || columns; }
     bool are_known() const { return (!rows || rows->count) && (!columns || columns->count); }
   };
   std::vector<LoopRange> whole_and_rest(const LoopRange& range) const;

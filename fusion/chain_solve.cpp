@@ -318,8 +318,7 @@ bool ChainCost::complete(Schedule& schedule, int threads) {
 
 double ChainCost::thread_free_us(Schedule schedule) {
   if (!complete(schedule, kNominalThreads)) return kImpossible;
-  const bool is_shared = schedule.alone_us > 0;
-  return schedule.cost_us + (is_shared ? schedule.alone_us : schedule.cost_us);
+  return schedule.cost_us + std::max(schedule.alone_us, schedule.cost_us);  // alone_us: 0 or above cost_us
 }
 
 Schedule task_schedule(const ChainSystem& system, const TileGraph& graph, const ChainAxes& axes,

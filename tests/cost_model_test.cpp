@@ -22,6 +22,16 @@ TileGraph row_sum(const std::string& rows, const std::string& cols) {
       " + col] : f32[row, col]\n  %s = reduce.sum(%0) over col : f32[row]\n" + "  store %s -> %y[row]\n}\n");
 }
 
+// By a factor for each column.
+TileGraph scaled_rows(const std::string& rows, const std::string& cols) {
+  return parse_tile_graph("tile_graph scaled {\n  axes row: " + rows + ", col: " + cols +
+                          "\n  buffers %x: f32[" + rows + ", " + cols + "] in, %w: f32[" + cols +
+                          "] in, %y: f32[" + rows + ", " + cols + "] out\n  %0 = load %x[row*" + cols +
+                          " + col] : f32[row, col]\n  %w0 = load %w[col] : f32[col]\n"
+                          "  %1 = mul(%0, %w0) : f32[row, col]\n  store %1 -> %y[row*" +
+                          cols + " + col]\n}\n");
+}
+
 RegionFacts facts_of(const TileGraph& graph) {
   Result<RegionFacts> facts = collect_region_facts(graph, {});
   if (!facts) throw InternalError(facts.unsupported().reason);
@@ -92,15 +102,7 @@ TEST(LoopNest, the_last_task_ends_with_a_whole_block_of_rows_too) {
 }
 
 TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
-  const TileGraph graph = parse_tile_graph(R"(tile_graph scaled {
-  axes row: 256, col: 1024
-  buffers %x: f32[256, 1024] in, %w: f32[1024] in, %y: f32[256, 1024] out
-  %0 = load %x[row*1024 + col] : f32[row, col]
-  %w0 = load %w[col] : f32[col]
-  %1 = mul(%0, %w0) : f32[row, col]
-  store %1 -> %y[row*1024 + col]
-}
-)");
+  const TileGraph graph = scaled_rows("256", "1024");
   const RegionFacts facts = facts_of(graph);
   const double image = 256 * 1024 * 4, row = 1024 * 4;
   EXPECT_THAT(missed_bytes(facts, 16 << 10), testing::ElementsAre(image, row, image));  // a row fits
@@ -110,15 +112,7 @@ TEST(LoopNest, loads_what_fits_once_and_reloads_what_does_not) {
 // All of an axis is one vector: a task walks memory from one end to the other, and what varies along the
 // vector alone is there for all rows.
 TEST(LoopNest, a_whole_vector_stands_around_the_rows) {
-  const TileGraph graph = parse_tile_graph(R"(tile_graph scaled {
-  axes row: 256, col: 16
-  buffers %x: f32[256, 16] in, %w: f32[16] in, %y: f32[256, 16] out
-  %0 = load %x[row*16 + col] : f32[row, col]
-  %w0 = load %w[col] : f32[col]
-  %1 = mul(%0, %w0) : f32[row, col]
-  store %1 -> %y[row*16 + col]
-}
-)");
+  const TileGraph graph = scaled_rows("256", "16");
   const RegionFacts facts = facts_of(graph);
   const Schedule schedule = all_rows_in_vectors();
   const std::vector<NestLoop> nest = loop_nest(facts, schedule);
