@@ -112,8 +112,9 @@ double CostModel::loop_starts(const std::vector<NestLoop>& nest, const Schedule&
   while (loops > 1 && iterations_of(nest[loops - 1], schedule) <= kUnrolledTrips) --loops;
   double starts = 1, outside = 1;
   for (size_t i = 0; i + 1 < loops; ++i) {
-    starts *= nest[i].trips;
-    outside *= facts_.structure.is_reduced(nest[i].axis) ? 1 : nest[i].trips;
+    const double trips = trips_of(nest[i], schedule);
+    starts *= trips;
+    outside *= facts_.structure.is_reduced(nest[i].axis) ? 1 : trips;
   }
   if (schedule.accumulate_in_scratch) {  // a loop clears the accumulators, and one stores them
     starts = starts / scratch_rows(facts_) + 2 * outside;

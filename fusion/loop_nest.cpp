@@ -215,9 +215,21 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   return nest;
 }
 
+namespace {
+
+bool counts_elements(const NestLoop& loop, const Schedule& schedule) {
+  return loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
+}
+
+}  // namespace
+
 double iterations_of(const NestLoop& loop, const Schedule& schedule) {
-  const bool counts_elements = loop.axis == schedule.lane_axis && !loop.over_tasks && loop.step == 1;
-  return counts_elements ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+  return counts_elements(loop, schedule) ? std::ceil(loop.trips / schedule.lanes) : loop.trips;
+}
+
+double trips_of(const NestLoop& loop, const Schedule& schedule) {
+  const double iterations = iterations_of(loop, schedule);
+  return counts_elements(loop, schedule) ? std::ceil(iterations / schedule.unroll) : iterations;
 }
 
 double executions(const std::vector<NestLoop>& nest, const Schedule& schedule,

@@ -34,6 +34,8 @@ bool iterates_along_rows(const RegionFacts& facts, const Schedule& schedule);
 
 // Iterations of one loop: vectors, where it counts the elements of the lane axis.
 double iterations_of(const NestLoop& loop, const Schedule& schedule);
+// How often the body of a loop runs: with vectors side by side, less often.
+double trips_of(const NestLoop& loop, const Schedule& schedule);
 
 // How often the body of the innermost loop that varies along one of `axes` runs: everything that does not
 // vary further in is computed outside. Loops of the lane axis count vectors.

@@ -373,6 +373,20 @@ TEST(CostModel, masks_the_last_vector_of_rows_side_by_side_once) {
   EXPECT_NEAR(starts_of(4), starts_of(1) / 4, 0.3 * starts_of(4));
 }
 
+// What is the same for every row is computed once and stored in a loop over the rows inside the one over the
+// lanes, which begins it once for every two vectors.
+TEST(CostModel, begins_a_loop_inside_that_of_the_lanes_once_for_their_vectors) {
+  const Target target = load_target("x86-zen4");
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph copied {\n  axes row: 6, col: 1024\n  buffers %w: f32[1024] in, %y: f32[6, 1024] out\n"
+      "  %0 = load %w[col] : f32[col]\n  %1 = cos(%0) : f32[col]\n  store %1 -> %y[row*1024 + col]\n}\n");
+  Schedule schedule = all_rows_in_vectors();
+  schedule.unroll = 2;
+  const double begun = 1024.0 / 16 / 2, us_per_cycle = 1 / target.clock_ghz / 1e3;
+  EXPECT_NEAR(term_us("starts", graph, facts_of(graph), target, schedule),
+              (begun * target.rate("loop.start") + target.rate("tile.start")) * us_per_cycle, 1e-6);
+}
+
 // A division of single results, as a mean has it, is over long before one of a vector.
 TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
   const Target target = load_target("x86-zen4");
