@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
@@ -337,14 +339,19 @@ double ComputeCost::chain_cycles(TileValueId reduction, double times, const Sche
 
 double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
-  double sums = 0;
+  std::map<int, std::vector<double>> results;  // by pass, of each of its sums
   for (const TileValueId reduction : facts_.structure.reductions) {
     if (std::holds_alternative<TileScan>(graph_[reduction].op)) continue;  // nothing comes together
     double points = 1;
     for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
-    sums += points;
+    results[facts_.structure.level[reduction.index]].push_back(points);
   }
-  return sums * cycles_of_lanes_together(lane_rates_, schedule);
+  double cycles = 0;
+  for (const auto& [pass, points] : results) {
+    cycles += std::accumulate(points.begin(), points.end(), 0.0) *
+              cycles_of_lanes_together(lane_rates_, schedule, int(points.size()));
+  }
+  return cycles;
 }
 
 // How often accumulators in scratch are read and written: once for the rows added side by side, once to

@@ -18,10 +18,10 @@ double permutes_of_each(int sums, int lanes) {
 
 }  // namespace
 
-double cycles_of_lanes_together(const LaneRates& rates, const Schedule& schedule) {
+double cycles_of_lanes_together(const LaneRates& rates, const Schedule& schedule, int beside) {
   const int sums = schedule.rows * schedule.columns;
   const double accumulators = std::log2(schedule.unroll) / rates.adds_per_cycle;  // added up before
-  const double latency = kExposedLatency * (rates.latency + accumulators) / sums;
+  const double latency = kExposedLatency * (rates.latency + accumulators) / sums / beside;
   const double permutes = rates.permutes_waited_for * permutes_of_each(sums, schedule.lanes);
   return latency + permutes / rates.permutes_per_cycle;
 }

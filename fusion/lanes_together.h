@@ -1,9 +1,9 @@
 // What it takes for the lanes of a sum to come together, where they run along a reduced axis: cycles for each
 // result.
 //
-// Half of the latency, where one row is walked at a time; rows and columns side by side wait for theirs
-// together. Where the port that permutes is one of those that multiply, a product waits for its permutations,
-// too.
+// Half of the latency, where one sum of one row is walked at a time; `beside`, the sums of a pass, rows and
+// columns side by side wait for theirs together. Where the port that permutes is one of those that multiply,
+// a product waits for its permutations, too.
 #pragma once
 #include "fusion/schedule.h"
 
@@ -16,6 +16,6 @@ struct LaneRates {            // of a profile
   double permutes_waited_for = 0;  // a share, by multiplications
 };
 
-double cycles_of_lanes_together(const LaneRates& rates, const Schedule& schedule);
+double cycles_of_lanes_together(const LaneRates& rates, const Schedule& schedule, int beside);
 
 }  // namespace tilefuse

@@ -257,14 +257,15 @@ TEST(CostModel, multiplications_wait_while_lanes_come_together_on_their_port) {
   LaneRates rates{.latency = 8, .adds_per_cycle = 0.5, .permutes_per_cycle = 1};
   Schedule schedule = rows_of_vectors(0);
   schedule.unroll = 2;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * (8 + 1 / 0.5));
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * (8 + 1 / 0.5));
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 4), 0.5 * (8 + 1 / 0.5) / 4);  // they wait together
   schedule.rows = schedule.columns = 4;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 16);
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 16);
   rates.permutes_waited_for = 1;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 16 + 12 / 4.0);  // four of sixteen lanes
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 16 + 12 / 4.0);  // four of sixteen lanes
   schedule.rows = 3;
   schedule.columns = 1;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule), 0.5 * 10 / 3 + 5);  // each for itself
+  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 3 + 5);  // each for itself
 }
 
 // Lanes along j, which the load is strided along, of one vector after the other or several side by side.
