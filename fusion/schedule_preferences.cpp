@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "fusion/body_preferences.h"
 #include "fusion/contraction.h"
 #include "fusion/element_cost.h"
 #include "fusion/grid_preferences.h"
@@ -27,10 +28,6 @@ constexpr double kLongRowMemory = 256;  // bytes: longer ones side by side defea
 // Where it follows some. Four or eight gain no more on average and lose more often; two of a softmax in bf16,
 // which computes more than it waits, took up to 1.3 times as long as one.
 constexpr int64_t kLongRowsBeside = 2;
-// Values of an iteration: with more, there is always one to compute while another is waited for. Rows of such
-// bodies were no faster, and took compilers ten times as long. But six of 70 values that have a sine and a
-// cosine in common take 0.57 of the time of one, two of 150 that are a window 0.85 (Granite Rapids).
-constexpr double kLongBody = 128, kLongBodyOfDear = 512, kLongBodyOfWindows = 384;
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
 constexpr size_t kKeptOneByOne = 4;     // values of which each is decided by itself
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
@@ -71,9 +68,7 @@ class PreferenceWriter : private RuleWriter {
   bool rows_meet_in_windows() const;
   void prefer_dots_in_registers();
   double most_in_a_pass() const;  // reductions
-  double walked_values() const;
   void keep_alike(const std::vector<TileValueId>& resident);
-  void prefer_short_bodies();
   double stored_bytes(BufferId buffer) const;
 
   const TileGraph& graph_;
@@ -171,17 +166,6 @@ double PreferenceWriter::most_in_a_pass() const {
 }
 
 // Computed in each step of the walks over reduced axes.
-double PreferenceWriter::walked_values() const {
-  double count = 0;
-  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    const bool is_walked = structure_.reductions.empty()
-                               ? graph_.values[v].axes.size() > 1
-                               : structure_.varies_along_reduced(graph_, TileValueId{v});
-    count += is_walked ? 1 : 0;
-  }
-  return count;
-}
-
 // Of many, those as dear as each other in a pass are all kept or none: of all subsets the search sees some.
 void PreferenceWriter::keep_alike(const std::vector<TileValueId>& resident) {
   std::map<std::tuple<bool, int, std::vector<AxisId>, double>, VariableId> first;
@@ -221,20 +205,6 @@ void PreferenceWriter::prefer_walk() {
     require({is_not(system_.walk, resident_walk)}, "no load is read twice");
   } else {
     require(std::move(reads_again), "a walk that keeps everything is called resident");
-  }
-}
-
-void PreferenceWriter::prefer_short_bodies() {
-  for (const RowOrder& order : row_orders()) {
-    const std::optional<AxisId> row =
-        order.axis < 0 ? innermost_row_axis(structure_) : AxisId{static_cast<uint32_t>(order.axis)};
-    const bool is_dear = row && rows_share_dear_values(graph_, structure_, *row, target_);
-    const double dear = is_dear ? kLongBodyOfDear : kLongBody;
-    const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
-    const double most = std::max(dear, window) / walked_values();
-    std::vector<Choice> choices = order.elsewhere;
-    choices.push_back(where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; }));
-    require(std::move(choices), "rows side by side keep the body short");
   }
 }
 
@@ -300,7 +270,7 @@ void PreferenceWriter::prefer_rows() {
     prefer_dots_in_registers();
     for (const Access& access : facts_.accesses) prefer_rows_in_sets(access);
     add_tile_preferences(graph_, facts_, system_);
-    const double each = double(graph_.values.size()) - walked_values();
+    const double each = double(graph_.values.size()) - walked_values(graph_, structure_);
     const Product computed{each, {rows_written_out(), number_of(system_.columns), number_of(system_.unroll)}};
     require(AtMost{{computed}, std::max(each, kLongEpilogue), "values"},
             "what is computed of a block of results stays short");
@@ -310,7 +280,7 @@ void PreferenceWriter::prefer_rows() {
   const std::vector<AxisId>& axes = structure_.parallel;
   const bool shares = axes.size() > 1 && rows_share_work(graph_, axes.back(), axes[axes.size() - 2]);
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
-  prefer_short_bodies();
+  add_body_preferences(graph_, target_, facts_, system_);
   if (structure_.reductions.empty()) return;
   const Choice parallel = lane_axis_is_parallel(structure_);
   if (parallel.values != 0) {

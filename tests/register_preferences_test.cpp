@@ -57,5 +57,26 @@ TEST(RegisterPreferences, count_what_rows_read_at_the_taps_of_a_window) {
   EXPECT_GE(with_16.rows * with_16.unroll, 8);
 }
 
+// Sine and cosine of rows side by side, whose constants and polynomials do not fit all at once; where they
+// are the same for all rows, more rows cost nothing.
+TEST(RegisterPreferences, keep_functions_side_by_side_few) {
+  const auto table = [](const std::string& rows, const std::string& index) {
+    return "tile_graph table {\n  axes " + rows + "p: 128, k: 64\n" +
+           R"(  buffers %f: f32[64] in, %c: f32[16, 128, 64] out, %s: f32[16, 128, 64] out
+  %i = index p     : i64[p]
+  %p = cast(%i)    : f32[p]
+  %f = load %f[k]  : f32[k]
+  %a = mul(%p, %f) : f32[p, k]
+  %c = cos(%a)     : f32[p, k]
+  %s = sin(%a)     : f32[p, k]
+)" + "  store %c -> %c[" +
+           index + "]\n  store %s -> %s[" + index + "]\n}\n";
+  };
+  const Schedule apart = chosen(table("", "p*64 + k"), "x86-zen4");
+  EXPECT_LE(apart.rows * apart.unroll, 2);
+  const Schedule shared = chosen(table("h: 16, ", "h*8192 + p*64 + k"), "x86-zen4");
+  EXPECT_GE(shared.rows, 4);
+}
+
 }  // namespace
 }  // namespace tilefuse
