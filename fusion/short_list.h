@@ -1,14 +1,12 @@
-// What to time besides the solver's choice. The cost model is wrong about some decisions more often than
-// about others; so behind the choice come schedules that decide one of those otherwise, and behind them the
-// best that decide anything else otherwise.
+// What to time besides the solver's choice: what costs little more than it and differs from all that is timed
+// already. The cost model is wrong about some decisions more than about others; two schedules that differ in
+// nothing that it is wrong about need not both be timed.
 //
-//   short_list(candidates, 8)  ->  the choice, lanes half as wide, more rows, one row at a time, ...
+//   short_list(candidates, 8)  ->  the choice, fewer rows, lanes half as wide, along another axis, ...
 #pragma once
-#include <map>
 #include <vector>
 
 #include "fusion/schedule.h"
-#include "fusion/schedule_preferences.h"
 
 namespace tilefuse {
 
@@ -16,14 +14,11 @@ namespace tilefuse {
 double code_share(const Schedule& schedule);
 bool is_cheaper(const Schedule& a, const Schedule& b);
 
-// What there is to choose from, each in order of cost.
-struct Candidates {
-  std::vector<Schedule> ranked;                        // the choice, and what the search found beside it
-  std::map<Concern, std::vector<Schedule>> otherwise;  // one decision of the choice is another
-  std::vector<Schedule> two_otherwise;
-};
+// How far the quotient of what two schedules take may be from that of what they cost: the standard deviation
+// of its logarithm. 0 for the same decisions.
+double price_doubt(const Schedule& a, const Schedule& b);
 
-// At most `count`, the choice in front. None twice.
-std::vector<Schedule> short_list(const Candidates& candidates, size_t count);
+// At most `count` of the candidates, the first of them, which is the choice, in front. None twice.
+std::vector<Schedule> short_list(const std::vector<Schedule>& candidates, size_t count);
 
 }  // namespace tilefuse

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
-#include <map>
 
 #include "fusion/chain_solve.h"
 #include "fusion/cost_model.h"
@@ -169,29 +169,25 @@ std::vector<std::pair<Concern, VariableId>> decisions_of(const ScheduleSystem& s
 }
 
 // The best schedule for each other value of each decision of the choice, what is preferred about that
-// decision set aside: by concern, each in order.
-std::map<Concern, std::vector<Schedule>> decided_otherwise(Request request, const Domains& choice,
-                                                           CostModel& model) {
+// decision set aside.
+std::vector<Schedule> decided_otherwise(Request request, const Domains& choice, CostModel& model) {
   request.options.short_list = 1;
   request.options.node_budget = std::min(request.options.node_budget, kNodesOfAnother);
-  std::map<Concern, std::vector<Schedule>> others;
+  std::vector<Schedule> others;
   for (const auto& [concern, variable] : decisions_of(request.limits)) {
     ValueSet left = request.limits.constraints.all_values(variable) & ~choice[variable.index];
     for (; left != 0; left &= left - 1) {
       const Found found = search_schedules(request, concern, {{variable, left & (~left + 1)}});
       if (found.ranked.empty()) continue;
-      others[concern].push_back(complete_schedule(request, found.ranked.front().assignment, model));
+      others.push_back(complete_schedule(request, found.ranked.front().assignment, model));
     }
-  }
-  for (auto& [concern, schedules] : others) {
-    std::stable_sort(schedules.begin(), schedules.end(), is_cheaper);
   }
   return others;
 }
 
 // The best schedule for each pair of other values of two of what decides how a body is laid out: lanes,
 // vectors and rows make up for each other, so that one of them decided otherwise is not what a cost model
-// that is wrong about all three is beaten by. In order.
+// that is wrong about all three is beaten by.
 std::vector<Schedule> two_decided_otherwise(Request request, const Domains& choice, CostModel& model) {
   request.options.short_list = 1;
   request.options.node_budget = std::min(request.options.node_budget, kNodesOfAnother);
@@ -212,7 +208,6 @@ std::vector<Schedule> two_decided_otherwise(Request request, const Domains& choi
       }
     }
   }
-  std::stable_sort(others.begin(), others.end(), is_cheaper);
   return others;
 }
 
@@ -263,9 +258,12 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
   const auto candidates = static_cast<size_t>(std::max(1, options.candidates));
   if (candidates > 1) {
     const Domains& choice = found.ranked.front().assignment;
-    solution.ranked = short_list({solution.ranked, decided_otherwise(request, choice, model),
-                                  two_decided_otherwise(request, choice, model)},
-                                 candidates);
+    const auto add = [&](std::vector<Schedule> others) {
+      std::ranges::move(others, std::back_inserter(solution.ranked));
+    };
+    add(decided_otherwise(request, choice, model));
+    add(two_decided_otherwise(request, choice, model));
+    solution.ranked = short_list(solution.ranked, candidates);
   }
   solution.ranked.resize(std::min(solution.ranked.size(), candidates));
   return solution;

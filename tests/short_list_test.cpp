@@ -1,0 +1,68 @@
+// What is timed beside the choice: little dearer than it, and unlike what is timed already.
+#include "fusion/short_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tilefuse {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+
+constexpr AxisId kRow{0};
+
+Schedule priced(double us, int lanes, int rows, int64_t tile) {
+  Schedule schedule;
+  schedule.lanes = lanes;
+  schedule.lane_axis = AxisId{1};
+  schedule.rows = rows;
+  schedule.grid = {{kRow, tile}};
+  schedule.cost_us = us;
+  return schedule;
+}
+
+std::vector<double> listed_us(const std::vector<Schedule>& candidates, size_t count) {
+  std::vector<double> us;
+  for (const Schedule& schedule : short_list(candidates, count)) us.push_back(schedule.cost_us);
+  return us;
+}
+
+TEST(ShortList, has_no_doubt_between_the_same_decisions_and_more_for_each_doubling) {
+  const Schedule choice = priced(10, 16, 8, 0);
+  EXPECT_EQ(price_doubt(choice, priced(11, 16, 8, 0)), 0);
+  const double half = price_doubt(choice, priced(10, 16, 4, 0));
+  const double eighth = price_doubt(choice, priced(10, 16, 1, 0));
+  EXPECT_GT(half, 0);
+  EXPECT_GT(eighth, half);
+  EXPECT_EQ(price_doubt(priced(10, 16, 1, 0), choice), eighth);
+  EXPECT_GT(price_doubt(choice, priced(10, 8, 4, 0)), half);
+}
+
+// Another grid is hardly another schedule; half of the rows may well be faster though it costs more.
+TEST(ShortList, prefers_what_differs_over_what_costs_a_little_less) {
+  const std::vector<Schedule> candidates = {priced(10, 16, 8, 0), priced(10.1, 16, 8, 64),
+                                            priced(10.5, 16, 4, 0), priced(10.6, 16, 4, 64)};
+  EXPECT_THAT(listed_us(candidates, 2), ElementsAre(10, 10.5));
+  EXPECT_THAT(listed_us(candidates, 8), ElementsAre(10, 10.5, 10.1, 10.6));
+}
+
+TEST(ShortList, has_none_twice_and_nothing_hopeless) {
+  const std::vector<Schedule> candidates = {priced(10, 8, 8, 0), priced(10, 8, 8, 0), priced(25, 8, 1, 0),
+                                            priced(10, 16, 8, 0)};
+  EXPECT_THAT(listed_us(candidates, 8), ElementsAre(10));  // wider lanes are several vectors
+}
+
+TEST(ShortList, begins_alike_whatever_its_length) {
+  std::vector<Schedule> candidates;
+  for (const int rows : {8, 6, 4, 3, 2, 1}) {
+    for (const int64_t tile : {0, 256, 64}) candidates.push_back(priced(10 + 8.0 / rows, 16, rows, tile));
+  }
+  const std::vector<double> eight = listed_us(candidates, 8), three = listed_us(candidates, 3);
+  EXPECT_THAT(three, ElementsAre(eight[0], eight[1], eight[2]));
+  EXPECT_THAT(short_list(candidates, 6), Each(Field(&Schedule::lanes, 16)));
+}
+
+}  // namespace
+}  // namespace tilefuse
