@@ -153,8 +153,9 @@ void PreferenceWriter::prefer_unroll() {
   if (!contracts_) {
     const double each = 2 * most_in_a_pass();
     AtMost fits{{}, std::max(each, double(target_.vector_registers - 1)), "registers"};
-    fits.sum.push_back(
-        {each, {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.unroll)}});
+    fits.sum.push_back({each,
+                        {if_equal(system_.accumulate, 0), number_of(system_.rows), number_of(system_.columns),
+                         number_of(system_.unroll)}});
     require(std::move(fits), "accumulators and the elements on their way into them fit the vector registers");
   }
 }
