@@ -1,11 +1,11 @@
 #include "codegen/name_values.h"
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
 #include <set>
 
+#include "core/contains.h"
 #include "core/match.h"
 
 namespace tilefuse {
@@ -35,11 +35,6 @@ constexpr std::array kLibrary = {
     "isinf", "isnan",     "log",  "log10", "log1p", "log2", "malloc",   "memcpy", "memmove", "memset",
     "pow",   "remainder", "rint", "round", "sin",   "sinh", "sqrt",     "tan",    "tanh",    "trunc",
 };
-
-template <class Names>
-bool contains(const Names& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 void collect_functions(const Code& code, std::set<std::string>& functions) {
   if (const auto* call = std::get_if<FunctionCall>(&code.kind)) functions.insert(call->function);

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "codegen/cpu_features.h"
 #include "codegen/process.h"
+#include "core/contains.h"
 #include "fusion/instruction_sets.h"
 
 namespace tilefuse {
@@ -106,10 +106,6 @@ std::vector<std::string> processor_flags(const std::vector<std::string>& instruc
   std::vector<std::string> flags = compiler_flags(instructions);
   if (*kAnyProcessor != '\0') flags.insert(flags.begin(), kAnyProcessor);
   return flags;
-}
-
-bool contains(const std::vector<std::string>& sets, const char* wanted) {
-  return std::find(sets.begin(), sets.end(), wanted) != sets.end();
 }
 
 // Left alone, GCC 12 puts blocks of sums on the stack, or what the innermost loop multiplies them with.

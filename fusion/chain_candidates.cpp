@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "core/contains.h"
+
 namespace tilefuse {
 namespace {
 
 constexpr size_t kMostGroups = 12;  // of one walk: a region has room for few products
-
-bool contains(const std::vector<GroupId>& groups, GroupId group) {
-  return std::find(groups.begin(), groups.end(), group) != groups.end();
-}
 
 std::vector<GroupId> read_by(const Graph& graph, const FusionGroups& groups, GroupId group) {
   std::vector<GroupId> read;

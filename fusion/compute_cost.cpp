@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/contains.h"
 #include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/matrix_tiles.h"
@@ -35,10 +36,6 @@ std::vector<bool> mask_of(const std::vector<AxisId>& axes, size_t count) {
   std::vector<bool> mask(count, false);
   for (AxisId axis : axes) mask[axis.index] = true;
   return mask;
-}
-
-bool contains(const std::vector<TileValueId>& values, TileValueId value) {
-  return std::find(values.begin(), values.end(), value) != values.end();
 }
 
 bool reduces(const TileOp& op) {

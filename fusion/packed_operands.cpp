@@ -5,16 +5,13 @@
 #include <optional>
 #include <set>
 
+#include "core/contains.h"
 #include "fusion/contraction.h"
 #include "fusion/dots.h"
 #include "fusion/structure.h"
 
 namespace tilefuse {
 namespace {
-
-bool contains(const std::vector<AxisId>& axes, AxisId axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
 
 // What a value is made of.
 struct Source {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/contains.h"
 #include "fusion/contraction.h"
 
 namespace tilefuse {
@@ -75,9 +76,6 @@ bool is_whole_vector(const Structure& structure, const Schedule& schedule,
 std::vector<AxisId> parallel_loop_order(const Structure& structure, const Schedule& schedule,
                                         const std::vector<AxisId>& panel_axes,
                                         std::optional<int64_t> lane_extent) {
-  const auto contains = [](const std::vector<AxisId>& axes, AxisId axis) {
-    return std::find(axes.begin(), axes.end(), axis) != axes.end();
-  };
   std::vector<AxisId> outside, lane, inside, copied;
   const bool turns_around =
       is_one_block(structure, schedule) || is_whole_vector(structure, schedule, lane_extent);

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/contains.h"
+
 namespace tilefuse {
 namespace {
 
 // Of the bytes that the values take now, written and read: with less to win nobody asks for prices.
 constexpr double kLeastBytesSaved = 0.25;
-
-template <class T>
-bool contains(const std::vector<T>& items, T item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
 
 template <class T>
 void add_once(std::vector<T>& items, T item) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "core/contains.h"
 #include "core/index_map.h"
 #include "fusion/coalesce_axes.h"
 #include "fusion/contraction.h"
@@ -17,10 +18,6 @@ namespace {
 constexpr int64_t kMostRows = 64, kLeastRows = 8, kUsualParts = 16;
 
 using Axes = std::vector<AxisId>;
-
-bool contains(const Axes& sorted, AxisId axis) {
-  return std::binary_search(sorted.begin(), sorted.end(), axis);
-}
 
 DType held(const TileGraph& graph, TileValueId id) { return info(graph[id].dtype).compute; }
 
@@ -45,7 +42,7 @@ bool may_be_in_parts(const TileGraph& graph, TileValueId id) {
 Axes other_axes(const TileGraph& graph, const Axes& reduced) {
   Axes others;
   for (uint32_t a = 0; a < graph.axes.size(); ++a) {
-    if (!contains(reduced, {a})) others.push_back({a});
+    if (!contains(reduced, AxisId{a})) others.push_back({a});
   }
   return others;
 }

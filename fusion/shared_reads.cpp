@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "core/contains.h"
 #include "core/expr_algebra.h"
 #include "fusion/structure.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr size_t kMostLoads = 128;      // of a buffer: a window of 11 x 11
 constexpr int64_t kMostRowsAhead = 16;  // further ones are no neighbours
-
-bool contains(const std::vector<AxisId>& axes, AxisId axis) {
-  return std::binary_search(axes.begin(), axes.end(), axis);
-}
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/contains.h"
 #include "core/match.h"
 #include "fusion/contraction.h"
 #include "fusion/launches.h"
@@ -16,10 +17,6 @@ std::vector<AxisId> walked_axes(const TileValue& value) {
   if (const TileReduce* reduce = std::get_if<TileReduce>(&value.op)) return reduce->axes;
   if (const TileScan* scan = std::get_if<TileScan>(&value.op)) return {scan->axis};
   return {};
-}
-
-bool contains(const std::vector<AxisId>& sorted, AxisId axis) {
-  return std::binary_search(sorted.begin(), sorted.end(), axis);
 }
 
 std::string axes_text(const TileGraph& graph, const std::vector<AxisId>& axes) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/contains.h"
 #include "core/graph_text.h"
 #include "core/import/arguments.h"
 #include "core/import/document.h"
@@ -37,11 +38,6 @@ constexpr std::array<std::string_view, 6> kHiddenMutations = {"aten._batch_norm_
 constexpr std::array<std::string_view, 4> kStatements = {
     "aten._assert_scalar.default", "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default"};
-
-template <size_t n>
-bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool writes_in_place(std::string_view overload) {
   const std::string_view name = overload.substr(0, overload.rfind('.'));
