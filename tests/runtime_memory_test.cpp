@@ -98,6 +98,26 @@ TYPED_TEST(RuntimeMemory, stores_the_first_lanes_and_touches_nothing_else) {
   }
 }
 
+// A number that is known when a kernel is compiled may be another instruction.
+template <class T, int kCount>
+void expect_known_first_lanes() {
+  Guarded<T> source(kLanes, 0), stored(kLanes, sizeof(T));
+  source.fill();
+  const auto v = tile::load(source.data(), kCount);
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(v, i), i < kCount ? value<T>(i) : 0) << kCount;
+  tile::store(stored.data(), tile::load(source.data()), kCount);
+  EXPECT_EQ(std::memcmp(stored.data(), source.data(), kCount * sizeof(T)), 0);
+  EXPECT_TRUE(stored.is_guarded_from(kCount)) << kCount;
+}
+template <class T, int... I>
+void expect_known_first_lanes(tile::Lanes<I...>) {
+  (expect_known_first_lanes<T, I>(), ...);
+  expect_known_first_lanes<T, kLanes>();
+}
+TYPED_TEST(RuntimeMemory, known_numbers_of_first_lanes_come_back_and_nothing_else_is_touched) {
+  expect_known_first_lanes<TypeParam>(tile::FirstLanes<kLanes>());
+}
+
 TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
   for (int offset = 0; offset < 64; offset += sizeof(TypeParam)) {
     Guarded<TypeParam> source(2 * kLanes, offset), stored(2 * kLanes, offset), streamed(2 * kLanes, offset);
