@@ -16,6 +16,7 @@ constexpr double kLineBytes = 64;
 constexpr double kSequentialBytes = 4096;   // a piece this long costs what a straight walk costs
 constexpr double kPageRestartBytes = 4096;  // what a jump to a page costs whose address is not remembered
 constexpr double kTrackedRows = 8;          // walked side by side, each is fetched ahead as one alone is
+constexpr double kLongRowBytes = 512;       // shorter ones side by side are one walk, or nearly
 constexpr double kPageBytes = 4096, kRememberedBytes = 2048 * kPageBytes;
 
 // Pages of a virtual machine crowd some sets of L2 and leave others free: what is walked again is found there
@@ -61,6 +62,8 @@ TrafficCost::TrafficCost(const TileGraph& graph, const Target& target, const Reg
       whole_line_reads_(target.rate_or("share.whole_line_reads", 0)),
       read_beside_(has_contraction(graph) ? 0 : target.rate_or("share.read_beside", 0)),
       written_beside_(has_contraction(graph) ? 0 : target.rate_or("share.written_beside", 0)),
+      moved_beside_(
+          has_contraction(graph) || facts.shared_reads.any() ? 0 : target.rate_or("share.moved_beside", 0)),
       walked_element_bytes_(largest_element_bytes(facts)),
       access_(graph.values.size(), nullptr),
       shared_looks_(graph, facts) {
@@ -295,6 +298,14 @@ double TrafficCost::read_in_l2(const Access& access, const Schedule& schedule) c
   return apart * schedule.rows <= kFetchedAheadBytes ? 1 : 1 + read_beside_;
 }
 
+// One row after the other is one walk, which goes on ahead of the last; of rows side by side each is one.
+double TrafficCost::moved_in_l3(const Access& access, const Schedule& schedule) const {
+  const std::optional<AxisId> row = row_axis(schedule);
+  if (schedule.rows == 1 || !row) return 1;
+  const double apart = double(access.along[row->index].stride) * access.element_bytes;
+  return apart < kLongRowBytes ? 1 : 1 + moved_beside_;
+}
+
 // A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that
 // are written side by side wait for each other.
 double TrafficCost::written_in_l2(const Home& home, const Schedule& schedule) const {
@@ -369,7 +380,8 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
       if (level == 1) {
         const double piece = part_bytes(facts_, schedule, access);
         const MemoryWalk walk = in_pieces(memory_walk(looks.nest, access), piece);
-        traffic.l3_bytes += bytes * home.beyond_l2 * piece_factor(access, walk);
+        traffic.l3_bytes +=
+            bytes * home.beyond_l2 * piece_factor(access, walk) * moved_in_l3(access, schedule);
       }
       if (level == 2) add_dram(access, bytes, looks.nest, schedule, moved);
     }

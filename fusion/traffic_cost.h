@@ -77,6 +77,7 @@ class TrafficCost {
   bool moves(const Access& access, size_t level, const Schedule& schedule) const;
   const Home& home_of_access(const Access& access) const;
   double read_in_l2(const Access& access, const Schedule& schedule) const;
+  double moved_in_l3(const Access& access, const Schedule& schedule) const;
   double written_in_l2(const Home& home, const Schedule& schedule) const;
   bool misses(const Access& access, size_t level, const Schedule& schedule) const;
   std::vector<Access> read_from_panels(std::vector<const Access*>& accesses, const Schedule& schedule) const;
@@ -104,6 +105,7 @@ class TrafficCost {
   double whole_line_reads_;            // of what is read from DRAM, by how much such vectors slow it
   double read_beside_;                 // of what is read, by how much rows side by side slow it
   double written_beside_;              // of what is written, by how much each other row slows it
+  double moved_beside_;                // from L3 and to it, by how much long rows side by side slow it
   double walked_element_bytes_;        // of what most is loaded of
   std::vector<const Access*> access_;  // by value: of a load
   SharedLooks shared_looks_;

@@ -388,6 +388,24 @@ TEST(CostModel, begins_a_loop_inside_that_of_the_lanes_once_for_their_vectors) {
               (begun * target.rate("loop.start") + target.rate("tile.start")) * us_per_cycle, 1e-6);
 }
 
+// One row after the other is one walk, which a prefetcher follows; short rows side by side are nearly one.
+TEST(CostModel, moves_long_rows_side_by_side_more_slowly_from_l3) {
+  Target target = load_target("x86-zen4");
+  const auto slower = [&](const char* columns) {
+    const TileGraph graph = row_sum("8192", columns);
+    const RegionFacts facts = facts_of(graph);
+    Schedule schedule = rows_of_vectors(0);
+    schedule.rows = 4;
+    target.rates["share.moved_beside"] = 0.4;
+    const double beside = term_us("cache", graph, facts, target, schedule);
+    target.rates["share.moved_beside"] = 0;
+    return beside / term_us("cache", graph, facts, target, schedule);
+  };
+  EXPECT_EQ(slower("64"), 1);
+  EXPECT_GT(slower("256"), 1.05);
+  EXPECT_LE(slower("256"), 1.4);
+}
+
 // A division of single results, as a mean has it, is over long before one of a vector.
 TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
   const Target target = load_target("x86-zen4");
