@@ -197,10 +197,11 @@ std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedu
   const bool lane_inside = schedule.accumulate_in_scratch || (lane && facts.structure.is_reduced(*lane));
   const bool is_one_vector = is_whole_vector(facts.structure, schedule, facts.literal_extent(lane));
   const bool in_blocks = !lane_inside && (is_one_vector || !reduced.empty());
-  const double block = is_one_vector ? facts.extent[lane->index] : double(schedule.lanes) * schedule.unroll;
+  double block = double(schedule.lanes) * schedule.unroll;
   for (const AxisTile& tile : schedule.grid) {
     if (tile.axis != lane) continue;
     const double extent = tile_extent(facts, tile);
+    if (extent < schedule.lanes) block = extent;  // a vector that is not full reads no more than there is
     lane_loop.push_back(in_blocks ? NestLoop{tile.axis, std::ceil(extent / block), block, false}
                                   : NestLoop{tile.axis, extent, 1, false});
   }
