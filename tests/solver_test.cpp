@@ -241,16 +241,14 @@ TEST(Solver, keeps_values_as_dear_as_each_other_alike) {
   EXPECT_TRUE(solution.complete);
 }
 
-TEST(Solver, lists_first_what_hardly_costs_more_than_the_choice) {
+// Half of a vector that is added up in halves anyway costs as much as a whole one (Zen 4), others take twice
+// as long by halves.
+TEST(Solver, lists_half_of_the_lanes_sooner_where_it_costs_less) {
   const auto others_before_half = [](const char* name) {
     const Solution solution = solved(filtered_rows_less("neg", 3), load_target(name), {}, {.candidates = 8});
-    const std::vector<Schedule>& listed = solution.ranked;
-    EXPECT_EQ(listed[0].lanes, 16);
-    size_t half = 1;
-    while (half < listed.size() && listed[half].lanes == 16) {
-      EXPECT_LE(listed[half++].cost_us, 1.1 * listed[0].cost_us) << name;
-    }
-    return half;
+    EXPECT_EQ(solution.ranked[0].lanes, 16);
+    const auto half = std::ranges::find_if(solution.ranked, [](const Schedule& s) { return s.lanes == 8; });
+    return half - solution.ranked.begin();
   };
   EXPECT_LT(others_before_half("x86-zen4"), others_before_half("x86-granite-rapids"));
 }
