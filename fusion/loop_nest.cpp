@@ -47,6 +47,27 @@ double bytes_of_table(const Access& access) {
   return access.table_bytes == 0 ? 0 : access.table_bytes + kLineBytes;
 }
 
+bool shares_lines(const Access& access, const AxisAccess& along) {
+  return along.kind == AxisAccess::Kind::Strided &&
+         std::abs(double(along.stride)) * access.element_bytes < kLineBytes;
+}
+
+// Elements that lie in one piece, from the innermost loop on: every `gap`-th of so many.
+struct Run {
+  double elements = 1, gap = 1;
+
+  void skip(double stride, double trips) {
+    if (stride * trips <= elements) return;
+    gap = std::max(1.0, stride / elements);
+    elements = stride * trips;
+  }
+  // One after the other: between those that are there already, and on behind the last of them.
+  void walk(double trips) {
+    elements = gap > 1 ? elements + std::max(0.0, trips - gap) : elements * trips;
+    gap = std::max(1.0, gap / trips);
+  }
+};
+
 struct Touched {
   double bytes = 0;  // by the loops from some loop on
   double room = 0;   // that they take in a cache
@@ -55,24 +76,22 @@ struct Touched {
 std::vector<Touched> footprints(const std::vector<NestLoop>& nest, const Access& access) {
   std::vector<Touched> found(nest.size() + 1);
   const std::vector<Spacing> apart = spacings(nest, access);
-  double elements = 1, contiguous = 1;
+  double elements = 1;
+  Run run;
   for (size_t first = nest.size() + 1; first-- > 0;) {
     if (first < nest.size()) {
       const AxisAccess& along = access.along[nest[first].axis.index];
-      const double stride = std::abs(double(along.stride));
       // Stores, too: an image of which every other element is written in one loop, and the rest in the next,
       // leaves the cache once (bf16, 2.6 MB: priced as a line an element it took 1.6 ms, and takes 0.9).
-      const bool shares_lines =
-          along.kind == AxisAccess::Kind::Strided && stride * access.element_bytes < kLineBytes;
       if (along.kind == AxisAccess::Kind::Unit) {
-        contiguous *= nest[first].trips;
-      } else if (shares_lines) {
-        contiguous = std::max(contiguous, nest[first].trips * stride);
+        run.walk(nest[first].trips);
+      } else if (shares_lines(access, along)) {
+        run.skip(std::abs(double(along.stride)), nest[first].trips);
       } else if (along.kind != AxisAccess::Kind::Broadcast) {
         elements *= nest[first].trips;
       }
     }
-    const double run_bytes = std::max(kLineBytes, contiguous * access.element_bytes);
+    const double run_bytes = std::max(kLineBytes, run.elements * access.element_bytes);
     double crowded = 1;
     for (size_t i = first; i < nest.size(); ++i) crowded = std::max(crowded, apart[i].crowding(run_bytes));
     found[first] = {elements * run_bytes, elements * run_bytes * crowded};
@@ -288,24 +307,31 @@ MemoryWalk memory_walk(const std::vector<NestLoop>& nest, const Access& access) 
     const double stride = along.kind == AxisAccess::Kind::Unit ? 1 : double(along.stride);
     return along.kind != AxisAccess::Kind::Irregular && stride * loop.step == run;
   };
-  double run = 1, rows = 1;
+  Run run;
+  double rows = 1;
   for (size_t i = nest.size(); i-- > 0;) {
     const NestLoop& loop = nest[i];
     const bool moves = access.varies_along(loop.axis) && loop.trips > 1;
     if (!moves || loop.side_by_side) continue;
-    if (!goes_on(loop, run)) {
+    const AxisAccess& along = access.along[loop.axis.index];
+    if (rows == 1 && run.gap > 1 && along.kind == AxisAccess::Kind::Unit && loop.step == 1) {
+      run.walk(loop.trips);
+    } else if (rows == 1 && shares_lines(access, along) && loop.step == 1) {
+      run.skip(std::abs(double(along.stride)), loop.trips);
+    } else if (!goes_on(loop, run.elements)) {
       rows *= loop.trips;
     } else if (rows == 1) {
-      run *= loop.trips;
+      run.elements *= loop.trips;
     } else {
       break;
     }
     for (const NestLoop& beside : nest) {
-      const bool is_close = run * beside.trips * access.element_bytes <= kFetchedAheadBytes;
-      if (beside.side_by_side && rows == 1 && is_close && goes_on(beside, run)) run *= beside.trips;
+      const bool is_close = run.elements * beside.trips * access.element_bytes <= kFetchedAheadBytes;
+      if (beside.side_by_side && rows == 1 && is_close && goes_on(beside, run.elements))
+        run.elements *= beside.trips;
     }
   }
-  return {run * access.element_bytes, rows};
+  return {run.elements * access.element_bytes, rows};
 }
 
 MemoryWalk in_pieces(const MemoryWalk& walk, double piece_bytes) {

@@ -123,6 +123,25 @@ TEST(LoopNest, a_whole_vector_stands_around_the_rows) {
   EXPECT_EQ(walk.rows, 1);
 }
 
+// An image whose every other element is walked in one loop, and the others in the next, is in one piece,
+// whichever of the two loops is inside.
+TEST(LoopNest, walks_every_other_element_and_then_the_others_as_one_piece) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph pairs {\n  axes row: 64, two: 2, col: 512\n  buffers %x: f32[64, 1024] in, %y: f32[64] "
+      "out\n"
+      "  %0 = load %x[row*1024 + col*2 + two] : f32[row, two, col]\n"
+      "  %s = reduce.sum(%0) over two, col : f32[row]\n  store %s -> %y[row]\n}\n");
+  const RegionFacts facts = facts_of(graph);
+  const Access& access = facts.accesses.front();
+  std::vector<NestLoop> nest = {{AxisId{0}, 64}, {AxisId{1}, 2}, {AxisId{2}, 512}};
+  for (int inside = 0; inside < 2; ++inside) {
+    EXPECT_THAT(Footprints(nest, {&access}).missed_bytes(16 << 10), testing::ElementsAre(64 * 4096))
+        << inside;
+    EXPECT_EQ(memory_walk(nest, access).run_bytes, 64 * 4096) << inside;
+    std::swap(nest[1], nest[2]);
+  }
+}
+
 TEST(LoopNest, elements_that_lie_a_little_apart_share_lines) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph every_other {
   axes row: 64, col: 512
