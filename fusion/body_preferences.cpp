@@ -36,6 +36,7 @@ class BodyPreferenceWriter : private RuleWriter {
 
  private:
   std::optional<AxisId> row_of(const RowOrder& order) const;
+  bool share_dear_values(AxisId row) const;
   bool is_of_vectors(TileValueId value) const;
 
   const TileGraph& graph_;
@@ -49,13 +50,24 @@ std::optional<AxisId> BodyPreferenceWriter::row_of(const RowOrder& order) const 
   return order.axis < 0 ? innermost_row_axis(structure_) : AxisId{static_cast<uint32_t>(order.axis)};
 }
 
+// Whether rows along an axis have in common something dear that is computed for every vector.
+bool BodyPreferenceWriter::share_dear_values(AxisId row) const {
+  for (uint32_t v = 0; v < graph_.values.size(); ++v) {
+    const TileValue& value = graph_.values[v];
+    const bool varies = std::ranges::binary_search(value.axes, row);
+    if (is_walked(graph_, structure_, TileValueId{v}) && !varies && is_dear(graph_, value, target_))
+      return true;
+  }
+  return false;
+}
+
 void BodyPreferenceWriter::prefer_short_bodies() {
+  const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
+  const double walked = walked_values(graph_, structure_);
   for (const RowOrder& order : row_orders()) {
     const std::optional<AxisId> row = row_of(order);
-    const bool is_dear = row && rows_share_dear_values(graph_, structure_, *row, target_);
-    const double dear = is_dear ? kLongBodyOfDear : kLongBody;
-    const double window = facts_.shared_reads.any() ? kLongBodyOfWindows : kLongBody;
-    const double most = std::max(dear, window) / walked_values(graph_, structure_);
+    const double dear = row && share_dear_values(*row) ? kLongBodyOfDear : kLongBody;
+    const double most = std::max(dear, window) / walked;
     std::vector<Choice> choices = order.elsewhere;
     choices.push_back(where(system_.rows, [&](int64_t rows) { return rows == 1 || double(rows) <= most; }));
     require(std::move(choices), "rows side by side keep the body short");

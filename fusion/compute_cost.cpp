@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 
 #include "core/contains.h"
 #include "fusion/contraction.h"
@@ -118,6 +116,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
                       is_shared_by_rows(graph, facts.structure, TileValueId{v}));
   }
   set_accesses();
+  set_sums();
   for (const TileStore& store : graph.stores) {
     store_cycles_.push_back(cycles_per_register(graph, store, target));
     paired_store_cycles_.push_back(cycles_in_pairs(graph, store, target));
@@ -334,19 +333,22 @@ double ComputeCost::chain_cycles(TileValueId reduction, double times, const Sche
   return times / rates_.chain / vectors / schedule.rows / schedule.columns;
 }
 
-double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
-  if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
-  std::map<int, std::vector<double>> results;  // by pass, of each of its sums
+void ComputeCost::set_sums() {
   for (const TileValueId reduction : facts_.structure.reductions) {
     if (std::holds_alternative<TileScan>(graph_[reduction].op)) continue;  // nothing comes together
-    double points = 1;
-    for (AxisId axis : graph_[reduction].axes) points *= facts_.extent[axis.index];
-    results[facts_.structure.level[reduction.index]].push_back(points);
+    double results = 1;
+    for (AxisId axis : graph_[reduction].axes) results *= facts_.extent[axis.index];
+    Sums& sums = sums_[facts_.structure.level[reduction.index]];
+    ++sums.count;
+    sums.results += results;
   }
+}
+
+double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
+  if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
   double cycles = 0;
-  for (const auto& [pass, points] : results) {
-    cycles += std::accumulate(points.begin(), points.end(), 0.0) *
-              cycles_of_lanes_together(lane_rates_, schedule, int(points.size()));
+  for (const auto& [pass, sums] : sums_) {
+    cycles += sums.results * cycles_of_lanes_together(lane_rates_, schedule, sums.count);
   }
   return cycles;
 }

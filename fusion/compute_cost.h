@@ -3,6 +3,7 @@
 // A value is computed as often as the innermost loop that it varies along runs; what does not vary further in
 // is hoisted. Reductions are bound by their chains when too few accumulators run side by side.
 #pragma once
+#include <map>
 #include <vector>
 
 #include "fusion/element_cost.h"
@@ -80,6 +81,7 @@ class ComputeCost {
                         const Schedule& schedule) const;
   double least_executions(const std::vector<bool>& axes, int lanes, std::optional<AxisId> lane_axis) const;
   void set_accesses();
+  void set_sums();
   std::vector<double> least_shares() const;
   bool in_a_pass(TileValueId value) const;
   bool is_written_out() const;
@@ -103,6 +105,11 @@ class ComputeCost {
   std::vector<PortCycles> paired_cycles_, paired_store_cycles_;  // the same, in pairs
   bool is_written_out_ = false;
   LaneRates lane_rates_;
+  struct Sums {  // of a pass, whose lanes come together
+    int count = 0;
+    double results = 0;
+  };
+  std::map<int, Sums> sums_;             // by pass
   bool has_tiles_ = false;               // of dots_
   DotKind dots_ = DotKind::None;         // that the target is faster in
   std::vector<bool> pairs_along_;        // by axis

@@ -203,19 +203,6 @@ std::optional<AxisId> innermost_row_axis(const Structure& structure) {
   return structure.parallel[structure.parallel.size() - 1 - lanes];
 }
 
-bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, AxisId row,
-                            const Target& target) {
-  for (uint32_t v = 0; v < graph.values.size(); ++v) {
-    const TileValue& value = graph.values[v];
-    const bool is_walked = structure.reductions.empty()
-                               ? value.axes.size() > 1
-                               : structure.varies_along_reduced(graph, TileValueId{v});
-    const bool varies = std::binary_search(value.axes.begin(), value.axes.end(), row);
-    if (is_walked && !varies && is_dear(graph, value, target)) return true;
-  }
-  return false;
-}
-
 double cycles_shared_by_rows(const TileGraph& graph, AxisId lanes, AxisId row, const Target& target) {
   double cycles = 0;
   for (const TileValue& value : graph.values) {

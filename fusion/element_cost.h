@@ -41,9 +41,6 @@ bool is_dear(const TileGraph& graph, const TileValue& value, const Target& targe
 // The axis of rows where lanes run along the innermost axis, in or beside the reduced ones; absent: there is
 // no other parallel one.
 std::optional<AxisId> innermost_row_axis(const Structure& structure);
-// Whether rows along an axis have in common something dear that is computed for every vector.
-bool rows_share_dear_values(const TileGraph& graph, const Structure& structure, AxisId row,
-                            const Target& target);
 // Cycles of a vector, of maps without reductions, that rows along an axis have in common; lanes as above.
 double cycles_shared_by_rows(const TileGraph& graph, AxisId lanes, AxisId row, const Target& target);
 // Whether any is computed for every step along a reduced axis.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/contains.h"
 #include "fusion/matrix_tiles.h"
 
 namespace tilefuse {
@@ -29,9 +30,7 @@ double doublings(int a, int b) { return std::abs(std::log2(double(a) / double(b)
 template <class Item>
 double differences(const std::vector<Item>& a, const std::vector<Item>& b) {
   const auto lacking = [](const std::vector<Item>& items, const std::vector<Item>& others) {
-    return std::count_if(items.begin(), items.end(), [&](const Item& item) {
-      return std::find(others.begin(), others.end(), item) == others.end();
-    });
+    return std::ranges::count_if(items, [&](const Item& item) { return !contains(others, item); });
   };
   return double(lacking(a, b) + lacking(b, a));
 }

@@ -28,6 +28,13 @@ double share_beyond_l2(const Target& target, double bytes) {
   return size <= all ? 0 : size >= none ? 1 : (size - all) / (none - all);
 }
 
+// Bytes from one of the rows that an access walks side by side to the next; 0: there is one at a time.
+double rows_apart(const Access& access, const Schedule& schedule) {
+  const std::optional<AxisId> row = row_axis(schedule);
+  if (schedule.rows == 1 || !row) return 0;
+  return double(access.along[row->index].stride) * access.element_bytes;
+}
+
 TrafficCost::Home home_of(const Target& target, double bytes, int threads) {
   const double shared_l3 = usable_bytes(target, MemoryLevel::L3, 1);
   const double each = bytes / threads, beyond_l2 = share_beyond_l2(target, each);
@@ -292,18 +299,12 @@ const TrafficCost::Home& TrafficCost::home_of_access(const Access& access) const
 
 // Rows that are read side by side and do not lie within some lines of each other are not fetched ahead.
 double TrafficCost::read_in_l2(const Access& access, const Schedule& schedule) const {
-  const std::optional<AxisId> row = row_axis(schedule);
-  if (schedule.rows == 1 || !row) return 1;
-  const double apart = double(access.along[row->index].stride) * access.element_bytes;
-  return apart * schedule.rows <= kFetchedAheadBytes ? 1 : 1 + read_beside_;
+  return rows_apart(access, schedule) * schedule.rows <= kFetchedAheadBytes ? 1 : 1 + read_beside_;
 }
 
 // One row after the other is one walk, which goes on ahead of the last; of rows side by side each is one.
 double TrafficCost::moved_in_l3(const Access& access, const Schedule& schedule) const {
-  const std::optional<AxisId> row = row_axis(schedule);
-  if (schedule.rows == 1 || !row) return 1;
-  const double apart = double(access.along[row->index].stride) * access.element_bytes;
-  return apart < kLongRowBytes ? 1 : 1 + moved_beside_;
+  return rows_apart(access, schedule) < kLongRowBytes ? 1 : 1 + moved_beside_;
 }
 
 // A line written goes both ways between L1 and L2; on from there it is the way to L3 that counts. Rows that

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace tilefuse {
 namespace {
 
@@ -54,11 +57,37 @@ TEST(ShortList, has_none_twice_and_nothing_hopeless) {
   EXPECT_THAT(listed_us(candidates, 8), ElementsAre(10));  // wider lanes are several vectors
 }
 
-TEST(ShortList, begins_alike_whatever_its_length) {
+std::vector<Schedule> of_many_rows_and_tiles() {
   std::vector<Schedule> candidates;
   for (const int rows : {8, 6, 4, 3, 2, 1}) {
     for (const int64_t tile : {0, 256, 64}) candidates.push_back(priced(10 + 8.0 / rows, 16, rows, tile));
   }
+  return candidates;
+}
+
+// Whatever it passes over costs more, or is more like what stands in the list already.
+TEST(ShortList, takes_the_cheapest_less_its_doubt) {
+  const std::vector<Schedule> candidates = of_many_rows_and_tiles();
+  const std::vector<Schedule> listed = short_list(candidates, 8);
+  ASSERT_EQ(listed.size(), 8);
+  for (size_t place = 1; place < listed.size(); ++place) {
+    const auto doubt = [&](const Schedule& schedule) {
+      double least = price_doubt(listed[0], schedule);
+      for (size_t i = 1; i < place; ++i) least = std::min(least, price_doubt(listed[i], schedule));
+      return least;
+    };
+    const auto lowered = [&](const Schedule& schedule) {
+      return std::log(schedule.cost_us * code_share(schedule)) - doubt(schedule);
+    };
+    for (const Schedule& other : candidates) {
+      if (doubt(other) == 0) continue;  // it is there
+      EXPECT_LE(lowered(listed[place]), lowered(other)) << place;
+    }
+  }
+}
+
+TEST(ShortList, begins_alike_whatever_its_length) {
+  const std::vector<Schedule> candidates = of_many_rows_and_tiles();
   const std::vector<double> eight = listed_us(candidates, 8), three = listed_us(candidates, 3);
   EXPECT_THAT(three, ElementsAre(eight[0], eight[1], eight[2]));
   EXPECT_THAT(short_list(candidates, 6), Each(Field(&Schedule::lanes, 16)));
