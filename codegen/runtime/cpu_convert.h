@@ -91,12 +91,16 @@ TILE_INLINE unsigned short narrow_to_bf16(float x) { return (unsigned short)(rou
 
 #if defined(TILE_AVX512) && defined(__AVX512BF16__) && !defined(__clang__) && \
     (TILEFUSE_LANES == 8 || TILEFUSE_LANES == 16)
+#define TILE_NARROWS_BF16 1
 // vcvtneps2bf16 takes subnormals (below 1.2e-38) for zero; eager's rounding keeps them. Looking for them
 // costs 7-13 % of a kernel (norms, gelu, swiglu in L2), rounding by integers more, so only eager's numerics
 // looks.
 #if defined(TILEFUSE_EXACT_BF16)
 TILE_INLINE bool has_subnormal(VecN<float, 8> x) {
   return __builtin_ia32_fpclassps256_mask(x, 0x20, (unsigned char)-1) != 0;
+}
+TILE_INLINE bool has_subnormal(VecN<float, 8> a, VecN<float, 8> b) {
+  return has_subnormal(a) || has_subnormal(b);
 }
 TILE_INLINE bool has_subnormal(VecN<float, 16> a, VecN<float, 16> b) {
   return !__builtin_ia32_kortestzhi(__builtin_ia32_fpclassps512_mask(a, 0x20, (unsigned short)-1),
@@ -111,6 +115,13 @@ TILE_INLINE bool has_subnormal(V...) {
 #endif
 TILE_INLINE auto narrow_at_once(VecN<float, 8> x) { return __builtin_ia32_cvtneps2bf16_v8sf(x); }
 TILE_INLINE auto narrow_at_once(VecN<float, 16> x) { return __builtin_ia32_cvtneps2bf16_v16sf(x); }
+// Those of b behind those of a.
+TILE_INLINE auto narrow_both_at_once(VecN<float, 8> a, VecN<float, 8> b) {
+  return (VecN<unsigned short, 16>)__builtin_ia32_cvtne2ps2bf16_v16hi(b, a);
+}
+TILE_INLINE auto narrow_both_at_once(VecN<float, 16> a, VecN<float, 16> b) {
+  return (VecN<unsigned short, 32>)__builtin_ia32_cvtne2ps2bf16_v32hi(b, a);
+}
 TILE_INLINE auto narrow_to_bf16(Vec<float> x) {
   using Bits = VecN<unsigned short, kLanes>;
   return __builtin_expect(has_subnormal(x), 0) ? narrow_to_bf16_exactly(x) : (Bits)narrow_at_once(x);

@@ -155,24 +155,27 @@ TILE_INLINE Pair<Vec<T>> load_pair(const T* p) {
   }
 }
 
+// Lanes of both halves in turn.
+template <class V, int... I>
+TILE_INLINE V halves_in_turn(V v, Lanes<I...>) {
+  constexpr int kHalf = sizeof...(I) / 2;
+  return __builtin_shufflevector(v, v, (I / 2 + I % 2 * kHalf)...);
+}
 TILE_INLINE VecN<unsigned, kLanes> interleave_bf16_exactly(Vec<float> a, Vec<float> b) {
   const VecN<unsigned, kLanes> high = round_high_half(b) & splat_n<unsigned, kLanes>(0xffff0000u);
   return high | (round_high_half(a) >> 16u);
 }
 // Subnormals (below 1.2e-38) may become zero.
 TILE_INLINE VecN<unsigned, kLanes> interleave_normal_bf16(Vec<float> a, Vec<float> b) {
-#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
-  using Halves = unsigned short __attribute__((vector_size(64)));
-  const Halves both = (Halves)__builtin_ia32_cvtne2ps2bf16_v32hi(b, a);
-  return (VecN<unsigned, 16>)__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
-                                                     22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
-                                                     14, 30, 15, 31);
+#if defined(TILE_NARROWS_BF16)
+  const auto both = narrow_both_at_once(a, b);
+  return (VecN<unsigned, kLanes>)halves_in_turn(both, FirstLanes<2 * kLanes>());
 #else
   return interleave_bf16_exactly(a, b);
 #endif
 }
 TILE_INLINE VecN<unsigned, kLanes> interleave_bf16(Vec<float> a, Vec<float> b) {
-#if defined(TILE_MASK_BITS) && defined(__AVX512BF16__)
+#if defined(TILE_NARROWS_BF16)
   if (__builtin_expect(has_subnormal(a, b), 0)) return interleave_bf16_exactly(a, b);
 #endif
   return interleave_normal_bf16(a, b);
