@@ -103,6 +103,10 @@ class LaunchLowering {
     // By [row copy][lane copy][component].
     std::vector<std::vector<std::vector<Code>>> parts;
   };
+  struct LanesOfRow {
+    TileValueId reduction;
+    Code lanes;
+  };
   struct ScratchRow {  // a tensor in scratch
     Code pointer;
     std::string name;
@@ -207,9 +211,11 @@ class LaunchLowering {
   void accumulate(TileValueId reduction, const Computed& element);
   const std::vector<Code>& accumulator_of(TileValueId reduction) const;
   void add_block(const Accumulator& block);
-  void finish(const Accumulator& accumulator);
+  void finish(const std::vector<TileValueId>& reductions);
+  void finish(const Accumulator& accumulator, const std::vector<Code>& numbers);
   Code over_copies(const Accumulator& accumulator, int row);
-  std::vector<Code> over_lanes(const Accumulator& accumulator);
+  std::map<TileValueId, std::vector<Code>> over_lanes(const std::vector<TileValueId>& reductions);
+  void bring_together(const std::vector<LanesOfRow>& rows, std::map<TileValueId, std::vector<Code>>& numbers);
   Expr block_chain() const;
   bool needs_blocks(TileValueId reduction) const;
   Expr chain_along(AxisId axis) const;

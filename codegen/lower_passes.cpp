@@ -105,7 +105,7 @@ void LaunchLowering::run_walk(const std::vector<Root>& roots, const std::vector<
     blocks_.clear();
   };
   reduced_loops(first, walk);
-  for (const TileValueId id : reductions) finish(accumulators_.at(id));
+  finish(reductions);
   accumulators_.clear();
   scans_.clear();
 }

@@ -192,39 +192,68 @@ Code LaunchLowering::over_copies(const Accumulator& accumulator, int row) {
   return codes[0];
 }
 
-// The lanes of a row come together to one number; those of four rows in the time of one.
-std::vector<Code> LaunchLowering::over_lanes(const Accumulator& accumulator) {
-  const TileValueId id = accumulator.reduction;
-  const ReduceSpelling spelling = spelling_of(id);
-  std::vector<Code> rows, numbers;
-  for (int row = 0; row < copies_.rows; ++row) {
-    const auto& first = accumulator.parts[static_cast<size_t>(row)][0];
-    if (accumulator.types.size() > 1) {
-      numbers.push_back({Member{{call(spelling.across, {first[0], first[1]})}, "index"}});
-    } else {
-      rows.push_back(over_copies(accumulator, row));
+// The lanes of a row come together to one number; those of four rows, or of three, in the time of one. They
+// may be rows of several reductions: what one walk adds up waits together.
+std::map<TileValueId, std::vector<Code>> LaunchLowering::over_lanes(
+    const std::vector<TileValueId>& reductions) {
+  std::map<TileValueId, std::vector<Code>> numbers;
+  std::map<std::pair<std::string, DType>, std::vector<LanesOfRow>> together;
+  for (const TileValueId id : reductions) {
+    const Accumulator& accumulator = accumulators_.at(id);
+    const ReduceSpelling spelling = spelling_of(id);
+    for (int row = 0; row < copies_.rows; ++row) {
+      const auto& first = accumulator.parts[static_cast<size_t>(row)][0];
+      if (accumulator.types.size() > 1) {
+        numbers[id].push_back({Member{{call(spelling.across, {first[0], first[1]})}, "index"}});
+      } else if (spelling.across_4[0] == '\0') {
+        numbers[id].push_back(call(spelling.across, {over_copies(accumulator, row)}));
+      } else {
+        together[{spelling.across_4, accumulator.types[0]}].push_back({id, over_copies(accumulator, row)});
+      }
     }
   }
-  size_t done = 0;
-  for (; spelling.across_4[0] != '\0' && done + 4 <= rows.size(); done += 4) {
-    const CodeType type{accumulator.types[0], CodeShape::Four};
-    const auto first = rows.begin() + static_cast<std::ptrdiff_t>(done);
-    const Code four = scopes_.let(scopes_.depth(), name_of(id) + "_rows", type,
-                                  call(spelling.across_4, {first, first + 4}));
-    for (int row = 0; row < 4; ++row) numbers.push_back(subscript({Member{{four}, "r"}}, integer(row)));
+  for (const auto& [spelling, rows] : together) bring_together(rows, numbers);
+  for (auto& [id, of_rows] : numbers) {
+    if (accumulators_.at(id).types.back() == type_of(id, false).dtype) continue;
+    for (Code& number : of_rows) number = call("convert", {number}, {spelling_of(id).types[0]});
   }
-  for (; done < rows.size(); ++done) numbers.push_back(call(spelling.across, {rows[done]}));
-  if (accumulator.types.back() == type_of(id, false).dtype) return numbers;
-  for (Code& number : numbers) number = call("convert", {number}, {spelling.types[0]});
   return numbers;
 }
 
-void LaunchLowering::finish(const Accumulator& accumulator) {
+void LaunchLowering::bring_together(const std::vector<LanesOfRow>& rows,
+                                    std::map<TileValueId, std::vector<Code>>& numbers) {
+  size_t done = 0;
+  for (size_t count = 4; done + 3 <= rows.size(); done += count) {
+    count = std::min(count, rows.size() - done);
+    const TileValueId first = rows[done].reduction;
+    std::vector<Code> lanes;
+    for (size_t i = 0; i < count; ++i) lanes.push_back(rows[done + i].lanes);
+    const bool is_one = rows[done + count - 1].reduction == first;
+    const Code code = scopes_.let(scopes_.depth(), name_of(first) + (is_one ? "_rows" : "_together"),
+                                  {accumulators_.at(first).types[0], CodeShape::Four},
+                                  call(spelling_of(first).across_4, std::move(lanes)));
+    for (size_t i = 0; i < count; ++i)
+      numbers[rows[done + i].reduction].push_back(
+          subscript({Member{{code}, "r"}}, integer(static_cast<int64_t>(i))));
+  }
+  for (; done < rows.size(); ++done) {
+    const TileValueId id = rows[done].reduction;
+    numbers[id].push_back(call(spelling_of(id).across, {rows[done].lanes}));
+  }
+}
+
+void LaunchLowering::finish(const std::vector<TileValueId>& reductions) {
+  std::map<TileValueId, std::vector<Code>> numbers;
+  if (lanes_are_reduced()) numbers = over_lanes(reductions);
+  for (const TileValueId id : reductions) finish(accumulators_.at(id), numbers[id]);
+}
+
+// `numbers`, a row each, where the lanes were of a reduced axis.
+void LaunchLowering::finish(const Accumulator& accumulator, const std::vector<Code>& numbers) {
   const TileValueId id = accumulator.reduction;
   const Copies outside = copies_;
   const int depth = scopes_.depth();
   const std::string note = "%" + graph_[id].name;
-  const std::vector<Code> numbers = lanes_are_reduced() ? over_lanes(accumulator) : std::vector<Code>();
   for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
     const auto row = static_cast<size_t>(copies_.row);
     if (lanes_are_reduced()) {

@@ -135,6 +135,41 @@ TEST_F(KernelTest, works_on_rows_along_any_axis) {
   }
 }
 
+// Sums and extremes of one walk, of which the lanes come together by fours, by three, and alone.
+TEST_F(KernelTest, brings_the_lanes_of_several_sums_together) {
+  const std::string graph = R"(tile_graph sums_0 {
+  axes row: s0, col: 39
+  buffers %x: f32[s0, 39] in, %a: f32[s0] out, %b: f32[s0] out, %c: f32[s0] out, %d: f64[s0] out,
+          %e: f32[s0] out, %f: f32[s0] out
+  %0 = load %x[row*39 + col]      : f32[row, col]
+  %q = square(%0)                 : f32[row, col]
+  %w = cast(%q)                   : f64[row, col]
+  %1 = reduce.sum(%0) over col    : f32[row]
+  %2 = reduce.sum(%q) over col    : f32[row]
+  %3 = reduce.prod(%0) over col   : f32[row]
+  %4 = reduce.sum(%w) over col    : f64[row]
+  %5 = reduce.max(%0) over col    : f32[row]
+  %6 = reduce.max(%q) over col    : f32[row]
+  store %1 -> %a[row]
+  store %2 -> %b[row]
+  store %3 -> %c[row]
+  store %4 -> %d[row]
+  store %5 -> %e[row]
+  store %6 -> %f[row]
+}
+)";
+  for (const char* lanes : {"16", "8, unroll 2", "4"}) {
+    for (const char* rows : {"1", "2", "3", "4"}) {
+      SCOPED_TRACE(std::string(lanes) + " rows " + rows);
+      expect_same(graph,
+                  std::string("lanes col = ") + lanes + "\n grid row = 12\n walk multi_pass\n rows " + rows +
+                      "\n split 1\n stage none\n stores cached",
+                  {{"s0", 13}});
+      EXPECT_EQ(runner_.source().find("reduce_add_4(") != std::string::npos, rows[0] != '1');
+    }
+  }
+}
+
 TEST_F(KernelTest, stores_a_sum_along_the_summed_axis) {
   const char* const graph = R"(tile_graph repeat_0 {
   axes row: s0, col: s1

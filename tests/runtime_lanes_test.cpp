@@ -123,6 +123,8 @@ TYPED_TEST(RuntimeLanes, reductions_agree_with_loops) {
         tile::reduce_max_4(rows[0].vector(), rows[1].vector(), rows[2].vector(), rows[3].vector());
     const auto smallest =
         tile::reduce_min_4(rows[0].vector(), rows[1].vector(), rows[2].vector(), rows[3].vector());
+    const auto of_three = tile::reduce_add_4(rows[0].vector(), rows[1].vector(), rows[2].vector());
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(of_three.r[r], sums.r[r]);
     for (int r = 0; r < 4; ++r) {
       T sum = 0;
       for (const T x : rows[r].lane) sum = T(sum + x);

@@ -71,7 +71,7 @@ TILE_INLINE LaneOf<V> reduce_min(V v) {
 TILE_INLINE bool reduce_max(Mask m) { return any(m); }
 TILE_INLINE bool reduce_min(Mask m) { return all(m); }
 
-// ------------------------------------------------------------------ four rows at once
+// ------------------------------------------------------------------ four rows at once, or three
 template <class T>
 struct Four {
   T r[4];
@@ -110,12 +110,24 @@ TILE_INLINE Four<LaneOf<V>> reduce_add_4(V a, V b, V c, V d) {
   return fold_4<AddLanes>(a, b, c, d);
 }
 template <class V>
+TILE_INLINE Four<LaneOf<V>> reduce_add_4(V a, V b, V c) {
+  return fold_4<AddLanes>(a, b, c, c);
+}
+template <class V>
 TILE_INLINE Four<LaneOf<V>> reduce_max_4(V a, V b, V c, V d) {
   return fold_4<MaxLanes>(a, b, c, d);
 }
 template <class V>
+TILE_INLINE Four<LaneOf<V>> reduce_max_4(V a, V b, V c) {
+  return fold_4<MaxLanes>(a, b, c, c);
+}
+template <class V>
 TILE_INLINE Four<LaneOf<V>> reduce_min_4(V a, V b, V c, V d) {
   return fold_4<MinLanes>(a, b, c, d);
+}
+template <class V>
+TILE_INLINE Four<LaneOf<V>> reduce_min_4(V a, V b, V c) {
+  return fold_4<MinLanes>(a, b, c, c);
 }
 
 // ------------------------------------------------------------------ position of the extreme

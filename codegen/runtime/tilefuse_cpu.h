@@ -59,7 +59,7 @@
 //            the first 0 where exp is subnormal, and as exp_nonpositive_bf16(x) right to 2^-13 only
 // across     reduce_add, reduce_mul, reduce_max, reduce_min (NaN wins) (Vec<T>) -> T;
 //            reduce_any, reduce_all (Mask) -> bool
-//            reduce_add_4(a, b, c, d), reduce_max_4, reduce_min_4 -> Four<T> {r[4]}: four rows, one latency
+//            reduce_add_4(a, b, c, d), reduce_max_4, reduce_min_4 -> Four<T> {r[4]}: four rows, one latency; or three
 //            update_max_index(best, best_index, x, index), update_min_index: keeps the better lane (references);
 //            reduce_max_index(values, indices), reduce_min_index -> Indexed<T> {value, index}: the first index
 //            of the extreme; the first NaN beats all
