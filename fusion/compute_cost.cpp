@@ -89,7 +89,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
              0,
              0},
       lane_rates_{target.rate("latency.reduce"), target.rate("chain.add_f32"), target.rate("rate.permute"),
-                  has_contraction(graph) ? target.rate_or("share.permutes_beside", 0) : 0},
+                  has_contraction(graph) ? target.rate_or("share.permutes_beside", 0) : 1},
       has_tiles_(multiplies_in_tiles(facts.dots, target)),
       dots_(has_tiles_ || multiplies_in(facts.dots, target) ? facts.dots : DotKind::None),
       access_(graph.values.size(), nullptr),
@@ -346,9 +346,12 @@ void ComputeCost::set_sums() {
 
 double ComputeCost::horizontal_cycles(const Schedule& schedule) const {
   if (!schedule.lane_axis || !facts_.structure.is_reduced(*schedule.lane_axis)) return 0;
+  const VectorSizes permuted{vectors_.register_bytes, double(target_.datapath_bytes) / target_.vector_bytes};
+  const double registers =
+      registers_of_vector(DType::F32, schedule.lanes, permuted);  // on one port, if short
   double cycles = 0;
   for (const auto& [pass, sums] : sums_) {
-    cycles += sums.results * cycles_of_lanes_together(lane_rates_, schedule, sums.count);
+    cycles += sums.results * cycles_of_lanes_together(lane_rates_, schedule, sums.count, registers);
   }
   return cycles;
 }

@@ -31,6 +31,7 @@ constexpr int64_t kLongRowsBeside = 2;
 constexpr double kLongEpilogue = 1024;  // values of a block: compilers take seconds for some thousands
 constexpr size_t kKeptOneByOne = 4;     // values of which each is decided by itself
 constexpr int64_t kPageBytes = 4096;    // L1 tells lines apart by their place in a page
+constexpr double kFewVectors = 8;       // of a row
 constexpr double kShortWindow = 7;      // taps that compilers write out
 constexpr double kOtherWays = 2;        // of L1, for what rows are multiplied with
 
@@ -62,6 +63,7 @@ class PreferenceWriter : private RuleWriter {
   bool from_afar() const { return lies_afar(target_, facts_.footprint_bytes); }
   bool loads_better_by_halves(AxisId axis) const;
   bool reads_better_by_halves() const;
+  bool adds_up_better_by_halves(AxisId axis) const;
   bool moves_small_elements() const;
   bool computes_dear_values() const;
   void prefer_rows_in_sets(const Access& access);
@@ -100,7 +102,8 @@ void PreferenceWriter::prefer_lanes() {
     }
     int enough = full;
     while (enough > 4 && enough >= 2 * extent(axis)) enough /= 2;
-    const bool try_halves = enough == full && (loads_better_by_halves(axis) || reads_better_by_halves());
+    const bool try_halves = enough == full && (loads_better_by_halves(axis) || reads_better_by_halves() ||
+                                               adds_up_better_by_halves(axis));
     const int least = try_halves ? full / 2 : enough;
     require({lane_axis_is_not(axis),
              where(system_.lanes, [&](int64_t lanes) { return lanes == enough || lanes == least; })},
@@ -120,6 +123,12 @@ bool PreferenceWriter::loads_better_by_halves(AxisId axis) const {
 // Much from memory, of which little is left.
 bool PreferenceWriter::reads_better_by_halves() const {
   return from_memory() && !structure_.reductions.empty() && target_.rate_or("share.whole_line_reads", 0) > 0;
+}
+
+// Short rows, where half a vector takes half as long: its lanes come together sooner.
+bool PreferenceWriter::adds_up_better_by_halves(AxisId axis) const {
+  return structure_.is_reduced(axis) && target_.datapath_bytes < target_.vector_bytes &&
+         extent(axis) <= kFewVectors * target_.vector_bytes / 4;
 }
 
 bool PreferenceWriter::computes_dear_values() const {

@@ -65,11 +65,12 @@ double price_doubt(const Schedule& a, const Schedule& b) {
   return std::sqrt(variance);
 }
 
-std::vector<Schedule> short_list(const std::vector<Schedule>& candidates, size_t count) {
+std::vector<Schedule> short_list(const std::vector<Schedule>& candidates, int register_lanes, size_t count) {
   const Schedule& choice = candidates.front();
+  const int most_lanes = std::max(register_lanes, choice.lanes);
   std::vector<const Schedule*> waiting;
-  for (const Schedule& schedule : candidates) {  // wider lanes are vectors side by side by another name
-    if (schedule.cost_us <= kHopeless * choice.cost_us && schedule.lanes <= choice.lanes)
+  for (const Schedule& schedule : candidates) {
+    if (schedule.cost_us <= kHopeless * choice.cost_us && schedule.lanes <= most_lanes)
       waiting.push_back(&schedule);
   }
   std::vector<double> doubt(waiting.size(), std::numeric_limits<double>::infinity());

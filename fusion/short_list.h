@@ -18,7 +18,9 @@ bool is_cheaper(const Schedule& a, const Schedule& b);
 // of its logarithm. 0 for the same decisions.
 double price_doubt(const Schedule& a, const Schedule& b);
 
-// At most `count` of the candidates, the first of them, which is the choice, in front. None twice.
-std::vector<Schedule> short_list(const std::vector<Schedule>& candidates, size_t count);
+// At most `count` of the candidates, the first of them, which is the choice, in front. None twice, and none
+// of more lanes than a register of f32 holds, or than the choice has: they are vectors side by side by
+// another name.
+std::vector<Schedule> short_list(const std::vector<Schedule>& candidates, int register_lanes, size_t count);
 
 }  // namespace tilefuse

@@ -263,7 +263,7 @@ Result<Solution> solve(const TileGraph& graph, const Target& target, const Pins&
     };
     add(decided_otherwise(request, choice, model));
     add(two_decided_otherwise(request, choice, model));
-    solution.ranked = short_list(solution.ranked, candidates);
+    solution.ranked = short_list(solution.ranked, target.vector_bytes / 4, candidates);
   }
   solution.ranked.resize(std::min(solution.ranked.size(), candidates));
   return solution;

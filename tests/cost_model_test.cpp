@@ -258,8 +258,9 @@ TEST(CostModel, counts_the_instructions_of_a_sum) {
   Schedule schedule = rows_of_vectors(0);
   const auto passes = values_of_passes(graph, facts.structure, {});
   const double vectors = 64 * 64;
-  const auto horizontal = [&](double adds) {  // half of the latency is hidden
-    return 64 * 0.5 * (target.rate("latency.reduce") + adds / target.rate("chain.add_f32"));
+  const auto horizontal = [&](double adds) {  // half of the latency is hidden; five permutations are not
+    return 64 * (0.5 * (target.rate("latency.reduce") + adds / target.rate("chain.add_f32")) +
+                 5 / target.rate("rate.permute"));
   };
   const double counting = 0.5 * vectors;  // half a cycle an iteration
   const auto cycles = [&] {
@@ -276,15 +277,20 @@ TEST(CostModel, multiplications_wait_while_lanes_come_together_on_their_port) {
   LaneRates rates{.latency = 8, .adds_per_cycle = 0.5, .permutes_per_cycle = 1};
   Schedule schedule = rows_of_vectors(0);
   schedule.unroll = 2;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * (8 + 1 / 0.5));
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 4), 0.5 * (8 + 1 / 0.5) / 4);  // they wait together
+  const auto cycles = [&](int beside, double registers = 1) {
+    return cycles_of_lanes_together(rates, schedule, beside, registers);
+  };
+  EXPECT_EQ(cycles(1), 0.5 * (8 + 1 / 0.5));
+  EXPECT_EQ(cycles(4), 0.5 * (8 + 1 / 0.5) / 4);  // they wait together
   schedule.rows = schedule.columns = 4;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 16);
+  EXPECT_EQ(cycles(1), 0.5 * 10 / 16);
   rates.permutes_waited_for = 1;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 16 + 12 / 4.0);  // four of sixteen lanes
-  schedule.rows = 3;
+  EXPECT_EQ(cycles(1), 0.5 * 10 / 16 + 12 / 4.0);  // four of sixteen lanes
+  EXPECT_EQ(cycles(1, 0.5), 0.5 * 10 / 16 + 0.5 * 12 / 4.0);
   schedule.columns = 1;
-  EXPECT_EQ(cycles_of_lanes_together(rates, schedule, 1), 0.5 * 10 / 3 + 5);  // each for itself
+  schedule.rows = 3;
+  EXPECT_EQ(cycles(1), 0.5 * 10 / 3 + 12 / 3.0);            // as if they were four
+  EXPECT_EQ(cycles(2), 0.5 * 10 / 6 + (12 + 2 * 5) / 6.0);  // four, and two each for itself
 }
 
 // Lanes along j, which the load is strided along, of one vector after the other or several side by side.
@@ -383,10 +389,10 @@ TEST(CostModel, takes_no_longer_for_a_part_of_one_vector) {
 // One mask serves all rows that are walked side by side.
 TEST(CostModel, masks_the_last_vector_of_rows_side_by_side_once) {
   const Target target = load_target("x86-granite-rapids");
-  const TileGraph graph = row_sum("4096", "27");
+  const TileGraph graph = scaled_rows("4096", "27");
   const RegionFacts facts = facts_of(graph);
   const auto starts_of = [&](int64_t rows) {
-    Schedule schedule = rows_of_vectors(64);
+    Schedule schedule = all_rows_in_vectors();
     schedule.rows = rows;
     return term_us("starts", graph, facts, target, schedule);
   };

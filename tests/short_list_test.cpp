@@ -26,9 +26,11 @@ Schedule priced(double us, int lanes, int rows, int64_t tile) {
   return schedule;
 }
 
-std::vector<double> listed_us(const std::vector<Schedule>& candidates, size_t count) {
+std::vector<double> listed_us(const std::vector<Schedule>& candidates, size_t count,
+                              int register_lanes = 16) {
   std::vector<double> us;
-  for (const Schedule& schedule : short_list(candidates, count)) us.push_back(schedule.cost_us);
+  for (const Schedule& schedule : short_list(candidates, register_lanes, count))
+    us.push_back(schedule.cost_us);
   return us;
 }
 
@@ -54,7 +56,8 @@ TEST(ShortList, prefers_what_differs_over_what_costs_a_little_less) {
 TEST(ShortList, has_none_twice_and_nothing_hopeless) {
   const std::vector<Schedule> candidates = {priced(10, 8, 8, 0), priced(10, 8, 8, 0), priced(25, 8, 1, 0),
                                             priced(10, 16, 8, 0)};
-  EXPECT_THAT(listed_us(candidates, 8), ElementsAre(10));  // wider lanes are several vectors
+  EXPECT_THAT(listed_us(candidates, 8, 8), ElementsAre(10));  // wider lanes are several vectors
+  EXPECT_THAT(listed_us(candidates, 8, 16), ElementsAre(10, 10));
 }
 
 std::vector<Schedule> of_many_rows_and_tiles() {
@@ -68,7 +71,7 @@ std::vector<Schedule> of_many_rows_and_tiles() {
 // Whatever it passes over costs more, or is more like what stands in the list already.
 TEST(ShortList, takes_the_cheapest_less_its_doubt) {
   const std::vector<Schedule> candidates = of_many_rows_and_tiles();
-  const std::vector<Schedule> listed = short_list(candidates, 8);
+  const std::vector<Schedule> listed = short_list(candidates, 16, 8);
   ASSERT_EQ(listed.size(), 8);
   for (size_t place = 1; place < listed.size(); ++place) {
     const auto doubt = [&](const Schedule& schedule) {
@@ -90,7 +93,7 @@ TEST(ShortList, begins_alike_whatever_its_length) {
   const std::vector<Schedule> candidates = of_many_rows_and_tiles();
   const std::vector<double> eight = listed_us(candidates, 8), three = listed_us(candidates, 3);
   EXPECT_THAT(three, ElementsAre(eight[0], eight[1], eight[2]));
-  EXPECT_THAT(short_list(candidates, 6), Each(Field(&Schedule::lanes, 16)));
+  EXPECT_THAT(short_list(candidates, 16, 6), Each(Field(&Schedule::lanes, 16)));
 }
 
 }  // namespace
