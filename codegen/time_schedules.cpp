@@ -13,6 +13,7 @@
 #include "codegen/lower_to_kernel.h"
 #include "codegen/memory_plan.h"
 #include "codegen/run_region.h"
+#include "codegen/timing_inputs.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -65,37 +66,10 @@ class AlignedBuffer {
   void* data_ = nullptr;
 };
 
-template <class T>
-void fill_with(void* data, int64_t count, T (*number)(int64_t)) {
-  T* items = static_cast<T*>(data);
-  for (int64_t i = 0; i < count; ++i) items[i] = number(i);
-}
-
-uint16_t bf16_bits(int64_t i) {
-  const float value = 0.5F + 0.01F * static_cast<float>(i % 97);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return static_cast<uint16_t>(bits >> 16);
-}
-
-// Numbers between 0.5 and 1.5; integers and bools stay 0: they may be positions.
-void fill(void* data, int64_t count, DType dtype) {
-  if (dtype == DType::F32) {
-    fill_with<float>(data, count, [](int64_t i) { return 0.5F + 0.01F * static_cast<float>(i % 97); });
-  } else if (dtype == DType::F64) {
-    fill_with<double>(data, count, [](int64_t i) { return 0.5 + 0.01 * static_cast<double>(i % 97); });
-  } else if (dtype == DType::BF16) {
-    fill_with<uint16_t>(data, count, bf16_bits);
-  } else if (dtype == DType::F16) {
-    fill_with<uint16_t>(data, count, [](int64_t i) { return static_cast<uint16_t>(0x3800 + i % 1024); });
-  } else if (is_narrow_float(dtype)) {  // of eight bits: these are between 0.5 and 2
-    fill_with<uint8_t>(data, count, [](int64_t i) { return static_cast<uint8_t>(0x38 + i % 4); });
-  }
-}
-
 class Memory {  // of one tile graph: inputs and outputs, shared by all variants
  public:
   Memory(const TileGraph& graph, const SizeHints& hints) {
+    const std::vector<int64_t> positions = extents_of_positions(graph, hints);
     for (const Buffer& buffer : graph.buffers) {
       int64_t last = 0;  // strides may leave gaps
       for (size_t d = 0; d < buffer.shape.size(); ++d) {
@@ -106,8 +80,9 @@ class Memory {  // of one tile graph: inputs and outputs, shared by all variants
       for (const Expr& size : buffer.shape) count *= hinted_size(size, hints);
       count = std::max(count, last + 1);
       const auto bytes = static_cast<size_t>(count) * static_cast<size_t>(size_in_bytes(buffer.dtype));
+      const int64_t extent = positions[buffers_.size()];
       buffers_.emplace_back(bytes, buffers_.size());
-      fill(buffers_.back().data(), count, buffer.dtype);
+      fill_input(buffers_.back().data(), count, buffer.dtype, extent);
     }
   }
   const std::vector<AlignedBuffer>& buffers() const { return buffers_; }

@@ -4,7 +4,7 @@
 //   time_schedules(graph, {first, second}, toolchain, cache, {.threads = 2})  ->  {41.3, 44.0}   microseconds
 //
 // Variants take turns, so that a busy host disturbs all of them; the lower median of the rounds counts.
-// Inputs hold small numbers. Requires: every size of the graph is a literal, or has a hint.
+// Inputs hold what timing_inputs.h says. Requires: every size of the graph is a literal, or has a hint.
 #pragma once
 #include <vector>
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
+#include "codegen/timing_inputs.h"
 #include "codegen/tune.h"
 #include "core/options.h"
 
@@ -41,6 +43,36 @@ TEST(TimeSchedules, times_every_candidate_of_a_softmax) {
     EXPECT_GT(*many[i], 10 * *few[i]);
   }
   std::filesystem::remove_all(directory);
+}
+
+// An embedding's positions lie scattered in its table; what they are computed of otherwise stays 0, and so do
+// integers that are no positions.
+TEST(TimingInputs, positions_are_within_what_they_are_positions_of) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph rows_0 {
+  axes i: 64, j: 32, k: 7
+  buffers %t: f32[50, 32] in, %at: i64[64] in, %shift: i64[64] in, %n: i64[64] in, %o: i64[64] in,
+          %y: f32[64, 32] out, %z: f32[7, 32] out
+  %at  = load %at[i]                                   : i64[i]
+  %c0  = constant 0                                    : i64[]
+  %n   = load %n[i]                                    : i64[i]
+  %lt  = lt(%n, %c0)                                   : bool[i]
+  %w   = where(%lt, %c0, %at)                          : i64[i]
+  %t   = load %t[j] + wrap(%w, extent 50, stride 32)   : f32[i, j]
+  %s   = load %shift[i]                                : i64[i]
+  %s1  = add(%s, %n)                                   : i64[i]
+  %t1  = load %t[j] + wrap(%s1, extent 50, stride 32)  : f32[i, j]
+  %y   = add(%t, %t1)                                  : f32[i, j]
+  %o   = load %o[i]                                    : i64[i]
+  %e   = constant 0                                    : f32[]
+  store %y -> %y[i*32 + j]
+  store %e -> %z[k*32 + j]
+  scatter.add %y -> %z[j] + wrap(%o, extent 7, stride 32) over i, j
+}
+)");
+  EXPECT_EQ(extents_of_positions(graph, {}), (std::vector<int64_t>{1, 50, 1, 1, 7, 1, 1}));
+  std::vector<int64_t> positions(1000);
+  fill_input(positions.data(), 1000, DType::I64, 7);
+  EXPECT_EQ(std::set<int64_t>(positions.begin(), positions.end()), (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
 TEST(FastestOf, takes_the_fastest_that_built_and_the_first_where_none_is_clearly_faster) {
