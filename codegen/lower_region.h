@@ -19,7 +19,8 @@ namespace tilefuse {
 // Which of the ranked schedules to take; absent: the first.
 struct ScheduleChoice {
   size_t index = 0;
-  std::vector<std::optional<double>> measured_us;  // by candidate that was tried; absent: it did not build
+  size_t tried = 0;                                // its place among those that were tried
+  std::vector<std::optional<double>> measured_us;  // of those, the first one first; absent: it did not build
 };
 using ChooseSchedule = std::function<ScheduleChoice(const TileGraph&, const std::vector<Schedule>&)>;
 

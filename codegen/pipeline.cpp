@@ -51,7 +51,7 @@ LoweringOptions lowering_options(const CompileOptions& options, const std::strin
   result.hints = options.hints;
   if (const auto pins = options.pins.find(region); pins != options.pins.end()) result.pins = pins->second;
   result.solve.threads = options.threads;
-  result.solve.candidates = std::max(result.solve.candidates, options.tune);
+  if (options.tune > 1) result.solve.candidates = std::max(kTunedAmong, options.tune);
   result.eager_numerics = options.eager_numerics;
   return result;
 }

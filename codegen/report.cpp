@@ -40,7 +40,7 @@ Json tuned_json(const ScheduleChoice& choice) {
   if (choice.measured_us.empty()) return {};
   Json times = Json::array();
   for (const auto& time : choice.measured_us) times.push_back(time ? Json(*time) : Json());
-  return {{"chosen", choice.index}, {"measured_us", times}};
+  return {{"chosen", choice.tried}, {"measured_us", times}};
 }
 
 Json region_json(const ReportFacts& facts, size_t index) {

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "codegen/time_schedules.h"
+#include "fusion/prospects.h"
 
 namespace tilefuse {
 namespace {
 
 constexpr double kScatter = 1.03;  // of medians of interleaved runs on a quiet machine
+constexpr size_t kTogether = 2;    // timed before what they took decides what is next
 
 bool has_examples(const TileGraph& tiles, const SizeHints& hints) {
   const auto known = [&](const Expr& e) {
@@ -34,19 +36,48 @@ size_t fastest_of(const std::vector<std::optional<double>>& measured_us) {
   return first_is_as_good ? 0 : best;
 }
 
+std::vector<size_t> tried_by_prospects(const std::vector<Schedule>& ranked, size_t count,
+                                       const TimeTogether& time,
+                                       std::vector<std::optional<double>>& measured_us) {
+  Prospects prospects(ranked);
+  std::vector<size_t> tried;
+  while (tried.size() < count) {
+    const std::vector<size_t> next = prospects.next(std::min(kTogether, count - tried.size()));
+    if (next.empty()) break;
+    std::vector<size_t> together = next;  // the choice once more, to compare with
+    if (!tried.empty()) together.push_back(tried.front());
+    const std::vector<std::optional<double>> us = time(together);
+    const std::optional<double> choice = tried.empty() ? us.front() : us.back();
+    for (size_t i = 0; i < next.size(); ++i) {
+      tried.push_back(next[i]);
+      measured_us.push_back(us[i]);
+      if (!us[i] || !choice) continue;
+      prospects.observe(next[i], *us[i] / *choice);
+      measured_us.back() = *us[i] / *choice * *measured_us.front();
+    }
+  }
+  return tried;
+}
+
 ChooseSchedule choose_by_timing(TuneOptions options, const Toolchain& toolchain, KernelCache& cache) {
   return [options = std::move(options), &toolchain, &cache](
              const TileGraph& tiles, const std::vector<Schedule>& ranked) -> ScheduleChoice {
-    const size_t count = std::min(ranked.size(), size_t(options.candidates));
-    if (count < 2 || !has_examples(tiles, options.hints)) return {};
-    const std::vector<Schedule> first(ranked.begin(), ranked.begin() + std::ptrdiff_t(count));
+    if (std::min(ranked.size(), size_t(options.candidates)) < 2 || !has_examples(tiles, options.hints))
+      return {};
     const TimingOptions timing{.threads = options.threads, .eager_numerics = options.eager_numerics};
-    const auto timed = time_schedules(tiles, first, toolchain, cache, timing, options.hints);
+    const auto time = [&](const std::vector<size_t>& places) {
+      std::vector<Schedule> schedules;
+      for (const size_t place : places) schedules.push_back(ranked[place]);
+      std::vector<std::optional<double>> us;
+      for (const auto& timed : time_schedules(tiles, schedules, toolchain, cache, timing, options.hints))
+        us.push_back(timed ? std::optional(*timed) : std::nullopt);
+      return us;
+    };
     ScheduleChoice choice;
-    for (const Result<double>& time : timed) {
-      choice.measured_us.push_back(time ? std::optional(*time) : std::nullopt);
-    }
-    choice.index = fastest_of(choice.measured_us);
+    const std::vector<size_t> tried =
+        tried_by_prospects(ranked, size_t(options.candidates), time, choice.measured_us);
+    choice.tried = fastest_of(choice.measured_us);
+    choice.index = tried[choice.tried];
     return choice;
   };
 }

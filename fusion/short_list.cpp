@@ -20,10 +20,10 @@ constexpr double kHopeless = 2;  // times the price of the choice: nothing to ti
 // Variances of the logarithm of measured over predicted time, of one schedule against another of the same
 // region that differs in this alone: for each doubling of lanes, vectors, rows and columns, for each value
 // that one of them keeps, and for each axis that is cut otherwise. From 28,000 kernels of 400 regions (Zen 4,
-// benchmarks/solver); rounded, and those of rows and lanes as large as makes the best of eight best.
-constexpr double kOfLaneAxis = 0.06, kOfLanes = 0.06, kOfUnroll = 0.004, kOfRows = 0.09, kOfColumns = 0.02,
-                 kOfWalk = 0.005, kOfKept = 0.006, kOfSplit = 0.005, kOfStaged = 0.0025, kOfStores = 0.0005,
-                 kOfTiles = 0.0002;
+// benchmarks/solver); rounded, of those that make the best of eight best.
+constexpr double kOfLaneAxis = 0.02, kOfLanes = 0.08, kOfUnroll = 0.003, kOfRows = 0.07, kOfColumns = 0.02,
+                 kOfWalk = 0.006, kOfKept = 0.004, kOfSplit = 0.001, kOfStaged = 0.001, kOfStores = 0.0002,
+                 kOfTiles = 0.0001;
 
 double doublings(int a, int b) { return std::abs(std::log2(double(a) / double(b))); }
 

@@ -241,8 +241,8 @@ TEST(Solver, keeps_values_as_dear_as_each_other_alike) {
   EXPECT_TRUE(solution.complete);
 }
 
-// Half of a vector that is added up in halves anyway costs as much as a whole one, and its lanes come together
-// sooner (Zen 4); others take twice as long by halves.
+// Half of a vector that is added up in halves anyway costs as much as a whole one, and its lanes come
+// together sooner (Zen 4); others take twice as long by halves.
 TEST(Solver, lists_half_of_the_lanes_sooner_where_it_costs_less) {
   const auto others_before_half = [](const char* name) {
     const Solution solution = solved(filtered_rows_less("neg", 3), load_target(name), {}, {.candidates = 8});
@@ -254,11 +254,14 @@ TEST(Solver, lists_half_of_the_lanes_sooner_where_it_costs_less) {
 }
 
 // One row after the other reads one stream after the other, and fewer rows are the nearest to that.
-TEST(Solver, lists_fewer_rows_right_behind_the_choice) {
+TEST(Solver, lists_fewer_rows_in_the_first_three) {
   const Target target = load_target("x86-granite-rapids");
-  const Solution solution = solved(row_sums(1024), target, {}, {.candidates = 8});
-  EXPECT_LT(solution.ranked[1].rows, solution.ranked[0].rows);
-  EXPECT_EQ(solution.ranked[1].lanes, solution.ranked[0].lanes);
+  const Solution solution = solved(row_sums(1024), target, {}, {.candidates = 3});
+  const Schedule& choice = solution.ranked[0];
+  const auto has_fewer_rows = [&](const Schedule& other) {
+    return other.rows < choice.rows && other.lanes == choice.lanes;
+  };
+  EXPECT_TRUE(std::ranges::any_of(solution.ranked, has_fewer_rows));
 }
 
 // Who asks for more gets the same choice first, then what decides something otherwise.

@@ -75,6 +75,34 @@ TEST(TimingInputs, positions_are_within_what_they_are_positions_of) {
   EXPECT_EQ(std::set<int64_t>(positions.begin(), positions.end()), (std::set<int64_t>{0, 1, 2, 3, 4, 5, 6}));
 }
 
+// On a machine that takes twice as long each time that something is timed.
+TEST(TriedByProspects, compares_with_the_choice_in_the_same_minutes) {
+  std::vector<Schedule> ranked(12);
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    ranked[i].rows = int(i) + 1;
+    ranked[i].cost_us = 10 + double(i);
+  }
+  double slower = 1;
+  std::vector<std::optional<double>> measured_us;
+  const auto time = [&](const std::vector<size_t>& places) {
+    std::vector<std::optional<double>> us;
+    for (const size_t place : places) {
+      us.push_back(place == 5 ? std::nullopt : std::optional(slower * ranked[place].cost_us));
+    }
+    slower *= 2;
+    return us;
+  };
+  const std::vector<size_t> tried = tried_by_prospects(ranked, 9, time, measured_us);
+  ASSERT_EQ(tried.size(), 9U);
+  EXPECT_EQ(tried[0], 0U);
+  EXPECT_EQ(std::set<size_t>(tried.begin(), tried.end()).size(), 9U);
+  ASSERT_EQ(measured_us.size(), 9U);
+  for (size_t i = 0; i < tried.size(); ++i) {
+    EXPECT_EQ(measured_us[i].has_value(), tried[i] != 5);
+    EXPECT_NEAR(measured_us[i].value_or(15), ranked[tried[i]].cost_us, 1e-9);
+  }
+}
+
 TEST(FastestOf, takes_the_fastest_that_built_and_the_first_where_none_is_clearly_faster) {
   EXPECT_EQ(fastest_of({9.0, 5.0, 7.0}), 1U);
   EXPECT_EQ(fastest_of({5.0, 4.9}), 0U);

@@ -3,10 +3,10 @@
 //
 //   {"region": "softmax_1024_512_f32", "first_us": 81.2, "best_us": 78.0, "regret_first": 0.041, ...}
 //
-// Regret: time over the fastest of all that were timed, less one. Three rounds: all; then the first eight of
-// the solver's list and the fastest of the others; then the choice, the fastest of the first three and eight,
-// and the fastest of all. The last round counts: whoever was chosen for a short time has been lucky, the more
-// so the more it was chosen from.
+// Regret: time over the fastest of all that were timed, less one. Three rounds: all; then the first eight
+// that tuning tries (codegen/tune.h) and the fastest of the others; then the choice, the fastest of the first
+// three and eight that are tried, and the fastest of all. The last round counts: whoever was chosen for a
+// short time has been lucky, the more so the more it was chosen from.
 //
 // With --record, the time of every schedule goes to a file, so that another short list can be judged from it.
 #include <CLI/CLI.hpp>
@@ -24,6 +24,8 @@
 #include "benchmarks/solver/regions.h"
 #include "benchmarks/solver/sweep.h"
 #include "codegen/time_schedules.h"
+#include "codegen/tune.h"
+#include "core/contains.h"
 #include "core/options.h"
 #include "core/result.h"
 #include "fusion/solve.h"
@@ -31,10 +33,10 @@
 namespace tilefuse {
 namespace {
 
-constexpr size_t kFirst = 8;        // of the list: in the second round whatever they took in the first
-constexpr size_t kFinalists = 8;    // of the others, the fastest
-constexpr int kPlacements = 3;      // of the buffers, in the first round
-constexpr int kMorePlacements = 9;  // in the others: few schedules are left
+constexpr size_t kFirst = 8;      // that are tried: in the second round whatever they took in the first
+constexpr size_t kFinalists = 8;  // of the others, the fastest
+constexpr int kPlacements = 3;    // of the buffers, in the first round
+constexpr int kMorePlacements = 9, kMostPlacements = 15;  // in the others: few schedules are left
 constexpr size_t kPlacementBytes = size_t{1} << 22;
 
 struct Arguments {
@@ -61,10 +63,10 @@ std::string decisions_text(const Schedule& schedule, const TileGraph& graph) {
 
 using Times = std::vector<Result<double>>;
 
-// Places of those from `first` on that could be timed, the fastest first.
-std::vector<size_t> in_order(const Times& times, size_t first) {
+// Places of those that could be timed, the fastest first.
+std::vector<size_t> in_order(const Times& times) {
   std::vector<size_t> places;
-  for (size_t i = first; i < times.size(); ++i) {
+  for (size_t i = 0; i < times.size(); ++i) {
     if (times[i]) places.push_back(i);
   }
   std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return *times[a] < *times[b]; });
@@ -118,23 +120,36 @@ Times timed_in_several_places(const TileGraph& graph, const std::vector<Schedule
   return usual;
 }
 
-// Of the schedules timed: the list's first eight, and the fastest of the others.
-std::vector<size_t> finalists_of(const Times& times) {
+// The first eight that tuning tries of the list, where they take what was measured.
+std::vector<size_t> tried_of(const std::vector<Schedule>& listed, const Times& times) {
+  std::vector<std::optional<double>> measured_us;
+  const auto time = [&](const std::vector<size_t>& places) {
+    std::vector<std::optional<double>> us;
+    for (const size_t place : places)
+      us.push_back(times[place] ? std::optional(*times[place]) : std::nullopt);
+    return us;
+  };
+  return tried_by_prospects(listed, kFirst, time, measured_us);
+}
+
+// Of the schedules timed: those that tuning tries, in that order, and the fastest of the others.
+std::vector<size_t> finalists_of(const std::vector<size_t>& tried, const Times& times) {
   std::vector<size_t> finalists;
-  for (size_t place = 0; place < std::min(kFirst, times.size()); ++place) {
+  for (const size_t place : tried) {
     if (times[place]) finalists.push_back(place);
   }
-  std::vector<size_t> others = in_order(times, kFirst);
+  std::vector<size_t> others = in_order(times);
+  std::erase_if(others, [&](size_t place) { return contains(finalists, place); });
   others.resize(std::min(kFinalists, others.size()));
   finalists.insert(finalists.end(), others.begin(), others.end());
   return finalists;
 }
 
-// Of those: the place of the fastest of the first `count` of the list.
-size_t fastest_of_first(size_t count, const std::vector<size_t>& finalists, const Times& times) {
+// The place of the fastest of the first `count`.
+size_t fastest_of_first(size_t count, const Times& times) {
   size_t fastest = 0;
-  for (size_t i = 1; i < finalists.size(); ++i) {
-    if (finalists[i] < count && *times[i] < *times[fastest]) fastest = i;
+  for (size_t i = 1; i < std::min(count, times.size()); ++i) {
+    if (*times[i] < *times[fastest]) fastest = i;
   }
   return fastest;
 }
@@ -204,6 +219,8 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
   }
   std::vector<Schedule> schedules =
       solve(region.graph, target, {}, {.threads = threads, .candidates = int(arguments.listed)})->ranked;
+  const auto most = std::min(schedules.size(), size_t{kTunedAmong});
+  const std::vector<Schedule> tuned_among(schedules.begin(), schedules.begin() + std::ptrdiff_t(most));
   std::set<std::string> known;
   for (const Schedule& schedule : schedules) known.insert(decisions_text(schedule, region.graph));
   for (Schedule& schedule : sweep(region.graph, target, threads, arguments.sweep)) {
@@ -217,21 +234,22 @@ nlohmann::ordered_json measure(const BenchmarkRegion& region, const Target& targ
     return line;
   }
   record << recorded(region.graph, schedules, times).dump() << std::endl;
-  const std::vector<size_t> finalists = finalists_of(times);
-  const auto retimed = [&](const std::vector<Schedule>& some) {
-    return timed_in_several_places(region.graph, some, kMorePlacements, toolchain, cache, options);
+  const std::vector<size_t> tried = tried_of(tuned_among, times);
+  const std::vector<size_t> finalists = finalists_of(tried, times);
+  const auto retimed = [&](const std::vector<Schedule>& some, int placements) {
+    return timed_in_several_places(region.graph, some, placements, toolchain, cache, options);
   };
   const std::vector<Schedule> second = at_places(schedules, finalists);
-  const Times second_times = retimed(second);
+  const Times second_times = retimed(second, kMorePlacements);
   std::vector<size_t> best_of;  // of one, three, eight and all
   for (const size_t count : {size_t{1}, size_t{3}, kFirst, schedules.size()}) {
-    best_of.push_back(fastest_of_first(count, finalists, second_times));
+    best_of.push_back(fastest_of_first(count, second_times));
   }
   // Each once: a schedule that is measured twice has regret against itself.
   const Distinct chosen = distinct(best_of);
   const std::vector<Schedule> third = at_places(second, chosen.places);
-  const Times third_times = retimed(third);
-  const size_t winner = in_order(third_times, 0).front();
+  const Times third_times = retimed(third, kMostPlacements);
+  const size_t winner = in_order(third_times).front();
   const double best = *third_times[winner];
   const auto time_of = [&](size_t choice) { return *third_times[chosen.index[choice]]; };
   line["timed"] = schedules.size();
