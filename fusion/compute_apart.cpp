@@ -37,6 +37,13 @@ int divisions_along(const Expr& e, AxisId axis) {
   return count;
 }
 
+// Of elements along an axis that a walk strides along, as L1 tells lines apart: a page is no distance.
+int64_t distance_in_page(const Access& access, AxisId axis) {
+  const AxisAccess& along = access.along[axis.index];
+  if (along.kind != AxisAccess::Kind::Strided) return 0;
+  return std::gcd(along.stride * access.element_bytes, kPageBytes);
+}
+
 // Backwards: one load and one exchange of lanes.
 bool runs_backwards(const Access& access, AxisId lane_axis) {
   return access.load && access.along[lane_axis.index].stride == -1 && access.element_bytes <= 4;
@@ -108,13 +115,14 @@ int ComputeCost::pieces_of(const Access& access, const TileLoad& load, const Lan
 }
 
 // Whether lines that are walked side by side push each other out of L1 before their other elements are
-// wanted.
+// wanted: those of all that lies as far apart, or farther, as a tensor and what is stored like it.
 bool ComputeCost::crowds_sets(const Access& access, const Lanes& lanes) const {
-  const AxisAccess& along = access.along[lanes.axis->index];
-  if (along.kind != AxisAccess::Kind::Strided) return false;
-  const int64_t distance = std::gcd(along.stride * access.element_bytes, kPageBytes);
+  const int64_t distance = distance_in_page(access, *lanes.axis);
+  if (distance == 0) return false;
+  const auto streams = std::ranges::count_if(
+      facts_.accesses, [&](const Access& other) { return distance_in_page(other, *lanes.axis) >= distance; });
   const double places = double(kPageBytes) / double(std::max(distance, kLineBytes));
-  return lanes.at_once > places * double(target_.l1_bytes) / double(kPageBytes);
+  return double(streams) * lanes.at_once > places * double(target_.l1_bytes) / double(kPageBytes);
 }
 
 }  // namespace tilefuse

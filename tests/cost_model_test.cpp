@@ -323,6 +323,22 @@ TEST(CostModel, counts_elements_that_lie_apart) {
   EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
 }
 
+// A tensor turned beside another one of the same rows: 16 lines of each, in the two sets that 16 fill.
+TEST(CostModel, counts_the_lines_of_all_that_lies_apart) {
+  const Target target = load_target("x86-zen4");
+  const auto cycles_of = [&](const std::string& second) {
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph turned {\n  axes i: 64, j: 64\n  buffers %x: f32[64, 512] in, %w: f32[64, " + second +
+        "] in, %y: f32[64, 64] out\n  %0 = load %x[j*512 + i] : f32[i, j]\n  %1 = load %w[j*" + second +
+        " + i] : f32[i, j]\n  %2 = add(%0, %1) : f32[i, j]\n  store %2 -> %y[i*64 + j]\n}\n");
+    const RegionFacts facts = facts_of(graph);
+    const Schedule schedule = all_rows_in_vectors();
+    const ComputeCost compute(graph, target, facts);
+    return compute.outside_cycles(compute.work_of({{}}, schedule), loop_nest(facts, schedule), schedule);
+  };
+  EXPECT_GT(cycles_of("512"), cycles_of("100") + 64 * 64);
+}
+
 // A few elements from lane to lane: as many whole loads, and an exchange for each but the first.
 TEST(CostModel, puts_lanes_that_lie_a_few_apart_together_from_whole_loads) {
   const auto cycles_of = [](const std::string& dtype, const std::string& stride, int lanes) {
