@@ -385,7 +385,7 @@ class LaunchLowering {
 
   // ---- pairs
   bool in_pairs() const;
-  Computed load_pair(TileValueId id, const TileLoad& load, int depth);
+  Computed load_pair(TileValueId id, const TileLoad& load, const std::vector<Expr>& guards, int depth);
   void emit_pair_store(const TileStore& store, const Computed& first, const Computed& second);
 
   // ---- integer expressions

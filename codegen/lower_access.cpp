@@ -304,7 +304,7 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
                      *guards);
   }
   const bool is_vector = exchanged || from.varies_along_lanes() || !lane_guards.empty();
-  if (is_vector && in_pairs()) return load_pair(id, load, depth);
+  if (is_vector && in_pairs()) return load_pair(id, load, scalar_guards, depth);
   Code code = exchanged             ? *exchanged
               : lane_guards.empty() ? plain_load(from, is_vector)
                                     : guarded_lanes(load, v.dtype, from, lane_guards);

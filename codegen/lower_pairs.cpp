@@ -6,7 +6,9 @@ namespace tilefuse {
 bool LaunchLowering::in_pairs() const { return pairs_lanes_ && copies_.lanes % 2 == 0; }
 
 // Both vectors of the pair that the current copy is of; the other one is remembered for when it is asked for.
-Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int depth) {
+// Read only where the guards hold, which are the same for all lanes.
+Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, const std::vector<Expr>& guards,
+                                   int depth) {
   const Copies asked = copies_;
   copies_.lane = asked.lane / 2 * 2;
   const Buffer& buffer = graph_[load.buffer];
@@ -22,7 +24,13 @@ Computed LaunchLowering::load_pair(TileValueId id, const TileLoad& load, int dep
     if (is_kept_in_scratch(id) && copies_.lane != asked.lane) to_keep_.push_back({id, copies_, half});
   }
   copies_ = asked;
-  scopes_.add_at(depth, {LetPair{halves[0], halves[1], call("load_pair", {pointer})}, ""});
+  Code pair = call("load_pair", {pointer});
+  if (!guards.empty()) {
+    const DType dtype = graph_[id].dtype;
+    const Code fill = call("splat_pair", {literal(load.fill, info(dtype).compute)}, {dtype});
+    pair = operate(CodeOperator::Choose, {condition(guards), std::move(pair), fill});
+  }
+  scopes_.add_at(depth, {LetPair{halves[0], halves[1], std::move(pair)}, ""});
   return {reference(halves[static_cast<size_t>(asked.lane % 2)]), depth, true};
 }
 

@@ -104,6 +104,26 @@ TEST_F(PairKernelTest, reads_other_elements_beside_pairs) {
   }
 }
 
+// Rows that are there only for some tasks, where a task has one row and no loop settles which.
+TEST_F(PairKernelTest, reads_only_rows_that_are_there) {
+  const char* const padded = R"(tile_graph padded_0 {
+  axes i: 20, j: 70
+  buffers %x: bf16[16, 70] in, %y: bf16[20, 70] out
+  %0 = load %x[i*70 + j - 140] if [i - 2, 17 - i] else 3 : bf16[i, j]
+  %1 = neg(%0)                                           : bf16[i, j]
+  store %1 -> %y[i*70 + j]
+}
+)";
+  for (const char* decisions :
+       {"lanes j = 16, unroll 2\n grid i = 1, j = all", "lanes j = 8, unroll 4\n grid i = 1, j = 32",
+        "lanes j = 16, unroll 2\n grid i = all, j = all"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(padded,
+                std::string(decisions) + "\n walk none\n rows 1\n split 1\n stage none\n stores cached", {});
+    EXPECT_THAT(runner_.source(), HasSubstr("load_pair("));
+  }
+}
+
 // A pool of 2 x 2 beside what it pools: two steps of a window go between the lanes of a vector of windows.
 TEST_F(PairKernelTest, stores_windows_of_two_together) {
   const auto pool = [](const std::string& dtype, const std::string& kind, int windows) {

@@ -161,6 +161,11 @@ TILE_INLINE V halves_in_turn(V v, Lanes<I...>) {
   constexpr int kHalf = sizeof...(I) / 2;
   return __builtin_shufflevector(v, v, (I / 2 + I % 2 * kHalf)...);
 }
+template <class T, class U>
+TILE_INLINE Pair<Vec<T>> splat_pair(U x) {
+  return {splat<T>(x), splat<T>(x)};
+}
+
 TILE_INLINE VecN<unsigned, kLanes> interleave_bf16_exactly(Vec<float> a, Vec<float> b) {
   const VecN<unsigned, kLanes> high = round_high_half(b) & splat_n<unsigned, kLanes>(0xffff0000u);
   return high | (round_high_half(a) >> 16u);

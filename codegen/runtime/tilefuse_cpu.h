@@ -33,8 +33,8 @@
 //            prefetch_write(p): asks for the line of p, to be written
 //            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
-// pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; store_pair(p, a, b) and
-//            stream_pair(p, a, b) put them back
+// pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; splat_pair<T>(x): {x, x};
+//            store_pair(p, a, b) and stream_pair(p, a, b) put them back
 // dots       neighbours in a Vec<int>, two of bf16 or four bytes: load_neighbours(p), load_neighbours(p, n): the first
 //            n lanes; splat_neighbours(p): the same in every lane; join_neighbours(p, q), (p, q, n), and of four rows of
 //            bytes: lane i of each row;
