@@ -227,6 +227,7 @@ void LaunchLowering::bring_together(const std::vector<LanesOfRow>& rows,
     count = std::min(count, rows.size() - done);
     const TileValueId first = rows[done].reduction;
     std::vector<Code> lanes;
+    lanes.reserve(count);
     for (size_t i = 0; i < count; ++i) lanes.push_back(rows[done + i].lanes);
     const bool is_one = rows[done + count - 1].reduction == first;
     const Code code = scopes_.let(scopes_.depth(), name_of(first) + (is_one ? "_rows" : "_together"),

@@ -67,6 +67,7 @@ ChooseSchedule choose_by_timing(TuneOptions options, const Toolchain& toolchain,
     const TimingOptions timing{.threads = options.threads, .eager_numerics = options.eager_numerics};
     const auto time = [&](const std::vector<size_t>& places) {
       std::vector<Schedule> schedules;
+      schedules.reserve(places.size());
       for (const size_t place : places) schedules.push_back(ranked[place]);
       std::vector<std::optional<double>> us;
       for (const auto& timed : time_schedules(tiles, schedules, toolchain, cache, timing, options.hints))
