@@ -32,13 +32,16 @@ Eigen::VectorXd deviation(const Matrix& covariance, const std::vector<size_t>& t
 }  // namespace
 
 Prospects::Prospects(const std::vector<Schedule>& candidates) {
+  const auto variance = [](const Schedule& a, const Schedule& b) { return std::pow(price_doubt(a, b), 2); };
+  std::vector<double> from_choice;
+  from_choice.reserve(candidates.size());
   for (const Schedule& schedule : candidates) {
     price_.push_back(std::log(schedule.cost_us * code_share(schedule)));
-    const double of_this = std::pow(price_doubt(candidates[0], schedule), 2);
-    for (const Schedule& other : candidates) {
-      const double of_other = std::pow(price_doubt(candidates[0], other), 2);
-      covariance_.push_back((of_this + of_other - std::pow(price_doubt(schedule, other), 2)) / 2);
-    }
+    from_choice.push_back(variance(candidates[0], schedule));
+  }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t j = 0; j < candidates.size(); ++j)
+      covariance_.push_back((from_choice[i] + from_choice[j] - variance(candidates[i], candidates[j])) / 2);
   }
 }
 
