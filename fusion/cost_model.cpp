@@ -45,7 +45,8 @@ CostModel::Rates CostModel::rates_of(const TileGraph& graph, const Target& targe
           bandwidth_gbs(target, MemoryLevel::L3, "read", threads) / threads,
           bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
           target.clock_ghz,
-          contracts ? 0 : target.rate_or("share.reduce_hidden", 0)};
+          contracts ? 0 : target.rate_or("share.reduce_hidden", 0),
+          contracts ? 0 : target.rate_or("share.kept_beside", 0)};
 }
 
 const WalkedPasses& CostModel::online_passes() {
@@ -218,7 +219,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
       traffic.packing(walked.looks.nest, schedule);  // waited for: nothing else is done meanwhile
   parts.packing =
       busiest * overlap(rates_.norm, {walked.packing_us, cache_us(packed), packed.dram_ns / 1e3 * threads});
-  double compute = 0, cache = 0, dram = 0;
+  double compute = 0, cache = 0, dram = 0, kept_beside = 0;
   const size_t passes = walked.compute_us.size();
   for (size_t pass = 0; pass < passes; ++pass) {
     compute += walked.compute_us[pass] * busiest;
@@ -226,6 +227,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
     for (size_t at = online ? first_walked(pass) : pass; at < walked_to; ++at) {
       cache += cache_us(moved[at]) * busiest;
       dram += moved[at].dram_ns / 1e3 * busiest * threads;
+      kept_beside += moved[at].kept_beside * busiest;
     }
     const bool joined = online && walked_to == first_walked(pass);  // with the next pass
     if ((one_norm || joined) && pass + 1 < passes) continue;
@@ -234,6 +236,9 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);
   }
+  const double waited = rates_.kept_beside * kept_beside / rates_.l2_gbs / 1e3;
+  parts.cache += waited;
+  parts.together += waited;
   parts.starts = walked.starts_us * busiest;
   parts.combine = combine_us(schedule, threads);
   parts.launch = rates_.launch_host + (threads > 1 ? rates_.launch_threads : 0);

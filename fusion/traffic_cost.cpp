@@ -458,7 +458,9 @@ std::vector<Traffic> TrafficCost::passes(const WalkedPasses& passes, const WalkL
   Moved moved;
   for (size_t pass = 0; pass < passes.values.size(); ++pass) {
     result.push_back(pass_traffic(pass, passes, looks, schedule, moved));
-    result.back().l2_bytes += spilled[pass] * spilled_bytes(pass, schedule);
+    const double kept = spilled[pass] * spilled_bytes(pass, schedule);
+    result.back().l2_bytes += kept;
+    result.back().kept_beside = kept * home_.beyond_l2;
     if (stays && pass + 1 < passes.values.size()) continue;
     result.back().dram_ns = dram_ns(std::exchange(moved, {}), schedule);
   }

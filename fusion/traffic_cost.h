@@ -13,9 +13,10 @@
 namespace tilefuse {
 
 struct Traffic {
-  double l2_bytes = 0;  // between L1 and L2, all threads
-  double l3_bytes = 0;  // between L2 and L3
-  double dram_ns = 0;   // of all threads together
+  double l2_bytes = 0;     // between L1 and L2, all threads
+  double l3_bytes = 0;     // between L2 and L3
+  double dram_ns = 0;      // of all threads together
+  double kept_beside = 0;  // of l2_bytes, kept values, where L2 takes in what lies beyond it at the same time
 };
 
 // The passes of a walk: what each computes, and its loads and stores.

@@ -447,6 +447,31 @@ TEST(CostModel, moves_long_rows_side_by_side_more_slowly_from_l3) {
   EXPECT_LE(slower("256"), 1.4);
 }
 
+// What a walk keeps for its next pass passes through L2 where L1 does not hold it, and so does what comes
+// from beyond.
+TEST(CostModel, waits_for_kept_values_where_more_comes_from_beyond_l2) {
+  Target target = load_target("x86-zen4");
+  const auto waited_us = [&](const std::string& rows, const std::string& columns) {
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph centred {\n  axes row: " + rows + ", col: " + columns + "\n  buffers %x: f32[" + rows +
+        ", " + columns + "] in, %y: f32[" + rows + ", " + columns + "] out\n  %0 = load %x[row*" + columns +
+        " + col] : f32[row, col]\n  %1 = square(%0) : f32[row, col]\n  %s = reduce.sum(%1) over col : "
+        "f32[row]\n" +
+        "  %2 = sub(%1, %s) : f32[row, col]\n  store %2 -> %y[row*" + columns + " + col]\n}\n");
+    const RegionFacts facts = facts_of(graph);
+    Schedule schedule = rows_of_vectors(0);
+    schedule.keep = {TileValueId{1}};
+    target.rates["share.kept_beside"] = 0.5;
+    const double waited = term_us("cache", graph, facts, target, schedule);
+    target.rates["share.kept_beside"] = 0;
+    return waited - term_us("cache", graph, facts, target, schedule);
+  };
+  const double element_us = 4 / target.rate("bandwidth.L2.read.1") / 1e3;
+  EXPECT_NEAR(waited_us("64", "16384"), 0.5 * 2 * 64 * 16384 * element_us, 1e-6);  // written and read
+  EXPECT_EQ(waited_us("1024", "1024"), 0);                                         // L1 holds a row
+  EXPECT_EQ(waited_us("4", "16384"), 0);                                           // L2 holds all
+}
+
 // A division of single results, as a mean has it, is over long before one of a vector.
 TEST(CostModel, divides_a_single_result_faster_than_a_vector) {
   const Target target = load_target("x86-zen4");
