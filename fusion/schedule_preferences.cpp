@@ -292,12 +292,13 @@ void PreferenceWriter::prefer_rows() {
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
   add_body_preferences(graph_, target_, facts_, system_);
   if (structure_.reductions.empty()) return;
-  const Choice parallel = lane_axis_is_parallel(structure_);
-  if (parallel.values != 0) {
-    const Choice others{system_.lane_axis,
-                        system_.constraints.all_values(system_.lane_axis) & ~parallel.values};
-    require({others, is(system_.rows, 1)}, "rows side by side hide the latency of lanes coming together");
-  }
+  const double vector = double(target_.vector_bytes) / sizeof(float);
+  const Choice waits = where(system_.lane_axis, [&](int64_t number) {
+    const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(number, 0))};
+    return number < 0 || structure_.is_reduced(axis) || extent(axis) < vector;
+  });
+  require({waits, is(system_.rows, 1)},
+          "rows side by side hide the latency of lanes coming together, and of axes shorter than a vector");
   if (facts_.has_scan && structure_.passes <= 1) {  // every element waits for the one before it
     const Choice across = where(system_.lane_axis, [&](int64_t axis) {
       return axis < 0 || !structure_.is_reduced(AxisId{static_cast<uint32_t>(axis)});

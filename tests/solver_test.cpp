@@ -219,8 +219,22 @@ TEST(Solver, reads_one_row_after_the_other_from_afar) {
   EXPECT_GT(rows_on("x86-zen4", 4096), 1);
 }
 
-// Half of the lanes take longer where a vector is computed with as a whole: others are timed before. Where it
-// is computed with in halves, they come sooner.
+// A vector of a short axis is all there is along it: its sums wait for one another, unless rows go side by
+// side. Those of a long axis are unrolled.
+TEST(Solver, hides_the_latency_of_a_short_axis_by_rows) {
+  const auto choice_for = [](const std::string& windows, const std::string& places) {
+    const TileGraph graph = parse_tile_graph(
+        "tile_graph windows {\n  axes r: 64, k: " + windows + ", m: " + places + "\n  buffers %x: f32[64, " +
+        windows + ", " + places + "] in, %y: f32[" + windows + ", " + places +
+        "] out\n  %0 = load %x[r*1024 + k*" + places +
+        " + m] : f32[r, k, m]\n  %1 = square(%0) : f32[r, k, m]\n  %s = reduce.sum(%1) over r : f32[k, m]" +
+        "\n  store %s -> %y[k*" + places + " + m]\n}\n");
+    return solved(graph, load_target("x86-zen4")).ranked.front();
+  };
+  EXPECT_GT(choice_for("128", "8").rows, 1);
+  EXPECT_EQ(choice_for("8", "128").rows, 1);
+}
+
 // Every subset of twelve exponentials might be kept: more than a search can look at.
 TEST(Solver, keeps_values_as_dear_as_each_other_alike) {
   std::string buffers, values;
