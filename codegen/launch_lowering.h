@@ -141,6 +141,7 @@ class LaunchLowering {
   LoopRange task_range(AxisId axis);
   int64_t values_written(size_t pieces) const;
   std::vector<int64_t> cutting_points(AxisId axis) const;
+  bool rows_are_written_out(AxisId axis, const LoopRange& range) const;
   std::vector<LoopRange> cut_at_breakpoints(AxisId axis, const LoopRange& range);
   LoopRange clipped(AxisId axis, const LoopRange& range, int64_t low, int64_t high);
   void parallel_loops(size_t next);
@@ -397,6 +398,7 @@ class LaunchLowering {
   Expr moved(const Expr& e, int64_t along_lanes) const;  // and along the rows to the current copy
   Expr at_copy(const Expr& e) const;     // with the coordinates of the current copies, vector behind vector
   Expr at_element(const Expr& e) const;  // the same, but lane 0 of a pair's vectors are neighbours
+  Expr at_written_row(const Expr& e) const;
   int64_t lane_step() const { return in_pairs() ? 2 : 1; }
   bool is_nonnegative(const Expr& e, int64_t lanes_at_once = 1) const;
   bool is_nonnegative_for_lanes(const Expr& e) const;

@@ -39,8 +39,9 @@ Code LaunchLowering::buffer_pointer(BufferId buffer) {
 std::optional<std::vector<Expr>> LaunchLowering::open_guards(const std::vector<Expr>& guard) const {
   std::vector<Expr> open;
   for (const Expr& e : guard) {
-    if (is_nonnegative(e) || std::ranges::find(inside_, e) != inside_.end()) continue;
-    if (is_nonnegative(-e - 1)) return std::nullopt;
+    const Expr here = at_written_row(e);
+    if (is_nonnegative(here) || std::ranges::find(inside_, e) != inside_.end()) continue;
+    if (is_nonnegative(-here - 1)) return std::nullopt;
     open.push_back(at_element(e));
   }
   return open;

