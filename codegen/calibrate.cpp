@@ -75,7 +75,7 @@ class Calibration {
   double load_cycles();
   // Of each element of a vector, in L1.
   double element_cycles(const std::string& load, const std::string& store, int lanes,
-                        const std::string& index = "load %ids[n]");
+                        const std::string& index = "load %ids[n]", const std::string& dtype = "f32");
   double sum_cycles(int unroll);
   double copy_gbs(int64_t bytes, bool streamed, int threads);
   double reread_gbs(int64_t bytes, int threads);
@@ -176,13 +176,12 @@ double Calibration::load_cycles() {
 
 // Few elements, so that lines they lie alone in stay in L1.
 double Calibration::element_cycles(const std::string& load, const std::string& store, int lanes,
-                                   const std::string& index) {
+                                   const std::string& index, const std::string& dtype) {
   constexpr int64_t kElements = 256;
   const std::string tiles =
-      "tile_graph picked {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: f32[s0*17] "
-      "in, "
-      "%ids: i64[s0] in, %y: f32[s0*17] out\n  %i = " +
-      index + " : i64[n]\n  %0 = load %x[" + load + " : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
+      "tile_graph picked {\n  symbol s0 in [64, inf] multiple_of 64\n  axes n: s0\n  buffers %x: " + dtype +
+      "[s0*17] in, %ids: i64[s0] in, %y: f32[s0*17] out\n  %i = " + index + " : i64[n]\n  %x = load %x[" +
+      load + " : " + dtype + "[n]\n  %0 = cast(%x) : f32[n]\n  store %0 -> %y[" + store + "]\n}\n";
   const std::string schedule = in_one_task("lanes n = " + std::to_string(lanes));
   return fastest_us(tiles, schedule, 1, {{"s0", kElements}}) * 1e3 * clock_ghz_ / kElements;
 }
@@ -298,6 +297,11 @@ void Calibration::measure_functions() {
   put("clk_per_element.strided_load", std::max(0.1, element_cycles("n*17]", "n", full) - copied), unit);
   put("clk_per_element.strided_load_half",
       std::max(0.1, element_cycles("n*17]", "n", half) - copied_in_halves), unit + ", half of one");
+  const std::string ids = "load %ids[n]";
+  put("clk_per_element.strided_load_narrow",
+      std::max(0.1, element_cycles("n*17]", "n", full, ids, "bf16") -
+                        element_cycles("n]", "n", full, ids, "bf16")),
+      unit + ", of two bytes");
   put("clk_per_element.strided_store", std::max(0.1, element_cycles("n]", "n*17", full) - copied), unit);
   put("clk_per_element.gather",
       std::max(0.1, element_cycles("0] + wrap(%i, extent 64, stride 1)", "n", full) - copied),

@@ -94,9 +94,12 @@ double ComputeCost::cycles_apart(const Access& access, const TileLoad& load, con
   if (along.kind != AxisAccess::Kind::Strided || asks_each_lane(load, *lanes.axis))
     return divided + crowded + (along.is_uneven ? rates_.gather_near : rates_.gather);
   const bool is_half = lanes.count * 8 <= target_.vector_bytes;  // exchanges of half vectors go to more ports
-  const double narrow = access.element_bytes < 4 ? kNarrowLaneLoads : 1;
-  return divided + crowded +
-         (is_half ? std::min(narrow * rates_.strided_load_half, rates_.strided_load) : rates_.strided_load);
+  const bool is_narrow = access.element_bytes < 4;
+  const double of_half = (is_narrow ? kNarrowLaneLoads : 1) * rates_.strided_load_half;
+  // Beside positions that are read and checked, the insertion costs nothing.
+  const bool is_inserted = is_narrow && load.gathered.empty();
+  const double of_whole = is_inserted ? rates_.strided_load_narrow : rates_.strided_load;
+  return divided + crowded + (is_half ? std::min(of_half, of_whole) : of_whole);
 }
 
 // Of every second, third, ... element, at places that nobody computes: as many loads, whose lanes are put

@@ -323,6 +323,17 @@ TEST(CostModel, counts_elements_that_lie_apart) {
   EXPECT_GT(cycles_of("1024", 1), cycles_of("512", 1) + elements);  // one set
 }
 
+// An element of two bytes is inserted into a lane that is wider.
+TEST(CostModel, counts_narrow_elements_that_lie_apart) {
+  const Target target = load_target("x86-zen4");
+  const double beyond =
+      target.rate("clk_per_element.strided_load_narrow") - target.rate("clk_per_element.strided_load");
+  ASSERT_GT(beyond, 0);
+  EXPECT_GE(column_cycles("x86-zen4", "bf16", "100", 16, 1),
+            column_cycles("x86-zen4", "f32", "100", 16, 1) + beyond * 64 * 64);
+  EXPECT_GT(column_cycles("x86-zen4", "bf16", "100", 8, 1), column_cycles("x86-zen4", "f32", "100", 8, 1));
+}
+
 // A tensor turned beside another one of the same rows: 16 lines of each, in the two sets that 16 fill.
 TEST(CostModel, counts_the_lines_of_all_that_lies_apart) {
   const Target target = load_target("x86-zen4");
