@@ -103,5 +103,14 @@ INSTANTIATE_TEST_SUITE_P(Golden, GoldenFile, testing::ValuesIn(golden_files()), 
   return name;
 });
 
+TEST(Stages, take_spaces_around_pins) {
+  const std::string tiles =
+      "tile_graph scaled {\n  axes row: 64, col: 64\n  buffers %x: f32[64, 64] in, %y: f32[64, 64] out\n"
+      "  %0 = load %x[row*64 + col] : f32[row, col]\n  %1 = exp(%0) : f32[row, col]\n"
+      "  store %1 -> %y[row*64 + col]\n}\n";
+  EXPECT_EQ(run_stage("schedule", {{"pins", "lanes = 8, grid.row = 4"}}, tiles),
+            run_stage("schedule", {{"pins", "lanes=8,grid.row=4"}}, tiles));
+}
+
 }  // namespace
 }  // namespace tilefuse

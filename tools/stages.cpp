@@ -88,14 +88,20 @@ int number_option(const StageOptions& options, const std::string& name, int othe
   return number;
 }
 
-// "lanes=8,grid.row=4"
+std::string without_spaces_around(const std::string& text) {
+  const size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// "lanes=8,grid.row=4", or "lanes = 8, grid.row = 4"
 Pins pins_option(const StageOptions& options) {
   Pins pins;
   std::istringstream list(option(options, "pins", ""));
   for (std::string pin; std::getline(list, pin, ',');) {
     const size_t equals = pin.find('=');
     if (equals == std::string::npos) throw UserError("--pins: '" + pin + "' is no name=value");
-    pins.decisions[pin.substr(0, equals)] = pin.substr(equals + 1);
+    pins.decisions[without_spaces_around(pin.substr(0, equals))] =
+        without_spaces_around(pin.substr(equals + 1));
   }
   return pins;
 }
