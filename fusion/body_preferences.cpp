@@ -37,6 +37,7 @@ class BodyPreferenceWriter : private RuleWriter {
  private:
   std::optional<AxisId> row_of(const RowOrder& order) const;
   bool share_dear_values(AxisId row) const;
+  bool lies_apart(TileValueId value) const;
   bool is_of_vectors(TileValueId value) const;
 
   const TileGraph& graph_;
@@ -50,15 +51,27 @@ std::optional<AxisId> BodyPreferenceWriter::row_of(const RowOrder& order) const 
   return order.axis < 0 ? innermost_row_axis(structure_) : AxisId{static_cast<uint32_t>(order.axis)};
 }
 
-// Whether rows along an axis have in common something dear that is computed for every vector.
+// Whether rows along an axis have in common something dear that is computed for every vector, or loaded
+// element by element: nine taps of a filter that lie apart, say.
 bool BodyPreferenceWriter::share_dear_values(AxisId row) const {
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     const TileValue& value = graph_.values[v];
     const bool varies = std::ranges::binary_search(value.axes, row);
-    if (is_walked(graph_, structure_, TileValueId{v}) && !varies && is_dear(graph_, value, target_))
-      return true;
+    if (!is_walked(graph_, structure_, TileValueId{v}) || varies) continue;
+    if (is_dear(graph_, value, target_) || lies_apart(TileValueId{v})) return true;
   }
   return false;
+}
+
+// What no lanes load in one piece, whatever they go along.
+bool BodyPreferenceWriter::lies_apart(TileValueId value) const {
+  const auto access =
+      std::ranges::find_if(facts_.accesses, [&](const Access& found) { return found.load == value; });
+  if (access == facts_.accesses.end()) return false;
+  const auto is = [&](AxisAccess::Kind kind) {
+    return std::ranges::any_of(access->along, [&](const AxisAccess& along) { return along.kind == kind; });
+  };
+  return is(AxisAccess::Kind::Strided) && !is(AxisAccess::Kind::Unit);
 }
 
 void BodyPreferenceWriter::prefer_short_bodies() {

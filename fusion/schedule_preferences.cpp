@@ -59,6 +59,9 @@ class PreferenceWriter : private RuleWriter {
 
  private:
   double extent(AxisId axis) const { return facts_.extent[axis.index]; }
+  bool is_shorter_than_a_vector(AxisId axis) const {
+    return extent(axis) * sizeof(float) < double(target_.vector_bytes);
+  }
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool from_afar() const { return lies_afar(target_, facts_.footprint_bytes); }
   bool loads_better_by_halves(AxisId axis) const;
@@ -160,6 +163,10 @@ void PreferenceWriter::prefer_unroll() {
   }
   require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
   if (!contracts_) {
+    const Choice fills_vectors = where(system_.lane_axis, [&](int64_t axis) {
+      return axis < 0 || !is_shorter_than_a_vector(AxisId{static_cast<uint32_t>(axis)});
+    });
+    require({is(system_.accumulate, 0), fills_vectors}, "accumulators of less than a vector stay in one");
     const double each = 2 * most_in_a_pass();
     AtMost fits{{}, std::max(each, double(target_.vector_registers - 1)), "registers"};
     fits.sum.push_back({each,
@@ -292,10 +299,9 @@ void PreferenceWriter::prefer_rows() {
   if (!shares) require({is(system_.columns, 1)}, "rows share nothing that columns would do once");
   add_body_preferences(graph_, target_, facts_, system_);
   if (structure_.reductions.empty()) return;
-  const double vector = double(target_.vector_bytes) / sizeof(float);
   const Choice waits = where(system_.lane_axis, [&](int64_t number) {
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(number, 0))};
-    return number < 0 || structure_.is_reduced(axis) || extent(axis) < vector;
+    return number < 0 || structure_.is_reduced(axis) || is_shorter_than_a_vector(axis);
   });
   require({waits, is(system_.rows, 1)},
           "rows side by side hide the latency of lanes coming together, and of axes shorter than a vector");

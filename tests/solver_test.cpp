@@ -30,7 +30,7 @@ Solution solved(const TileGraph& graph, const Target& target, const Pins& pins =
 TEST(Solver, returns_only_legal_schedules_that_print_and_parse) {
   const Target zen4 = load_target("x86-zen4");
   std::map<std::string, int> drawn;
-  for (uint64_t seed = 0; seed < 1700; ++seed) {
+  for (uint64_t seed = 0; seed < 2400; ++seed) {
     RandomSource random(seed);
     const TileGraph graph = random_tile_graph(random);
     const Target target = random_target(random, zen4);
@@ -217,6 +217,45 @@ TEST(Solver, reads_one_row_after_the_other_from_afar) {
   EXPECT_GT(rows_on("x86-granite-rapids", 1024), 1);  // 1 MB
   EXPECT_EQ(rows_on("x86-granite-rapids", 4096), 1);
   EXPECT_GT(rows_on("x86-zen4", 4096), 1);
+}
+
+// Sums along rows, weighted by taps so far apart.
+TileGraph weighted_rows(int taps, int apart) {
+  const std::string stride = std::to_string(apart);
+  std::string text = "tile_graph weighted {\n  axes i: 512, r: 64\n  buffers %x: f32[512, 128] in, %w: f32[" +
+                     std::to_string(64 * apart + taps * 64) + "] in, %y: f32[512] out\n";
+  for (int tap = 0; tap < taps; ++tap) {
+    const std::string now = std::to_string(tap), before = std::to_string(tap - 1);
+    const std::string weight = std::to_string(apart == 1 ? tap * 64 : tap);
+    text += "  %x_" + now + " = load %x[i*128 + r + " + now + "] : f32[i, r]\n  %w_" + now + " = load %w[r*" +
+            stride + " + " + weight + "] : f32[r]\n  %p_" + now + " = mul(%x_" + now + ", %w_" + now +
+            ") : f32[i, r]\n";
+    text += tap == 0 ? "  %s_0 = copy(%p_0) : f32[i, r]\n"
+                     : "  %s_" + now + " = add(%s_" + before + ", %p_" + now + ") : f32[i, r]\n";
+  }
+  const std::string last = std::to_string(taps - 1);
+  text += "  %e = exp(%s_" + last +
+          ") : f32[i, r]\n  %t = reduce.sum(%e) over r : f32[i]\n  store %t -> %y[i]\n}\n";
+  return parse_tile_graph(text);
+}
+
+// Nor where what they have in common is loaded element by element.
+TEST(Solver, puts_rows_side_by_side_that_share_weights_which_lie_apart) {
+  const Target target = load_target("x86-zen4");
+  EXPECT_GT(solved(weighted_rows(24, 24), target).ranked.front().rows, 2);
+  EXPECT_LE(solved(weighted_rows(24, 1), target).ranked.front().rows, 2);
+}
+
+// Scratch holds rows of accumulators; eight are less than a register does.
+TEST(Solver, keeps_short_accumulators_in_registers) {
+  const TileGraph graph = parse_tile_graph(
+      "tile_graph sums {\n  axes i: 3, j: 8, r: 3137, k: 8\n  buffers %x: f32[8, 3137, 8] in, %z: f32[8, "
+      "3137, 8] in, "
+      "%y: f32[3, 8, 8] out, %s: f32[3, 8, 3137, 8] out\n  %x = load %x[j*25096 + r*8 + k] : f32[j, r, k]\n"
+      "  %z = load %z[j*25096 + r*8 + k] : f32[j, r, k]\n  %p = inside [-i] : bool[i]\n"
+      "  %v = where(%p, %x, %z) : f32[i, j, r, k]\n  %t = reduce.sum(%v) over r : f32[i, j, k]\n"
+      "  store %v -> %s[i*200768 + j*25096 + r*8 + k]\n  store %t -> %y[i*64 + j*8 + k]\n}\n");
+  EXPECT_FALSE(solved(graph, load_target("x86-zen4")).ranked.front().accumulate_in_scratch);
 }
 
 // A vector of a short axis is all there is along it: its sums wait for one another, unless rows go side by
