@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/contains.h"
 #include "fusion/check_chain.h"
 #include "fusion/launches.h"
 #include "fusion/matrix_tiles.h"
@@ -265,6 +266,10 @@ void Checker::check_staged_load(const StagedLoad& staged) {
   require(schedule_.split == 1 && !schedule_.accumulate_in_scratch && schedule_.walk != Walk::Online,
           what + " is turned for whole walks that add in registers");
   require(staged.contiguous != *schedule_.lane_axis, what + " is contiguous along the lane axis already");
+  const std::optional<AxisId> column = column_axis(schedule_);
+  const bool meets_columns = schedule_.columns > 1 && column && contains(value.axes, *column);
+  require(!meets_columns || staged.contiguous != row_axis(schedule_),
+          what + " is turned for one column at a time");
   for (AxisId axis : {staged.contiguous, *schedule_.lane_axis}) {
     if (structure_.is_reduced(axis)) continue;  // a task has all of it
     const AxisTile* tile = tile_of(axis);

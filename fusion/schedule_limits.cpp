@@ -244,6 +244,14 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
     require({elsewhere, is(system_.accumulate, 0)}, whole);
     require({elsewhere, is_not(system_.walk, static_cast<int64_t>(Walk::Online))}, whole);
   }
+  // The tile is turned inside the loop over columns, where one of them is bound.
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    const std::optional<AxisId> column = row_axis_beside(lane.number, 1);
+    if (lane.number < 0 || row_axis_beside(lane.number) != contiguous || !column) continue;
+    if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), *column)) continue;
+    require({elsewhere, is_not(system_.lane_axis, lane.number), is(system_.columns, 1)},
+            what + " is turned for one column at a time");
+  }
   double element_bytes = 4;
   for (const AxisId axis : structure_.reduced) {
     const auto& axes = graph_[load].axes;

@@ -13,6 +13,7 @@
 #include "codegen/name_values.h"
 #include "core/result.h"
 #include "core/rounding.h"
+#include "fusion/check_schedule.h"
 #include "fusion/solve.h"
 #include "fusion/structure.h"
 #include "fusion/whole_graph_region.h"
@@ -24,6 +25,7 @@
 namespace tilefuse {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -519,6 +521,33 @@ TEST_F(KernelTest, turns_rows_that_are_walked) {
       }
     }
   }
+}
+
+// Columns have a place of their own in what is turned; inside the loop over them there is one tile.
+TEST_F(KernelTest, turns_no_tile_for_several_columns) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph pooled {
+  axes i: 4, j: 32, r: 64
+  buffers %x: f32[4, 64, 32] in, %w: f32[64, 32] in, %y: f32[4, 32] out
+  %x = load %x[i*2048 + r*32 + j] : f32[i, j, r]
+  %w = load %w[r*32 + j]          : f32[j, r]
+  %0 = max(%x, %w)                : f32[i, j, r]
+  %s = reduce.sum(%0) over r      : f32[i, j]
+  %1 = exp(%w)                    : f32[j, r]
+  %t = reduce.sum(%1) over r      : f32[j]
+  %2 = add(%s, %t)                : f32[i, j]
+  store %2 -> %y[i*32 + j]
+}
+)");
+  const auto rows_of = [&](const std::string& rows, const std::string& staged) {
+    return parse_schedule(
+        "schedule pooled for x86-zen4 {\n lanes r = 16\n grid i = all, j = all\n walk multi_pass\n rows " +
+            rows + "\n split 1\n stage " + staged + "\n stores cached\n}\n",
+        graph);
+  };
+  expect_same(graph, rows_of("4", "%x along j, %w along j"), random_buffers(graph, 1, {}), {});
+  expect_same(graph, rows_of("2 x 2", "%w along j"), random_buffers(graph, 1, {}), {});
+  EXPECT_THAT(check_schedule(graph, rows_of("2 x 2", "%x along j")),
+              ElementsAre("stage: %x is turned for one column at a time"));
 }
 
 // A loop cut at the breakpoint needs neither the condition nor the other side's load.
