@@ -97,19 +97,28 @@ void LaunchLowering::walk_block(const ExpandedPass& pass, const std::vector<Root
 // means.
 void LaunchLowering::remember_counts(const Code& seen, const LoopRange& block, size_t block_axis) {
   const std::vector<AxisId> order = reduced_loop_order(structure_, schedule_);
+  const auto length_of = [&](const LoopRange& range) {
+    return wide(operate(CodeOperator::Sub, {range.last, range.first}));
+  };
+  Code elements = length_of(block);
   Expr inner = 1, all = 1;
   for (size_t i = 0; i < order.size(); ++i) {
-    if (i > block_axis) inner = inner * facts_.extents[order[i].index];
-    all = all * facts_.extents[order[i].index];
+    const Expr& extent = facts_.extents[order[i].index];
+    all = all * extent;
+    if (i <= block_axis) continue;
+    if (part_range_ && order[i] == structure_.reduced.front()) {
+      elements = operate(CodeOperator::Mul, {elements, length_of(*part_range_)});
+    } else {
+      inner = inner * extent;
+    }
   }
-  const Code length = operate(CodeOperator::Sub, {block.last, block.first});
+  if (!inner.is_constant(1)) {
+    elements = operate(CodeOperator::Mul, {elements, wide(index_code(simplify(inner)))});
+  }
   const int depth = scopes_.depth();
   const auto define = [&](TileValueId id, const std::string& name, const Code& code) {
     scopes_.remember(value_key(id), {scopes_.let(depth, name, kShareType, code), depth, false});
   };
-  const Code elements = inner.is_constant(1)
-                            ? wide(length)
-                            : operate(CodeOperator::Mul, {wide(length), wide(index_code(simplify(inner)))});
   const Code named_elements = scopes_.let(depth, "count", kShareType, elements);
   if (facts_.online->count) define(*facts_.online->count, "count", named_elements);
   if (!facts_.online->share) return;

@@ -266,6 +266,7 @@ TEST_F(OnlineKernelTest, walks_several_reduced_axes_in_blocks_of_any_of_them) {
   for (const std::string& decisions : {schedule_text("place = 8", "group = 2", "place = 16"),
                                        schedule_text("place = 8", "group = 1", "channel = 2"),
                                        schedule_text("channel = 4", "group = 1", "place = 7"),
+                                       schedule_text("channel = 4", "group = 1", "place = 7", "2"),
                                        schedule_text("group = 16", "group = all", "channel = 1", "2"),
                                        schedule_text("place = 8", "group = 1", "place = 16", "2")}) {
     expect_same(graph, decisions, symbols);
