@@ -414,6 +414,8 @@ class LaunchLowering {
   Expr scratch_length(AxisId axis) const;
   Expr task_length(AxisId axis, int64_t multiple) const;
   void stage_loads(AxisId opening);
+  std::vector<AxisId> axes_beside_block(const StagedLoad& staged) const;
+  ScratchRow turned_row(const StagedLoad& staged, const std::vector<AxisId>& others);
   void fill_staged(const StagedLoad& staged);
   void fill_blocks(const StagedLoad& staged, const ScratchRow& row);
   struct BlockEnd {
@@ -465,6 +467,7 @@ class LaunchLowering {
   Expr first_step_;                                            // of the summed axis, that tiles begin at
   std::map<TileValueId, ScratchRow> total_rows_, block_rows_;  // accumulators in scratch
   std::map<TileValueId, ScratchRow> kept_rows_, staged_rows_;
+  std::map<TileValueId, ScratchRow> turned_rows_;  // filled or not
   std::map<TileValueId, int> kept_in_pass_;
   struct KeptValue {
     TileValueId id;

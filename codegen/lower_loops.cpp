@@ -234,11 +234,13 @@ void LaunchLowering::parallel_loops(size_t next) {
   }
   if (bound_.contains(axis)) return parallel_loops(next + 1);
   const bool packs = packs_panels(structure_, schedule_);
+  const auto staged_around = staged_rows_;
   if (!packs) stage_loads(axis);
   open_axis(axis, task_range(axis), [&] {
     if (packs && opens_lanes && part_ != LaunchPart::Combine) fill_panels();
     parallel_loops(next + 1);
   });
+  if (!packs) staged_rows_ = staged_around;  // the next piece of a loop around turns its own
 }
 
 void LaunchLowering::bind(AxisId axis, const Code& index, const LoopRange& range, const Body& body) {

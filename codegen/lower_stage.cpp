@@ -22,14 +22,20 @@ void LaunchLowering::stage_loads(AxisId opening) {
   }
 }
 
-void LaunchLowering::fill_staged(const StagedLoad& staged) {
-  const TileValue& v = graph_[staged.load];
-  const AxisId lane_axis = *schedule_.lane_axis;
-  std::vector<AxisId> others;  // looped over inside, besides those of the block
-  for (const AxisId axis : v.axes) {
-    const bool is_block_axis = axis == staged.contiguous || axis == lane_axis;
+// Looped over inside, besides the axes of a block.
+std::vector<AxisId> LaunchLowering::axes_beside_block(const StagedLoad& staged) const {
+  std::vector<AxisId> others;
+  for (const AxisId axis : graph_[staged.load].axes) {
+    const bool is_block_axis = axis == staged.contiguous || axis == *schedule_.lane_axis;
     if (!is_block_axis && !bound_.contains(axis)) others.push_back(axis);
   }
+  return others;
+}
+
+LaunchLowering::ScratchRow LaunchLowering::turned_row(const StagedLoad& staged,
+                                                      const std::vector<AxisId>& others) {
+  const TileValue& v = graph_[staged.load];
+  const AxisId lane_axis = *schedule_.lane_axis;
   ScratchRow row;
   row.dtype = info(v.dtype).compute;
   row.name = name_of(staged.load) + "_turned";
@@ -43,6 +49,13 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
     length = length * task_length(others[i], 1);
   }
   row.pointer = scratch_pointer(row.name, row.dtype, length);
+  return row;
+}
+
+void LaunchLowering::fill_staged(const StagedLoad& staged) {
+  const std::vector<AxisId> others = axes_beside_block(staged);
+  if (!turned_rows_.contains(staged.load)) turned_rows_.emplace(staged.load, turned_row(staged, others));
+  const ScratchRow& row = turned_rows_.at(staged.load);
   const std::function<void(size_t)> open_others = [&](size_t next) {
     if (next == others.size()) return fill_blocks(staged, row);
     open_plain(others[next], task_range(others[next]), 1, graph_[others[next]].name,
@@ -50,7 +63,7 @@ void LaunchLowering::fill_staged(const StagedLoad& staged) {
   };
   open_others(0);
   scopes_.blank();
-  staged_rows_.emplace(staged.load, std::move(row));
+  staged_rows_.emplace(staged.load, row);
 }
 
 // As many rows of what is read as a block has, from one end to the other, before the next ones: a prefetcher

@@ -523,6 +523,30 @@ TEST_F(KernelTest, turns_rows_that_are_walked) {
   }
 }
 
+// A loop around what is turned may be cut in pieces, each with loops of its own.
+TEST_F(KernelTest, turns_in_every_piece_of_a_loop_around) {
+  const char* const graph = R"(tile_graph stacked {
+  axes i: 3, j: 3, r: 40, k: 16
+  buffers %a: f32[40, 3, 16] in, %b: f32[40, 3, 16] in, %y: f32[3, 3, 40, 16] out, %s: f32[3, 3, 16] out
+  %a = load %a[j*16 + r*48 + k] : f32[j, r, k]
+  %b = load %b[j*16 + r*48 + k] : f32[j, r, k]
+  %p = inside [1 - i, i - 1]    : bool[i]
+  %v = where(%p, %a, %b)        : f32[i, j, r, k]
+  %s = reduce.sum(%v) over r    : f32[i, j, k]
+  store %v -> %y[i*1920 + j*640 + r*16 + k]
+  store %s -> %s[i*48 + j*16 + k]
+}
+)";
+  for (const char* decisions :
+       {"lanes r = 8\n grid i = all, j = all, k = all\n walk multi_pass\n rows 2\n split 1\n stage %b along "
+        "k\n",
+        "lanes r = 16\n grid i = 1, j = all, k = 16\n walk multi_pass\n rows 4\n split 1\n"
+        " stage %a along k, %b along k\n"}) {
+    SCOPED_TRACE(decisions);
+    expect_same(graph, std::string(decisions) + " stores cached", {});
+  }
+}
+
 // Columns have a place of their own in what is turned; inside the loop over them there is one tile.
 TEST_F(KernelTest, turns_no_tile_for_several_columns) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph pooled {
