@@ -62,6 +62,11 @@ class PreferenceWriter : private RuleWriter {
   bool is_shorter_than_a_vector(AxisId axis) const {
     return extent(axis) * sizeof(float) < double(target_.vector_bytes);
   }
+  // Of several, which add alike however their tasks are cut.
+  bool is_nest() const {
+    return std::ranges::any_of(graph_.buffers,
+                               [](const Buffer& buffer) { return buffer.role == Buffer::Role::Scratch; });
+  }
   bool from_memory() const { return facts_.footprint_bytes > usable_bytes(target_, MemoryLevel::L3, 1); }
   bool from_afar() const { return lies_afar(target_, facts_.footprint_bytes); }
   bool loads_better_by_halves(AxisId axis) const;
@@ -164,7 +169,7 @@ void PreferenceWriter::prefer_unroll() {
   require({is(system_.accumulate, 0), is(system_.unroll, 1)}, "scratch accumulators need no unrolling");
   if (!contracts_) {
     const Choice fills_vectors = where(system_.lane_axis, [&](int64_t axis) {
-      return axis < 0 || !is_shorter_than_a_vector(AxisId{static_cast<uint32_t>(axis)});
+      return axis < 0 || is_nest() || !is_shorter_than_a_vector(AxisId{static_cast<uint32_t>(axis)});
     });
     require({is(system_.accumulate, 0), fills_vectors}, "accumulators of less than a vector stay in one");
     const double each = 2 * most_in_a_pass();
