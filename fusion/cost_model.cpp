@@ -46,7 +46,7 @@ CostModel::Rates CostModel::rates_of(const TileGraph& graph, const Target& targe
           bandwidth_gbs(target, MemoryLevel::Dram, "read", threads) / threads,
           target.clock_ghz,
           contracts ? 0 : target.rate_or("share.reduce_hidden", 0),
-          contracts ? 0 : target.rate_or("share.kept_beside", 0)};
+          contracts ? 0 : target.rate_or("share.kept_waited", 0)};
 }
 
 const WalkedPasses& CostModel::online_passes() {
@@ -236,7 +236,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);
   }
-  const double waited = rates_.kept_beside * kept_beside / rates_.l2_gbs / 1e3;
+  const double waited = rates_.kept_waited * kept_beside / rates_.l2_gbs / 1e3;
   parts.cache += waited;
   parts.together += waited;
   parts.starts = walked.starts_us * busiest;

@@ -46,7 +46,7 @@ class CostModel {
  private:
   struct Rates {
     double norm, summed_norm, loop_start, tile_start, horizontal, launch_host, launch_threads, l2_gbs,
-        l3_gbs_one, l3_gbs_all, dram_gbs_all, gigahertz, reduce_hidden, kept_beside;
+        l3_gbs_one, l3_gbs_all, dram_gbs_all, gigahertz, reduce_hidden, kept_waited;
   };
   static Rates rates_of(const TileGraph& graph, const Target& target, int threads);
   struct Parts {  // microseconds

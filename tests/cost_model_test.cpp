@@ -472,9 +472,9 @@ TEST(CostModel, waits_for_kept_values_where_more_comes_from_beyond_l2) {
     const RegionFacts facts = facts_of(graph);
     Schedule schedule = rows_of_vectors(0);
     schedule.keep = {TileValueId{1}};
-    target.rates["share.kept_beside"] = 0.5;
+    target.rates["share.kept_waited"] = 0.5;
     const double waited = term_us("cache", graph, facts, target, schedule);
-    target.rates["share.kept_beside"] = 0;
+    target.rates["share.kept_waited"] = 0;
     return waited - term_us("cache", graph, facts, target, schedule);
   };
   const double element_us = 4 / target.rate("bandwidth.L2.read.1") / 1e3;
