@@ -472,12 +472,11 @@ void LaunchLowering::open_rows(AxisId axis, const LoopRange& range, const Body& 
   LoopRange part = range;
   const auto block = [&](int count) {
     const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
+    if (is_empty) return;
     copies_.rows = outside.rows * count;
     copies_.column_rows = is_column ? 1 : count;
     const std::string note = count > 1 ? name + ", " + std::to_string(count) + " side by side" : name;
-    if (is_empty) {
-      // none of this kind
-    } else if (rows_are_windows(axis) || rows_are_written_out(axis, range)) {
+    if (rows_are_windows(axis) || rows_are_written_out(axis, range)) {
       bind_rows(axis, part, body);
     } else {
       open_plain(axis, part, count, note, body);

@@ -61,9 +61,13 @@ class LimitWriter : private RuleWriter {
  private:
   bool has_reductions() const { return !structure_.reductions.empty(); }
   const std::string& name(AxisId axis) const { return graph_[axis].name; }
+  bool varies(TileValueId value, AxisId axis) const {
+    return std::binary_search(graph_[value].axes.begin(), graph_[value].axes.end(), axis);
+  }
   void add_kept_bytes(TileValueId value, VariableId keep, AtMost& fits) const;
   std::string why_never_staged(TileValueId load) const;
   void add_staged_load(TileValueId load, VariableId stage, AxisId contiguous);
+  void add_turned_columns(TileValueId load, const Choice& elsewhere, AxisId contiguous);
   void add_panel(TileValueId load, VariableId stage);
   Product panel_bytes(TileValueId load, VariableId stage) const;
   void add_streamed_store(BufferId buffer, VariableId store);
@@ -155,16 +159,13 @@ void LimitWriter::add_kept_bytes(TileValueId value, VariableId keep, AtMost& fit
   for (AxisId axis : graph_[value].axes) {
     if (structure_.is_reduced(axis)) bytes = std::min(kUnbounded, bytes * largest_extent(graph_, axis));
   }
-  const auto varies = [&](AxisId axis) {
-    return std::binary_search(graph_[value].axes.begin(), graph_[value].axes.end(), axis);
-  };
   Factor held{system_.lane_axis, {}, {}};
   for (const DecisionValue& lane : domain(system_.lane_axis)) {
     std::vector<VariableId> times;
     const std::optional<AxisId> row = row_axis_beside(lane.number);
-    if (row && varies(*row)) times.push_back(system_.rows);
+    if (row && varies(value, *row)) times.push_back(system_.rows);
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
-    if (lane.number >= 0 && !structure_.is_reduced(axis) && varies(axis)) {
+    if (lane.number >= 0 && !structure_.is_reduced(axis) && varies(value, axis)) {
       times.insert(times.end(), {system_.lanes, system_.unroll});
     }
     held.by_value.push_back(1);
@@ -244,23 +245,15 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
     require({elsewhere, is(system_.accumulate, 0)}, whole);
     require({elsewhere, is_not(system_.walk, static_cast<int64_t>(Walk::Online))}, whole);
   }
-  // The tile is turned inside the loop over columns, where one of them is bound.
-  for (const DecisionValue& lane : domain(system_.lane_axis)) {
-    const std::optional<AxisId> column = row_axis_beside(lane.number, 1);
-    if (lane.number < 0 || row_axis_beside(lane.number) != contiguous || !column) continue;
-    if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), *column)) continue;
-    require({elsewhere, is_not(system_.lane_axis, lane.number), is(system_.columns, 1)},
-            what + " is turned for one column at a time");
-  }
+  add_turned_columns(load, elsewhere, contiguous);
   double element_bytes = 4;
   for (const AxisId axis : structure_.reduced) {
-    const auto& axes = graph_[load].axes;
-    if (std::binary_search(axes.begin(), axes.end(), axis)) element_bytes *= largest_extent(graph_, axis);
+    if (varies(load, axis)) element_bytes *= largest_extent(graph_, axis);
   }
   element_bytes = std::min(kUnbounded, element_bytes);
   AtMost fits{{{element_bytes, {if_equal(stage, contiguous.index)}}}, double(target_.l2_bytes) / 2, "B"};
   for (const auto& [axis, tile] : system_.grid) {
-    if (!std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis)) continue;
+    if (!varies(load, axis)) continue;
     const double all = largest_extent(graph_, axis);
     fits.sum[0].factors.push_back(
         factor(tile, [all](int64_t number) { return number == 0 ? all : double(number); }));
@@ -268,19 +261,27 @@ void LimitWriter::add_staged_load(TileValueId load, VariableId stage, AxisId con
   require(std::move(fits), "the turned tile of " + what + " fits half of L2");
 }
 
+// The tile is turned inside the loop over columns, where one of them is bound.
+void LimitWriter::add_turned_columns(TileValueId load, const Choice& elsewhere, AxisId contiguous) {
+  for (const DecisionValue& lane : domain(system_.lane_axis)) {
+    const std::optional<AxisId> column = row_axis_beside(lane.number, 1);
+    if (lane.number < 0 || row_axis_beside(lane.number) != contiguous || !column) continue;
+    if (!varies(load, *column)) continue;
+    require({elsewhere, is_not(system_.lane_axis, lane.number), is(system_.columns, 1)},
+            "%" + graph_[load].name + " is turned for one column at a time");
+  }
+}
+
 // All of the reduced axes, or a part of the outermost one, for the vectors of one iteration.
 Product LimitWriter::panel_bytes(TileValueId load, VariableId stage) const {
-  const auto varies = [&](AxisId axis) {
-    return std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
-  };
   const bool in_dots = is_panel_of_dots(graph_, structure_, load, system_.dots);
   double column_bytes = in_dots ? 4.0 / info(system_.dots).count : 4;
   for (AxisId axis : structure_.reduced) {
-    if (varies(axis)) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
+    if (varies(load, axis)) column_bytes = std::min(kUnbounded, column_bytes * largest_extent(graph_, axis));
   }
   const Factor is_packed = factor(stage, [](int64_t axis) { return axis >= 0 ? 1.0 : 0.0; });
   Product bytes{column_bytes, {is_packed, number_of(system_.lanes), number_of(system_.unroll)}};
-  if (varies(structure_.reduced.front())) {
+  if (varies(load, structure_.reduced.front())) {
     bytes.factors.push_back(factor(system_.split, [](int64_t parts) { return 1 / double(parts); }));
   }
   return bytes;
@@ -290,9 +291,6 @@ Product LimitWriter::panel_bytes(TileValueId load, VariableId stage) const {
 void LimitWriter::add_panel(TileValueId load, VariableId stage) {
   const std::string what = "%" + graph_[load].name;
   const auto& op = std::get<TileLoad>(graph_[load].op);
-  const auto varies = [&](AxisId axis) {
-    return std::binary_search(graph_[load].axes.begin(), graph_[load].axes.end(), axis);
-  };
   const Choice direct = is(stage, -1);
   for (const DecisionValue& lane : domain(system_.lane_axis)) {
     const AxisId axis{static_cast<uint32_t>(std::max<int64_t>(lane.number, 0))};
@@ -307,7 +305,7 @@ void LimitWriter::add_panel(TileValueId load, VariableId stage) {
     });
     const Choice elsewhere = is_not(system_.lane_axis, lane.number);
     require({elsewhere, along}, "a panel of " + what + " is contiguous along its lanes or a reduced axis");
-    if (along.values == direct.values || !row || !varies(*row)) continue;
+    if (along.values == direct.values || !row || !varies(load, *row)) continue;
     require({elsewhere, direct}, what + " is not shared by rows of " + name(*row));
   }
   require({direct, is(system_.accumulate, 0)}, "a panel of " + what + " goes with accumulators in registers");

@@ -239,7 +239,7 @@ TileGraph weighted_rows(int taps, int apart) {
   return parse_tile_graph(text);
 }
 
-// Nor where what they have in common is loaded element by element.
+// Weights that lie apart are loaded element by element, once for all rows of a body, however long it is.
 TEST(Solver, puts_rows_side_by_side_that_share_weights_which_lie_apart) {
   const Target target = load_target("x86-zen4");
   EXPECT_GT(solved(weighted_rows(24, 24), target).ranked.front().rows, 2);
