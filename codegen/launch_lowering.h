@@ -245,6 +245,7 @@ class LaunchLowering {
   void online_blocks(size_t next, const Body& step);
   void walk_block(const ExpandedPass& pass, const std::vector<Root>& stores, size_t block_axis);
   void remember_counts(const Code& seen, const LoopRange& block, size_t block_axis);
+  bool carries_vectors(TileValueId id) const;
   void for_each_copy_of(TileValueId id, const Body& body);
   void declare_carried(const ExpandedPass& pass);
   void remember_carried(const ExpandedPass& pass);

@@ -16,7 +16,12 @@ Code wide(const Code& number) { return call("convert", {number}, {DType::F64}); 
 
 }  // namespace
 
-// A carried value has a variable for each copy that it varies along: vectors of a parallel lane axis.
+// Vectors of a parallel lane axis that it varies along; what all lanes have in common is one number.
+bool LaunchLowering::carries_vectors(TileValueId id) const {
+  return facts_.lanes_are_parallel && varies_along(id, schedule_.lane_axis);
+}
+
+// A carried value has a variable for each copy that it varies along.
 void LaunchLowering::for_each_copy_of(TileValueId id, const Body& body) {
   const int copies = varies_along(id, schedule_.lane_axis) ? copies_.lanes : 1;
   const int outside = copies_.lane;
@@ -28,7 +33,7 @@ void LaunchLowering::declare_carried(const ExpandedPass& pass) {
   carried_variables_.clear();
   for (const CarriedValue& carried : pass.carried) {
     const TileValueId id = carried.carry;
-    const bool is_vector = facts_.lanes_are_parallel;
+    const bool is_vector = carries_vectors(id);
     const CodeType type = type_of(id, is_vector);
     for_each_copy_of(id, [&] {
       Code initial = literal(std::get<TileCarry>(graph_[id].op).initial, type.dtype);
@@ -42,7 +47,7 @@ void LaunchLowering::declare_carried(const ExpandedPass& pass) {
 void LaunchLowering::remember_carried(const ExpandedPass& pass) {
   size_t next = 0;
   for (const CarriedValue& carried : pass.carried) {
-    const bool is_vector = facts_.lanes_are_parallel;
+    const bool is_vector = carries_vectors(carried.carry);
     for_each_copy_of(carried.carry, [&] {
       scopes_.remember(value_key(carried.carry), {carried_variables_[next++], scopes_.depth(), is_vector});
     });
@@ -56,8 +61,7 @@ void LaunchLowering::step_carried(const ExpandedPass& pass) {
   for (const CarriedValue& carried : pass.carried) {
     for_each_copy_of(carried.carry, [&] {
       Computed next = value(carried.next);
-      const bool is_vector = facts_.lanes_are_parallel;
-      if (is_vector && !next.is_vector) next = splat(carried.next, next);
+      if (carries_vectors(carried.carry) && !next.is_vector) next = splat(carried.next, next);
       stepped.push_back(next.code);
     });
   }
@@ -69,16 +73,13 @@ void LaunchLowering::step_carried(const ExpandedPass& pass) {
 // The reductions of the region, out of what is carried.
 void LaunchLowering::remember_results(const ExpandedPass& pass) {
   remember_carried(pass);
-  const int copies = facts_.lanes_are_parallel ? copies_.lanes : 1;
   for (const auto& [reduction, result] : pass.results) {
-    const Copies outside = copies_;
-    for (copies_.lane = 0; copies_.lane < copies; ++copies_.lane) {
+    for_each_copy_of(reduction, [&] {
       const Computed computed = value(result);
       const Code code = scopes_.let(computed.depth, name_of(reduction) + copy_suffix(reduction),
                                     type_of(reduction, computed.is_vector), computed.code);
       scopes_.remember(value_key(reduction), {code, computed.depth, computed.is_vector});
-    }
-    copies_ = outside;
+    });
   }
 }
 
@@ -197,7 +198,7 @@ void LaunchLowering::store_carried(const ExpandedPass& pass) {
   scopes_.blank();
   size_t next = 0, workspace = 0;
   for (const CarriedValue& carried : pass.carried) {
-    const bool is_vector = facts_.lanes_are_parallel;
+    const bool is_vector = carries_vectors(carried.carry);
     for_each_copy_of(carried.carry, [&] {
       const Computed computed{carried_variables_[next++], scopes_.depth(), is_vector};
       store_at(workspace_address(workspace, carried.carry), computed, {.dtype = graph_[carried.carry].dtype});
@@ -217,7 +218,7 @@ void LaunchLowering::merge_parts() {
   remember_carried(pass);
   size_t workspace = 0;
   for (const CarriedValue& carried : pass.carried) {
-    const bool is_vector = facts_.lanes_are_parallel;
+    const bool is_vector = carries_vectors(carried.carry);
     for_each_copy_of(*carried.other, [&] {
       const Code taken = plain_load(workspace_address(workspace, carried.carry), is_vector);
       const Code code = scopes_.let(scopes_.depth(), name_of(*carried.other) + copy_suffix(*carried.other),

@@ -264,6 +264,28 @@ TEST_F(KernelTest, sums_columns_in_registers_in_scratch_and_in_parts) {
   }
 }
 
+TEST_F(KernelTest, adds_up_in_parts_what_is_the_same_in_all_lanes) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph weighted_mean {
+  axes i: 75, r: 50
+  buffers %x: f32[50] in, %w: f32[75, 50] in, %y: f32[75] out
+  %0 = load %x[r]                        : f32[r]
+  %1 = square(%0)                        : f32[r]
+  %s = reduce.sum(%1) over r             : f32[]
+  %w = load %w[i*50 + r]                 : f32[i, r]
+  %p = mul(%1, %w)                       : f32[i, r]
+  %t = reduce.sum(%p) over r             : f32[i]
+  %o = div(%t, %s)                       : f32[i]
+  store %o -> %y[i]
+}
+)");
+  for (const char* lanes : {"lanes i = 8\n grid i = 16", "lanes i = 16, unroll 2\n grid i = all",
+                            "lanes 1\n grid i = 4", "lanes r = 16\n grid i = 4"}) {
+    const std::string decisions = "schedule weighted_mean for x86-zen4 {\n " + std::string(lanes) +
+                                  "\n walk multi_pass\n rows 1\n split 3\n stage none\n stores cached\n}\n";
+    expect_same(graph, parse_schedule(decisions, graph), random_buffers(graph, 5, {}), {});
+  }
+}
+
 TEST_F(KernelTest, adds_up_one_long_axis_in_parts) {
   const char* const graph = R"(tile_graph total_0 {
   axes i: s0

@@ -273,6 +273,52 @@ TEST_F(OnlineKernelTest, walks_several_reduced_axes_in_blocks_of_any_of_them) {
   }
 }
 
+// What all lanes have in common is carried as one number, beside what each lane has of its own.
+TEST_F(OnlineKernelTest, carries_what_is_the_same_in_all_lanes) {
+  const std::string weighted_sum = R"(tile_graph weighted_sum {
+  axes i: s0, r: s1
+  buffers %x: f32[s1] in, %w: f32[s0, s1] in, %y: f32[s0] out
+  %0 = load %x[r]                              : f32[r]
+  %m = reduce.max(%0) over r                   : f32[]
+  %1 = sub(%0, %m)                             : f32[r]
+  %e = exp(%1)                                 : f32[r]
+  %s = reduce.sum(%e) over r                   : f32[]
+  %w = load %w[i*s1 + r]                       : f32[i, r]
+  %p = mul(%e, %w)                             : f32[i, r]
+  %t = reduce.sum(%p) over r                   : f32[i]
+  %o = div(%t, %s)                             : f32[i]
+  store %o -> %y[i]
+}
+)";
+  const std::string normed_product = R"(tile_graph normed_product {
+  axes i: s0, r: 50
+  buffers %x: f32[50] in, %w: f32[s0, 1, 50] in, %y: f32[s0] out
+  %0 = load %x[r]                              : f32[r]
+  %t = reduce.sum(%0) over r                   : f32[]
+  %n = constant 50                             : f32[]
+  %u = div(%t, %n)                             : f32[]
+  %d = sub(%0, %u)                             : f32[r]
+  %q = square(%d)                              : f32[r]
+  %v = reduce.sum(%q) over r                   : f32[]
+  %h = rsqrt(%v)                               : f32[]
+  %j = mul(%d, %h)                             : f32[r]
+  %w = load %w[i*50 + r]                       : f32[i, r]
+  %p = mul(%j, %w)                             : f32[i, r]
+  %o = reduce.sum(%p) over r                   : f32[i]
+  store %o -> %y[i]
+}
+)";
+  for (const std::string& text : {weighted_sum, normed_product}) {
+    const TileGraph graph = parse_tile_graph(text);
+    for (const std::string& decisions :
+         {schedule_text("i = 8", "i = 16", "r = 5"), schedule_text("i = 16, unroll 2", "i = all", "r = 16"),
+          schedule_text("i = 8", "i = 16", "r = 5", "3"), schedule_text("r = 16", "i = 4", "r = 32")}) {
+      expect_same(graph, decisions, {{"s0", 75}, {"s1", 50}});
+      expect_same(graph, decisions, {{"s0", 3}, {"s1", 50}});
+    }
+  }
+}
+
 TEST_F(OnlineKernelTest, computes_the_families_under_random_schedules) {
   int online = 0, split = 0;
   for (const char* family : {kSoftmax, kLogSumExp, kVariance, kCrossEntropy}) {
