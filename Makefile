@@ -36,7 +36,7 @@ test-gpu-full: build
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_gpu_opinfo.py test_gpu_host.py test_gpu_capture.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
-##                    operators in docs/ops.md. Some three hours; bench-memory, bench-products, bench-convolutions,
+##                    operators in docs/ops.md. One to three hours; bench-memory, bench-products, bench-convolutions,
 ##                    bench-models, bench-models-bf16, bench-ops and bench-costs (compiling, calling, memory, planning) run a
 ##                    part of it
 bench:

@@ -59,7 +59,7 @@ std::vector<Schedule> most_unusual(const TileGraph& graph, const Target& target)
   return drawn;
 }
 
-class RegionKernel : public KernelTest, public testing::WithParamInterface<std::tuple<const char*, int>> {
+class RegionKernel : public KernelTest, public testing::WithParamInterface<std::tuple<std::string, int>> {
  protected:
   std::vector<Schedule> schedules_of(const TileGraph& graph, uint64_t seed) {
     std::vector<Schedule> schedules = random_schedules(graph, seed, kRandom);
@@ -102,7 +102,7 @@ TEST_P(RegionKernel, computes_what_the_interpreter_does) {
 }
 
 INSTANTIATE_TEST_SUITE_P(sets, RegionKernel,
-                         testing::Combine(testing::Values("held_out", "contractions"),
+                         testing::Combine(testing::Values<std::string>("held_out", "contractions"),
                                           testing::Range(0, kSlices)));
 
 }  // namespace
