@@ -42,8 +42,7 @@ the operators into a model.
 
 ## Speed
 
-One thread of a shared Zen 4 that is busy with other work, measured in real time on one core; forward, in cache; medians of
-interleaved runs, ratios of the other's time to ours. Eager and Inductor run the definition: Inductor through `torch.compile`, the operator called as it is. Where PyTorch has a kernel written by
+One thread of a quiet Zen 4 host; forward, in cache; medians of interleaved runs, ratios of the other's time to ours. Eager and Inductor run the definition: Inductor through `torch.compile`, the operator called as it is. Where PyTorch has a kernel written by
 hand for the whole definition, the last column names it; "= eager" says that eager is that kernel.
 
 """
