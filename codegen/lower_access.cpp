@@ -309,7 +309,8 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
   Code code = exchanged             ? *exchanged
               : lane_guards.empty() ? plain_load(from, is_vector)
                                     : guarded_lanes(load, v.dtype, from, lane_guards);
-  if (is_vector && facts_.columns > 1) code = shared_by_rows(std::move(code));
+  // Conditions have registers of their own.
+  if (is_vector && facts_.columns > 1 && v.dtype != DType::Bool) code = shared_by_rows(std::move(code));
   if (!scalar_guards.empty()) {
     Code fill = literal(load.fill, compute);
     if (is_vector) fill = call("splat", {fill}, {v.dtype});

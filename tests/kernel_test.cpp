@@ -264,6 +264,27 @@ TEST_F(KernelTest, sums_columns_in_registers_in_scratch_and_in_parts) {
   }
 }
 
+TEST_F(KernelTest, shares_conditions_among_rows_and_columns) {
+  const char* const graph = R"(tile_graph masked_sum {
+  axes i: 4, j: 6, r: 70
+  buffers %x: f32[4, 6, 70] in, %m: bool[4, 70] in, %y: f32[4, 6] out
+  %x0 = load %x[i*420 + j*70 + r]        : f32[i, j, r]
+  %m0 = load %m[i*70 + r]                : bool[i, r]
+  %0 = cast(%m0)                         : f32[i, r]
+  %1 = mul(%x0, %0)                      : f32[i, j, r]
+  %s = reduce.sum(%1) over r             : f32[i, j]
+  store %s -> %y[i*6 + j]
+}
+)";
+  for (const char* lanes : {"lanes r = 16, unroll 2", "lanes r = 8"}) {
+    expect_same(graph,
+                std::string(lanes) +
+                    "\n grid i = 2, j = all\n walk multi_pass\n rows 3 x 2\n split 1\n stage "
+                    "none\n stores cached",
+                {});
+  }
+}
+
 TEST_F(KernelTest, adds_up_in_parts_what_is_the_same_in_all_lanes) {
   const TileGraph graph = parse_tile_graph(R"(tile_graph weighted_mean {
   axes i: 75, r: 50
