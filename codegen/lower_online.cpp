@@ -16,14 +16,13 @@ Code wide(const Code& number) { return call("convert", {number}, {DType::F64}); 
 
 }  // namespace
 
-// Vectors of a parallel lane axis that it varies along; what all lanes have in common is one number.
-bool LaunchLowering::carries_vectors(TileValueId id) const {
-  return facts_.lanes_are_parallel && varies_along(id, schedule_.lane_axis);
-}
+// A carried value varies along no reduced axis: vectors are of a parallel lane axis that it varies along;
+// what all lanes have in common is one number.
+bool LaunchLowering::carries_vectors(TileValueId id) const { return varies_along(id, schedule_.lane_axis); }
 
-// A carried value has a variable for each copy that it varies along.
+// It has a variable for each copy that it varies along.
 void LaunchLowering::for_each_copy_of(TileValueId id, const Body& body) {
-  const int copies = varies_along(id, schedule_.lane_axis) ? copies_.lanes : 1;
+  const int copies = carries_vectors(id) ? copies_.lanes : 1;
   const int outside = copies_.lane;
   for (copies_.lane = 0; copies_.lane < copies; ++copies_.lane) body();
   copies_.lane = outside;
