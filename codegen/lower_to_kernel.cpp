@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "codegen/inline_values.h"
+#include "codegen/insert_prefetches.h"
 #include "codegen/kernel_header.h"
 #include "codegen/launch_lowering.h"
 #include "codegen/lower_pack.h"
@@ -11,6 +12,7 @@
 #include "codegen/spell_reduce.h"
 #include "core/match.h"
 #include "core/result.h"
+#include "fusion/contraction.h"
 #include "fusion/lane_pairs.h"
 #include "fusion/launches.h"
 #include "fusion/matrix_tiles.h"
@@ -148,6 +150,16 @@ Expr elements_of(const std::vector<Expr>& shape) {
   return elements;
 }
 
+// Of what a kernel finds in a slot: workspaces are written by a launch just before, packs are of any size.
+std::optional<int64_t> bytes_of(const LoweringFacts& facts, int64_t slot) {
+  const auto buffers = int64_t(facts.graph.buffers.size());
+  if (slot >= buffers)
+    return slot < buffers + int64_t(facts.workspaces.size()) ? std::optional(0) : std::nullopt;
+  const Buffer& buffer = facts.graph.buffers[static_cast<size_t>(slot)];
+  const auto elements = elements_of(buffer.shape).constant();
+  return elements ? std::optional(*elements * size_in_bytes(buffer.dtype)) : std::nullopt;
+}
+
 class ProgramLowering {
  public:
   ProgramLowering(const TileGraph& graph, const Schedule& schedule, std::vector<std::string> symbols)
@@ -184,7 +196,15 @@ Launch ProgramLowering::lower(const LoweringFacts& facts, LaunchPart part, const
   kernel.header = {"fused     " + ops, "schedule  " + decisions_of(to_text(facts.schedule, graph_)),
                    "target    " + schedule_.target};
   verify(kernel, "lower_to_kernel");
-  kernel = name_values(inline_values(std::move(kernel)));
+  kernel = inline_values(std::move(kernel));
+  // Sums of products read weights, which other layers have pushed out of caches since they were read last.
+  // What other walks read was written just before as a rule, and what is not is a stream from its beginning
+  // on.
+  if (has_contraction(facts.graph) && part != LaunchPart::Pack) {
+    const BytesOfSlot bytes_of_slot = [&](int64_t slot) { return bytes_of(facts, slot); };
+    kernel = insert_prefetches(std::move(kernel), bytes_of_slot);
+  }
+  kernel = name_values(std::move(kernel));
   verify(kernel, "name_values");
   const double alone_us = schedule_.alone_us > 0 ? schedule_.alone_us : schedule_.cost_us;
   const double share = alone_us / std::max(1.0, typical(lowering.tiles()));

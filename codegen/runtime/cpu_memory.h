@@ -214,6 +214,12 @@ TILE_INLINE void stream_pair(T* p, Vec<T> a, Vec<T> b) {
   }
 }
 
+// Asks the second-level cache for the line of p, which may lie behind the end of what it belongs to.
+template <class T>
+TILE_INLINE void prefetch(const T* p) {
+  __builtin_prefetch(p, 0, 2);
+}
+
 // Asks for the line of p, to be written.
 template <class T>
 TILE_INLINE void prefetch_write(const T* p) {

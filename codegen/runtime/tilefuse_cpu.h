@@ -30,6 +30,7 @@
 //            gather_near(p, offsets), gather_near(p, offsets, mask): the same, quicker where one load reaches all;
 //            what lies between the places may be read; lane 0 must be inside the mask
 // store      store(T* p, v), store(p, v, n); store_one(T* p, x); store_strided(p, stride, v), (.., n)
+//            prefetch(p): asks L2 for the line of p, to be read
 //            prefetch_write(p): asks for the line of p, to be written
 //            stream(T* p, v): past the caches if p is aligned to the vector's bytes, else store; stream_fence()
 //            scatter(p, offsets, v, mask): lanes in order, the last one wins
