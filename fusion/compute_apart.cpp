@@ -74,7 +74,9 @@ void ComputeCost::add_apart(const Access& access, const TileLoad& load, const La
   const bool is_everywhere = access.share_read == 1;
   const bool has_stride = access.along[lanes.axis->index].kind == AxisAccess::Kind::Strided;
   const double elements = lanes.count * access.share_read;
-  (has_stride && is_everywhere ? cycles.shuffle : cycles.whole) += elements * each_lane;
+  const double waits = has_stride && is_everywhere ? rates_.strided_beside : 1;
+  cycles.shuffle += (1 - waits) * elements * each_lane;
+  cycles.whole += waits * elements * each_lane;
   if (has_stride) cycles.load = std::max(cycles.load, elements * rates_.element_load);
 }
 

@@ -86,6 +86,7 @@ ComputeCost::ComputeCost(const TileGraph& graph, const Target& target, const Reg
           target.rate("clk_per_element.strided_load"),
           target.rate_or("clk_per_element.strided_load_half", target.rate("clk_per_element.strided_load")),
           target.rate_or("clk_per_element.strided_load_narrow", target.rate("clk_per_element.strided_load")),
+          has_contraction(graph) ? target.rate_or("share.strided_beside", 0) : 0,
           target.rate("clk_per_element.strided_store"),
           target.rate_or("clk_per_vector.kept_beside", 0),
           0,

@@ -93,7 +93,7 @@ class ComputeCost {
 
   struct Rates {  // of the profile, looked up once
     double load, store, permute, chain, gather, gather_near, element_load, strided_load, strided_load_half,
-        strided_load_narrow, strided_store, kept_beside, dot, tile;
+        strided_load_narrow, strided_beside, strided_store, kept_beside, dot, tile;
   };
 
   const TileGraph& graph_;

@@ -275,13 +275,13 @@ double TrafficCost::dram_ns(const Moved& moved, const Schedule& schedule) const 
   double run = 1 << 16;
   if ((schedule.rows > 1 || again) && schedule.lane_axis)
     run = facts_.extent[schedule.lane_axis->index] * walked_element_bytes_;
+  const double rows = facts_.structure.contracts ? 1 : schedule.rows;  // kernels of products ask ahead
   const double streamed = std::min(moved.read, moved.streamed);
   const double copied = std::min(moved.read - streamed, moved.written);
   const double whole = moved.read == 0 ? 0 : moved.read_whole / moved.read * whole_line_reads_;
-  return moved.ns + streamed * tables_.interleaved_ns(Walked::CopyStreamed, schedule.rows, run) +
-         copied * tables_.interleaved_ns(Walked::Copy, schedule.rows, run) +
-         (moved.read - streamed - copied) * (1 + whole) *
-             tables_.interleaved_ns(Walked::Read, schedule.rows, run) +
+  return moved.ns + streamed * tables_.interleaved_ns(Walked::CopyStreamed, rows, run) +
+         copied * tables_.interleaved_ns(Walked::Copy, rows, run) +
+         (moved.read - streamed - copied) * (1 + whole) * tables_.interleaved_ns(Walked::Read, rows, run) +
          (moved.streamed - streamed) * tables_.write_ns(true) +
          (moved.written - copied) * tables_.write_ns(false);
 }
