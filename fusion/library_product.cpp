@@ -5,6 +5,7 @@
 #include "fusion/contraction.h"
 #include "fusion/dots.h"
 #include "fusion/live_range.h"
+#include "fusion/rate_tables.h"
 #include "fusion/region_facts.h"
 
 namespace tilefuse {
@@ -113,9 +114,24 @@ double products_us(const std::vector<ProductSizes>& products, const std::string&
   return alone;
 }
 
-// What does not fit L2: nothing of what does, all of what is twice as large.
-double bytes_beyond_l2(double bytes, const Target& target) {
-  return std::clamp(2 * (bytes - double(target.l2_bytes)), 0.0, bytes);
+// What does not fit a cache: nothing of what does, all of what is twice as large.
+double bytes_beyond(double cache_bytes, double bytes) {
+  return std::clamp(2 * (bytes - cache_bytes), 0.0, bytes);
+}
+
+// What a product waits for before it computes: by a rate of the profile, or for memory alone.
+double waiting_us(double bytes, const std::string& rates, const Target& target) {
+  const double gbs = target.rate_or(rates + "gbs", 0);
+  if (gbs > 0) return bytes_beyond(double(target.l2_bytes), bytes) / gbs / 1e3;
+  const double from_memory = bytes_beyond(usable_bytes(target, MemoryLevel::L3, 1), bytes);
+  return from_memory / bandwidth_gbs(target, MemoryLevel::Dram, "read", 1) / 1e3;
+}
+
+// Threads that a call shares its work among.
+int shared_by(const std::vector<ProductSizes>& products, const std::string& rates, const Target& target,
+              int threads) {
+  if (products.size() > 1 || products[0].m > 1) return threads;
+  return std::min(threads, static_cast<int>(target.rate_or(rates + "vector_threads", threads)));
 }
 
 }  // namespace
@@ -136,9 +152,8 @@ std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, c
                  : slides      ? windows_us(graph, products[0], rates, target, hints)
                                : products_us(products, rates, target);
   if (products.size() > 1) alone *= live_share(graph, hints, kMaskedBlock);
-  const double gbs = target.rate_or(rates + "gbs", 0);
-  if (!slides && products.size() == 1 && gbs > 0)
-    alone += bytes_beyond_l2(bytes_of_buffers(graph, hints), target) / gbs / 1e3;
+  if (!slides && products.size() == 1) alone += waiting_us(bytes_of_buffers(graph, hints), rates, target);
+  if (!slides) threads = shared_by(products, rates, target, threads);
   if (threads <= 1) return call + alone;
   return call + std::min(alone, alone / threads + target.rate("launch.threads"));
 }

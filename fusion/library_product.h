@@ -12,7 +12,8 @@ namespace tilefuse {
 // the library: a call, and per matrix its floating point operations at the library's rate, where packing
 // counts as so many rows more:
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
-// and, where the profile has a rate for that, what does not fit L2 at `gbs`: it comes before the arithmetic.
+// and what does not fit L2 at `gbs`, where the profile has that rate, or what does not fit L3 at the rate of
+// memory: it comes before the arithmetic. A product with a vector runs on `vector_threads` at most.
 // Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
 // the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs
