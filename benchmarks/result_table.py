@@ -12,7 +12,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 OTHERS = ("eager", "guarded", "inductor", "autotune", "openvino")
-GROUPS = ("cache", "memory", "product", "conv", "model", "demo", "op")
+GROUPS = ("cache", "memory", "product", "conv", "compute", "model", "demo", "op")
 COMPILED = ("inductor", "openvino")  # from nothing: what is tuned may find kernels that Inductor has compiled before
 
 

@@ -5,6 +5,8 @@
     python benchmarks/run.py --models                 whole models, OpenVINO among the contestants
     python benchmarks/run.py --models --dtype bf16    the same in bf16
     python benchmarks/run.py --products               matrix products and what stands around them
+    python benchmarks/run.py --compute                what multiplications bound, beside the peak: large products, attention
+    python benchmarks/run.py --compute --freeze       the same with weights that are packed once
     python benchmarks/run.py --ops                    the ready operators, and docs/ops.md
     python benchmarks/run.py --convolutions           convolutions and pools and what stands around them
     python benchmarks/run.py --products --autotune    with Inductor in mode max-autotune beside the others
@@ -32,6 +34,7 @@ import contestants
 import ops_page
 import result_table
 import torch
+from compute_cases import CASES as COMPUTE_CASES
 from conv_cases import FAMILIES as CONVOLUTION_FAMILIES
 from memory_cases import DTYPES, FAMILIES, SIZES, Family
 from model_cases import DEMO, MODELS
@@ -70,6 +73,17 @@ def _model_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         for threads in options.threads:
             row = contestants.measured(name, model, inputs, dtype, threads, options)
             yield row | {"group": "demo" if name in DEMO else "model"}
+
+
+def _compute_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for case in COMPUTE_CASES:
+        dtype = next(name for name, dtype in DTYPES.items() if dtype == case.dtype)
+        if (options.only and not any(case.name.startswith(only) for only in options.only.split(","))) or options.dtype not in (None, dtype):
+            continue
+        torch.manual_seed(0)
+        module, inputs = case.make(case.dtype)
+        for threads in options.threads:
+            yield contestants.measured(case.name, module.eval(), inputs, dtype, threads, options) | {"group": "compute"}
 
 
 @contextlib.contextmanager
@@ -125,6 +139,8 @@ def _op_rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def _rows(kind: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if kind == "models":
         return _model_rows(options)
+    if kind == "compute":
+        return _compute_rows(options)
     if kind == "ops":
         return _op_rows(options)
     if kind == "products":
@@ -152,7 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ops", action="store_true", help="the ready operators instead of the memory-bound cases")
     parser.add_argument("--core", type=int, help="with --ops: measure on this core in real time (wants the right to)")
     parser.add_argument("--convolutions", action="store_true", help="convolutions instead of the memory-bound cases")
-    parser.add_argument("--freeze", action="store_true", help="with --models: TileFuse and Inductor pack weights once")
+    parser.add_argument("--compute", action="store_true", help="compute-bound cases instead of the memory-bound ones")
+    parser.add_argument("--freeze", action="store_true", help="with --models, --compute: TileFuse and Inductor pack weights once")
     parser.add_argument("--peers", type=contestants.peer_list, help=f"comma-separated, of {', '.join(contestants.PEERS)}")
     parser.add_argument("--autotune", action="store_true", help="with Inductor in mode max-autotune beside the others")
     parser.add_argument("--no-inductor", action="store_true")
@@ -168,10 +185,10 @@ def main() -> None:
         print("\n".join(map(result_table.line, rows)))
         return print("\n" + result_table.summary(rows))
     print(f"torch {torch.__version__}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads at most")
-    kinds = ("models", "products", "convolutions", "ops")
+    kinds = ("models", "products", "convolutions", "compute", "ops")
     kind = next((kind for kind in kinds if getattr(options, kind)), "memory")
     options.present = contestants.peers_for(kind, options)
-    options.counted = kind in ("models", "products", "convolutions")
+    options.counted = kind in ("models", "products", "convolutions", "compute")
     name = f"{kind}_{options.dtype}" if kind == "models" and options.dtype not in (None, "f32") else kind
     results = pathlib.Path(options.results or HERE / "results" / f"{name}.jsonl")
     rows = []

@@ -310,7 +310,10 @@ Computed LaunchLowering::load(TileValueId id, const TileLoad& load) {
               : lane_guards.empty() ? plain_load(from, is_vector)
                                     : guarded_lanes(load, v.dtype, from, lane_guards);
   // Conditions have registers of their own.
-  if (is_vector && facts_.columns > 1 && v.dtype != DType::Bool) code = shared_by_rows(std::move(code));
+  const bool meets_rows = structure_.contracts && !varies_along(id, facts_.row_axis) &&
+                          structure_.varies_along_reduced(graph_, id);
+  if (is_vector && (facts_.columns > 1 || meets_rows) && v.dtype != DType::Bool)
+    code = shared_by_rows(std::move(code));
   if (!scalar_guards.empty()) {
     Code fill = literal(load.fill, compute);
     if (is_vector) fill = call("splat", {fill}, {v.dtype});

@@ -3,6 +3,7 @@
 // A nest is lowered as a region of its own would be, but for its grid: it writes to the kernel of its task,
 // and finds where the task begins under the names of size symbols.
 #include "codegen/launch_lowering.h"
+#include "core/contains.h"
 #include "core/result.h"
 #include "fusion/lane_pairs.h"
 
@@ -97,6 +98,15 @@ void LaunchLowering::pack_before_blocks() {
     scratch_bytes_ = lowering.scratch_bytes_;
     packed_before_[n] = std::move(lowering.staged_rows_);
   }
+}
+
+// Whether the walk of a task begins or ends where the task lies along this axis, as under a triangular mask:
+// then tasks from both ends in turn give threads, which take neighbours, the same to do.
+bool LaunchLowering::walks_more_with(AxisId axis) const {
+  if (facts_.chain == nullptr || !facts_.chain->live) return false;
+  const auto moves = [&](const Expr& end) { return contains(symbols_of(end), first_symbol(graph_[axis])); };
+  const LiveRange& live = *facts_.chain->live;
+  return moves(live.first) != moves(live.end);
 }
 
 void LaunchLowering::block_loop() {

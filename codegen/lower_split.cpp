@@ -1,5 +1,7 @@
 // Split reductions: partial launches write their accumulators to workspaces, the combining launch adds them
 // up in the order of the parts, whatever the number of threads.
+#include <algorithm>
+
 #include "codegen/launch_lowering.h"
 #include "codegen/spell_reduce.h"
 #include "core/result.h"
@@ -11,7 +13,8 @@ constexpr CodeType kIndexType{DType::I64, CodeShape::Scalar};
 
 }  // namespace
 
-// The element of a part: [part][parallel axes], row-major. "part" is bound where this is called.
+// The element of a part: [part][parallel axes], row-major, parallel lanes last. "part" is bound where this is
+// called.
 LaunchLowering::Address LaunchLowering::workspace_address(size_t workspace, TileValueId carried) {
   const Workspace& facts = facts_.workspaces[workspace];
   const size_t slot = graph_.buffers.size() + workspace;
@@ -23,7 +26,9 @@ LaunchLowering::Address LaunchLowering::workspace_address(size_t workspace, Tile
     scopes_.remember(key, {scopes_.let(0, name, type, {PointerCast{type, {base, integer(0)}}}), 0, false});
   }
   Expr offset = Expr::symbol("part number", {.low = 0});
-  for (const AxisId axis : structure_.parallel) {
+  std::vector<AxisId> axes = structure_.parallel;
+  std::ranges::stable_partition(axes, [&](AxisId axis) { return axis != schedule_.lane_axis; });
+  for (const AxisId axis : axes) {
     offset = offset * facts_.extents[axis.index] + Expr::index(static_cast<int>(axis.index));
   }
   return address({scopes_.find(key)->code, name, at_copy(offset), nullptr, scopes_.depth()}, {});

@@ -1,8 +1,12 @@
-// Division with every sign rule, shifts, checked indices.
+// The order of tasks, division with every sign rule, shifts, checked indices.
 #pragma once
 #include "cpu_arithmetic.h"
 
 namespace tile {
+
+// ------------------------------------------------------------------ tasks
+// The i-th of n in the order 0, n - 1, 1, n - 2, ...
+TILE_INLINE int64_t from_both_ends(int64_t i, int64_t n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
 
 // ------------------------------------------------------------------ division
 // Integer division by zero raises in eager; a kernel must not trap, so it gives 0 here.
