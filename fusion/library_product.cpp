@@ -18,6 +18,7 @@ constexpr int64_t kMaskedBlock = 512;
 struct ProductSizes {
   double batch = 1, m = 1, n = 1, k = 1;
   int summed_axes = 0;
+  double second_elements = 1;  // that the second factor has, of windows the weights
 };
 
 bool varies(const TileValue& value, AxisId axis) {
@@ -41,6 +42,7 @@ std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& h
       sizes.k *= extent(axis);
       ++sizes.summed_axes;
     }
+    for (AxisId axis : right.axes) sizes.second_elements *= extent(axis);
     if (sizes.m > sizes.n) std::swap(sizes.m, sizes.n);
   }
   return products;
@@ -87,6 +89,20 @@ double transposed_us(const TileGraph& graph, const ProductSizes& sizes, const st
   return operations / gflops / 1e3 + bytes_of_buffers(graph, hints) / 1e3 / gbs;
 }
 
+// What windows of several taps bring into the library's layout: all of the weights, at each call. With its
+// rate comes one of operations that leaves out the padding.
+double taps_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
+               const Target& target, const SizeHints& hints) {
+  const double operations = 2 * sizes.batch * sizes.m * sizes.n * sizes.k;
+  const double bytes = bytes_of_buffers(graph, hints);
+  const double gflops = target.rate(rates + "gflops"), gbs = target.rate(rates + "gbs");
+  const double weights_gbs = target.rate_or(rates + "weights_gbs", 0);
+  if (weights_gbs <= 0) return operations / gflops / 1e3 + bytes / gbs / 1e3;
+  const double weights = std::min(bytes, sizes.second_elements * size_in_bytes(graph.buffers.front().dtype));
+  return operations * live_share(graph, hints) / gflops / 1e3 + (bytes - weights) / gbs / 1e3 +
+         weights / weights_gbs / 1e3;
+}
+
 // Without the start of the call.
 double windows_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
                   const Target& target, const SizeHints& hints) {
@@ -96,7 +112,8 @@ double windows_us(const TileGraph& graph, const ProductSizes& sizes, const std::
     const char* layout = has_channels_last(graph) ? "single_last_gbs" : "single_gbs";
     return operations / target.rate(rates + "single_gflops") / 1e3 + kilobytes / target.rate(rates + layout);
   }
-  const char* gflops = sizes.m == 1 ? "vector_gflops" : sizes.summed_axes <= 1 ? "point_gflops" : "gflops";
+  if (sizes.m > 1 && sizes.summed_axes > 1) return taps_us(graph, sizes, rates, target, hints);
+  const char* gflops = sizes.m == 1 ? "vector_gflops" : "point_gflops";
   return operations / target.rate(rates + gflops) / 1e3 + kilobytes / target.rate(rates + "gbs");
 }
 

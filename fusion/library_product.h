@@ -18,8 +18,9 @@ namespace tilefuse {
 // the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs
 // with rates of their own for one tap, for one position, for transposed windows, and where every channel has
-// weights of its own: there the image's layout decides. Absent: no contraction, or the profile holds no rate
-// of this dtype (of products of bytes in 32 bits: i8).
+// weights of its own: there the image's layout decides. Where the profile has `weights_gbs`, the weights of
+// several taps pass at that, and operations are those inside the image. Absent: no contraction, or the
+// profile holds no rate of this dtype (of products of bytes in 32 bits: i8).
 std::optional<double> library_us(const TileGraph& graph, LibraryKernel kernel, const Target& target,
                                  int threads, const SizeHints& hints = {});
 

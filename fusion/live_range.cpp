@@ -84,41 +84,87 @@ std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& 
   return is_cut ? std::optional(range) : std::nullopt;
 }
 
+namespace {
+
+// Conditions that have no axis in common with any others.
+struct Conditions {
+  std::vector<Expr> all;
+  std::set<int> axes;
+};
+std::vector<Conditions> apart(const std::vector<Expr>& nothing) {
+  std::vector<Conditions> groups;
+  for (const Expr& condition : nothing) {
+    const std::vector<int> axes = indices_of(condition);
+    Conditions joined{{condition}, {axes.begin(), axes.end()}};
+    std::erase_if(groups, [&](const Conditions& other) {
+      const bool meets =
+          std::ranges::any_of(other.axes, [&](int axis) { return joined.axes.contains(axis); });
+      if (!meets) return false;
+      joined.all.insert(joined.all.end(), other.all.begin(), other.all.end());
+      joined.axes.insert(other.axes.begin(), other.axes.end());
+      return true;
+    });
+    groups.push_back(std::move(joined));
+  }
+  return groups;
+}
+
+class Sampler {
+ public:
+  Sampler(const TileGraph& graph, const SizeHints& hints, AxisId walked, int64_t block)
+      : graph_(graph), hints_(hints), walked_(walked.index), block_(block), at_(graph.axes.size(), 0) {}
+
+  double share(const Conditions& nothing) {
+    if (nothing.axes.size() > 2) return 1;
+    if (nothing.axes.empty()) return block_matters(nothing) ? 1 : 0;
+    const auto first = size_t(*nothing.axes.begin()), second = size_t(*nothing.axes.rbegin());
+    const int64_t rows = samples(first), columns = first == second ? 1 : samples(second);
+    int64_t live = 0;
+    for (int64_t sample = 0; sample < rows * columns; ++sample) {
+      place(first, sample / columns, rows);
+      if (first != second) place(second, sample % columns, columns);
+      live += block_matters(nothing) ? 1 : 0;
+    }
+    return double(live) / double(rows * columns);
+  }
+
+ private:
+  int64_t extent(size_t axis) const { return hinted_size(graph_.axes[axis].extent, hints_); }
+  int64_t samples(size_t axis) const { return std::clamp(extent(axis), int64_t{1}, kSamples); }
+  void place(size_t axis, int64_t sample, int64_t count) {
+    at_[axis] = (2 * sample + 1) * extent(axis) / (2 * count);
+  }
+  bool matters(const Conditions& nothing) const {
+    const auto size_of = [&](const std::string& symbol) { return hinted_size(Expr::symbol(symbol), hints_); };
+    return std::ranges::none_of(nothing.all, [&](const Expr& e) { return evaluate(e, at_, size_of) >= 0; });
+  }
+  // Conditions are affine: of a block, an end or the place itself.
+  bool block_matters(const Conditions& nothing) {
+    const int64_t here = at_[walked_], first = here / block_ * block_;
+    for (const int64_t place : {here, first, std::min(first + block_, extent(walked_)) - 1}) {
+      at_[walked_] = place;
+      if (matters(nothing)) return true;
+    }
+    return false;
+  }
+
+  const TileGraph& graph_;
+  const SizeHints& hints_;
+  size_t walked_;
+  int64_t block_;
+  std::vector<int64_t> at_;
+};
+
+}  // namespace
+
 double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block) {
   const std::vector<TileValueId> reductions = last_reductions(graph);
   const std::vector<Expr> nothing = neutral_where(graph, reductions);
-  std::set<int> axes;
-  for (const Expr& condition : nothing) {
-    for (const int index : indices_of(condition)) axes.insert(index);
-  }
-  if (nothing.empty() || axes.size() > 2) return 1;
-  std::vector<int64_t> at(graph.axes.size(), 0);
-  const auto extent = [&](size_t axis) { return hinted_size(graph.axes[axis].extent, hints); };
-  const auto place = [&](int axis, int64_t sample) {
-    at[static_cast<size_t>(axis)] = (2 * sample + 1) * extent(static_cast<size_t>(axis)) / (2 * kSamples);
-  };
-  const auto size_of = [&](const std::string& symbol) { return hinted_size(Expr::symbol(symbol), hints); };
-  const auto matters = [&] {
-    return std::none_of(nothing.begin(), nothing.end(),
-                        [&](const Expr& e) { return evaluate(e, at, size_of) >= 0; });
-  };
-  const size_t walked = std::get<TileReduce>(graph[reductions.front()].op).axes.front().index;
-  const auto block_matters = [&] {  // conditions are affine: of a block, an end or the place itself
-    const int64_t here = at[walked], first = here / block * block;
-    for (const int64_t place : {here, first, std::min(first + block, extent(walked)) - 1}) {
-      at[walked] = place;
-      if (matters()) return true;
-    }
-    return false;
-  };
-  if (axes.empty()) return block_matters() ? 1 : 0;
-  int64_t live = 0;
-  for (int64_t sample = 0; sample < kSamples * kSamples; ++sample) {
-    place(*axes.begin(), sample / kSamples);
-    place(*axes.rbegin(), axes.size() > 1 ? sample % kSamples : sample / kSamples);
-    live += block_matters() ? 1 : 0;
-  }
-  return double(live) / double(kSamples * kSamples);
+  if (nothing.empty()) return 1;
+  Sampler sampler(graph, hints, std::get<TileReduce>(graph[reductions.front()].op).axes.front(), block);
+  double share = 1;
+  for (const Conditions& conditions : apart(nothing)) share *= sampler.share(conditions);
+  return share;
 }
 
 }  // namespace tilefuse

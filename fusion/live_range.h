@@ -28,6 +28,8 @@ std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& 
 
 // Of the points that the last reductions of a graph walk, for all of their results: the share that matters,
 // where the walk goes `block` elements at a time and leaves out none of a block of which one matters.
+// Conditions without an axis in common count each for itself; more than two axes that depend on each other
+// are not looked at.
 double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block = 1);
 
 }  // namespace tilefuse

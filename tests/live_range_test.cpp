@@ -148,5 +148,18 @@ TEST(LiveRange, says_which_share_of_a_walk_matters) {
   EXPECT_NEAR(live_share(graph, {}, 16), 0.67, 0.03);  // 16 of 31 for 16 queries, all for 7
 }
 
+TEST(LiveRange, padding_on_two_sides_is_left_out_along_each) {
+  const TileGraph graph = parse_tile_graph(R"(tile_graph windows {
+  axes k: 8, y: 7, x: 5, c: 4, s: 3, t: 3
+  buffers %a: f32[4, 7, 5] in, %w: f32[8, 4, 3, 3] in, %o: f32[8, 7, 5] out
+  %0 = load %a[c*35 + y*5 + s*5 + x + t - 6] if [y + s - 1, 7 - y - s, x + t - 1, 5 - x - t] else 0 : f32[y, x, c, s, t]
+  %1 = load %w[k*36 + c*9 + s*3 + t] : f32[k, c, s, t]
+  %2 = mul(%0, %1) : f32[k, y, x, c, s, t]
+  %3 = reduce.sum(%2) over c, s, t : f32[k, y, x]
+  store %3 -> %o[k*35 + y*5 + x]
+})");
+  EXPECT_DOUBLE_EQ(live_share(graph, {}), 19.0 / 21 * 13 / 15);  // two of all pairs along each are outside
+}
+
 }  // namespace
 }  // namespace tilefuse

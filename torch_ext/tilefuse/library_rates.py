@@ -44,6 +44,7 @@ _UNITS = {
     "window.point_gflops": "GFLOP/s of the library, windows of one tap",
     "window.vector_gflops": "GFLOP/s of the library, windows over images of one element",
     "window.gbs": "GB/s that operands and results of the library pass at beside the arithmetic",
+    "window.weights_gbs": "GB/s that weights of several taps are brought into the library's layout at",
     "window.call": "us a call of the library over windows",
     "window.single_gflops": "GFLOP/s of the library where every channel has weights of its own",
     "window.single_gbs": "GB/s that images, channels outermost, are brought into the library's layout and back at",
@@ -131,7 +132,9 @@ _WINDOW_DTYPES = ("f32", "bf16")
 _WINDOWS = (
     *((64, 64, size, 3) for size in (14, 28, 56)),
     (128, 128, 14, 3),
+    (256, 256, 7, 3),
     (256, 256, 14, 3),
+    (512, 512, 7, 3),
     (16, 32, 56, 3),
     *((64, 64, size, 1) for size in (7, 28, 56)),
     (256, 64, 28, 1),
@@ -150,16 +153,26 @@ def window_samples(dtype: str) -> list[Sample]:
 
 def _window(dtype: str, channels: int, results: int, size: int, taps: int) -> Sample:
     kind, rates = _DTYPES[dtype], f"library.window.{dtype}."
-    kiloflops = 2e-3 * channels * results * size * size * taps * taps
+    kiloflops = 2e-3 * channels * results * taps_inside(size, taps) ** 2
     image, weight, result = channels * size * size, channels * results * taps * taps, results * size * size
     rate = "vector_gflops" if size == 1 else "point_gflops" if taps == 1 else "gflops"
-    amounts = {rates + "call": 1, rates + "1/" + rate: kiloflops, rates + "1/gbs": 1e-3 * kind.itemsize * (image + weight + result)}
+    kilobytes = lambda elements: 1e-3 * kind.itemsize * elements  # noqa: E731
+    amounts = {rates + "call": 1, rates + "1/" + rate: kiloflops}
+    if taps > 1 and size > 1:
+        amounts |= {rates + "1/gbs": kilobytes(image + result), rates + "1/weights_gbs": kilobytes(weight)}
+    else:
+        amounts |= {rates + "1/gbs": kilobytes(image + weight + result)}
 
     def make() -> Callable[[], Any]:
         x, w = _values(kind, 1, channels, size, size), _values(kind, results, channels, taps, taps)
         return lambda: functional.conv2d(x, w, padding=taps // 2)
 
     return Sample(f"{dtype} convolution {channels} to {results}, {size}x{size}, {taps}x{taps}", amounts, make)
+
+
+def taps_inside(size: int, taps: int) -> int:
+    """Pairs of an element and a tap that looks at another one of its row, and not at padding."""
+    return sum(min(size, at + taps // 2 + 1) - max(0, at - taps // 2) for at in range(size))
 
 
 def _single(dtype: str, channels: int, size: int, taps: int, *, last: bool) -> Sample:
