@@ -181,6 +181,7 @@ CostModel::Walked CostModel::walked(const Schedule& schedule) {
   walked.looks = traffic_one_.looks(*walked.passes, loop_nest(facts_, schedule), schedule);
   const std::vector<NestLoop>& nest = walked.looks.nest;
   walked.tasks = task_count(facts_, schedule) * double(schedule.split);
+  walked.full_tasks = full_task_count(facts_, schedule) * double(schedule.split);
   walked.packing_us = compute_.packing_cycles(nest, schedule) * us_per_cycle;
   // Lanes come together while the next rows are loaded, as far as a core looks ahead.
   const double horizontal = compute_.horizontal_cycles(schedule);
@@ -201,7 +202,8 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
   const TrafficCost& traffic = threads == 1 ? traffic_one_ : traffic_all_;
   const bool online = schedule.walk == Walk::Online && facts_.online;
   const std::vector<Traffic> moved = traffic.passes(*walked.passes, walked.looks, schedule);
-  const double busiest = std::ceil(walked.tasks / threads) / walked.tasks;  // share of the work on one thread
+  // The share of the work on one thread: of those that have the most tasks, one has none that is cut short.
+  const double busiest = std::min(1.0, std::ceil(walked.tasks / threads) / walked.full_tasks);
   const double l3_gbs = threads == 1 ? rates_.l3_gbs_one : rates_.l3_gbs_all;
   const std::vector<double>& windows = walked.looks.windows;
   const bool lanes_are_summed = schedule.lane_axis && facts_.structure.is_reduced(*schedule.lane_axis);

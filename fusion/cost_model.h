@@ -59,7 +59,7 @@ class CostModel {
     const WalkedPasses* passes = nullptr;  // as what they move counts
     WalkLooks looks;
     std::vector<double> compute_us;  // by pass of the plain walk; the last one with what is outside
-    double packing_us = 0, starts_us = 0, tasks = 1;
+    double packing_us = 0, starts_us = 0, tasks = 1, full_tasks = 1;
   };
   // What the work of the passes depends on.
   struct Body {

@@ -191,6 +191,14 @@ double task_count(const RegionFacts& facts, const Schedule& schedule) {
   return tasks;
 }
 
+double full_task_count(const RegionFacts& facts, const Schedule& schedule) {
+  double tasks = 1;
+  for (const AxisTile& tile : schedule.grid) {
+    if (tile.tile > 0) tasks *= std::max(1.0, facts.extent[tile.axis.index] / double(tile.tile));
+  }
+  return tasks;
+}
+
 bool iterates_along_rows(const RegionFacts& facts, const Schedule& schedule) {
   if (!schedule.lane_axis) return true;
   const double row = facts.extent[schedule.lane_axis->index];

@@ -25,7 +25,8 @@ struct NestLoop {
 // Of one pass over the reduced axes; for a region without reductions, of all there is.
 std::vector<NestLoop> loop_nest(const RegionFacts& facts, const Schedule& schedule);
 std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedule);  // of panels.h
-double task_count(const RegionFacts& facts, const Schedule& schedule);  // without the parts of a split
+double task_count(const RegionFacts& facts, const Schedule& schedule);       // without the parts of a split
+double full_task_count(const RegionFacts& facts, const Schedule& schedule);  // the last may be part of one
 
 // Whether most iterations over the lane axis have one of the same row and task behind them, whose lines are
 // worth asking for. Rows of 49 f32 take 1.3 to 1.6 times as long where those of the next row are asked for,
