@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 STAMPS := build/stamps
 JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
-BENCH_PARTS := bench-memory bench-products bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
+BENCH_PARTS := bench-memory bench-products bench-compute bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
 .PHONY: help demo demo-offline gpu test test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-test-full python-test format tidy clean
 help:
@@ -36,15 +36,18 @@ test-gpu-full: build
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_gpu_opinfo.py test_gpu_host.py test_gpu_capture.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
-##                    operators in docs/ops.md. One to three hours; bench-memory, bench-products, bench-convolutions,
-##                    bench-models, bench-models-bf16, bench-ops and bench-costs (compiling, calling, memory, planning) run a
-##                    part of it
+##                    operators in docs/ops.md. One to three hours; bench-memory, bench-products, bench-compute (what
+##                    multiplications bound, with weights packed once and without), bench-convolutions, bench-models,
+##                    bench-models-bf16, bench-ops and bench-costs (compiling, calling, memory, planning) run a part of it
 bench:
 	for part in $(BENCH_PARTS); do $(MAKE) --no-print-directory $$part || exit 1; done
 bench-products bench-convolutions bench-models bench-ops: CASES = --$(@:bench-%=%)
 bench-models-bf16: CASES := --models --dtype bf16
-$(filter-out bench-costs,$(BENCH_PARTS)): $(STAMPS)/installed $(STAMPS)/benchmarks
+$(filter-out bench-costs bench-compute,$(BENCH_PARTS)): $(STAMPS)/installed $(STAMPS)/benchmarks
 	$(PYTHON) benchmarks/run.py $(CASES)
+bench-compute: $(STAMPS)/installed $(STAMPS)/benchmarks
+	$(PYTHON) benchmarks/run.py --compute --freeze
+	$(PYTHON) benchmarks/run.py --compute
 bench-costs: $(STAMPS)/installed
 	$(PYTHON) benchmarks/costs.py
 

@@ -2,7 +2,7 @@
 
     eager       always
     guarded     eager behind Dynamo's guards, which any compiled call pays
-    inductor    torch.compile as it is
+    inductor    torch.compile as it is; of compute-bound cases, only where it is asked for
     autotune    Inductor in mode max-autotune (no CUDA graphs)
     openvino    whole models only, where it can be imported
     tilefuse    always
@@ -48,8 +48,12 @@ def peer_list(text: str) -> list[str]:
 
 
 def peers_for(kind: str, options: argparse.Namespace) -> list[str]:
-    """Those asked for, or all but autotune. What this kind of case has none of is left out, what is not installed said."""
-    names = options.peers if options.peers is not None else [name for name in PEERS if name != "autotune"]
+    """Those asked for, or all but autotune. What this kind of case has none of is left out, what is not installed said.
+
+    Compute-bound cases are timed beside eager alone unless others are asked for: Inductor calls the same library there.
+    """
+    usual = ["guarded"] if kind == "compute" else [name for name in PEERS if name != "autotune"]
+    names = options.peers if options.peers is not None else usual
     names = [name for name in PEERS if name in names or (name == "autotune" and options.autotune)]
     if options.no_inductor and "inductor" in names:
         names.remove("inductor")

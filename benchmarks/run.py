@@ -190,6 +190,7 @@ def main() -> None:
     options.present = contestants.peers_for(kind, options)
     options.counted = kind in ("models", "products", "convolutions", "compute")
     name = f"{kind}_{options.dtype}" if kind == "models" and options.dtype not in (None, "f32") else kind
+    name += "_frozen" if options.freeze else ""
     results = pathlib.Path(options.results or HERE / "results" / f"{name}.jsonl")
     rows = []
     with torch.no_grad(), results.open("w") as file, measure.empty_caches() as options.caches:

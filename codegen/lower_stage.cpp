@@ -148,7 +148,8 @@ std::optional<LaunchLowering::BlockEnd> LaunchLowering::block_end(AxisId axis, c
 
 // Rows of a block run along the lane axis, its columns along the contiguous one. At the ends of the task rows
 // and columns outside are not read; the tile has room for whole blocks. Where a block may have ends, whole
-// ones are turned by code of their own, in registers, and so is one whose ends are numbers:
+// ones are turned by code of their own, in registers, and so is one whose ends are numbers or that lacks
+// columns alone:
 //
 //   if (16 <= k_left && 16 <= j_left) { for row, unrolled: block[row] = load(w + ...); ... }
 //   if (!(16 <= k_left && 16 <= j_left)) {
@@ -193,7 +194,7 @@ void LaunchLowering::turn_block(const StagedLoad& staged, const ScratchRow& row,
     scopes_.open();
     scopes_.remember("size block row", {reference(number), scopes_.depth(), false});
     statement(subscript(reference(block), reference(number)));
-    const int unroll = ends.are_known() ? int(end - first) : 1;
+    const int unroll = ends.are_known() || !ends.rows ? int(end - first) : 1;  // of the same length, all
     scopes_.add({For{number, integer(first), integer(end), 1, "", scopes_.close(), unroll}, ""});
   };
   const auto columns_of_row = [&]() -> std::optional<Code> {

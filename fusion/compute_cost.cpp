@@ -1,6 +1,7 @@
 #include "fusion/compute_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/contains.h"
@@ -389,7 +390,23 @@ double ComputeCost::pass_cycles(size_t pass, const Work& work, const std::vector
   if (dots.in_tiles) chain = 0;  // an instruction has as many sums as its successor waits for
   const double iterations = executions(nest, schedule, everything) / schedule.unroll / rows / dots.step;
   const double share = iteration_share(lanes_of(schedule));  // of iterations that are left
-  return std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share;
+  return steps_taken(schedule) *
+         (std::max(cycles.total(), chain * share) + iterations * kIterationCycles * share);
+}
+
+// The share of a walk's steps at which any of the results that are computed side by side takes in anything: a
+// kernel asks at the others, such as taps above an image, and goes on.
+double ComputeCost::steps_taken(const Schedule& schedule) const {
+  const std::array<std::optional<AxisId>, 3> beside = {
+      schedule.lane_axis, schedule.rows > 1 ? row_axis(schedule) : std::nullopt,
+      schedule.columns > 1 ? column_axis(schedule) : std::nullopt};
+  double taken = 1;
+  for (const LiveShare& live : facts_.live) {
+    const bool differ =
+        std::ranges::any_of(live.axes, [&](AxisId axis) { return contains(beside, std::optional(axis)); });
+    if (!differ) taken *= live.share;
+  }
+  return taken;
 }
 
 double ComputeCost::outside_cycles(const Work& work, const std::vector<NestLoop>& nest,
@@ -416,6 +433,8 @@ double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
 double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
                                 std::optional<AxisId> lane_axis) const {
   PortCycles cycles;
+  double taken = 1;
+  for (const LiveShare& live : facts_.live) taken *= live.share;
   const auto lanes_for = [&](DType stored) {  // pairs gain where the element is bf16
     return Lanes{lanes, lane_axis, lane_axis && pairs_along_[lane_axis->index] && stored == DType::BF16};
   };
@@ -432,9 +451,10 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
       each.vector = std::min(each.vector, turned.vector);
       each.shuffle = std::min(each.shuffle, turned.shuffle);
     }
-    cycles.add(each, times * least_share_[value.index]);
+    cycles.add(each, times * least_share_[value.index] * taken);
   };
   for (const auto& pass : passes) std::for_each(pass.begin(), pass.end(), add);
+  taken = 1;
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
     if (!in_a_pass(TileValueId{v})) add(TileValueId{v});
   }

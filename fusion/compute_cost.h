@@ -89,6 +89,7 @@ class ComputeCost {
   bool stores_in_turn(const TileStore& store, const Lanes& lanes) const;
   double scalar_share(const Lanes& lanes) const;  // of a vector's cycles
   double scalar_store_share(const Lanes& lanes) const;
+  double steps_taken(const Schedule& schedule) const;
   double iteration_share(const Lanes& lanes) const;  // of the iterations that are left
 
   struct Rates {  // of the profile, looked up once

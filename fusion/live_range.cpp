@@ -157,13 +157,23 @@ class Sampler {
 
 }  // namespace
 
-double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block) {
+std::vector<LiveShare> live_shares(const TileGraph& graph, const SizeHints& hints, int64_t block) {
+  std::vector<LiveShare> shares;
   const std::vector<TileValueId> reductions = last_reductions(graph);
   const std::vector<Expr> nothing = neutral_where(graph, reductions);
-  if (nothing.empty()) return 1;
+  if (nothing.empty()) return shares;
   Sampler sampler(graph, hints, std::get<TileReduce>(graph[reductions.front()].op).axes.front(), block);
+  for (const Conditions& conditions : apart(nothing)) {
+    LiveShare& live = shares.emplace_back();
+    for (const int axis : conditions.axes) live.axes.push_back(AxisId{static_cast<uint32_t>(axis)});
+    live.share = sampler.share(conditions);
+  }
+  return shares;
+}
+
+double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block) {
   double share = 1;
-  for (const Conditions& conditions : apart(nothing)) share *= sampler.share(conditions);
+  for (const LiveShare& live : live_shares(graph, hints, block)) share *= live.share;
   return share;
 }
 

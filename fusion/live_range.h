@@ -26,10 +26,16 @@ std::optional<LiveRange> live_range(const std::vector<Expr>& nothing, const Task
 std::optional<LiveRange> certain_range(const TileGraph& graph, const TaskParts& task, const Axis& walked,
                                        const AxisTile& block);
 
-// Of the points that the last reductions of a graph walk, for all of their results: the share that matters,
-// where the walk goes `block` elements at a time and leaves out none of a block of which one matters.
-// Conditions without an axis in common count each for itself; more than two axes that depend on each other
-// are not looked at.
+// Of the points along these axes, the share that the last reductions of a graph take in anything at, where
+// the walk goes `block` elements at a time and leaves out none of a block of which one matters.
+struct LiveShare {
+  std::vector<AxisId> axes;
+  double share = 1;
+};
+// One for all conditions that have axes in common. More than two such axes are not looked at, and have all.
+std::vector<LiveShare> live_shares(const TileGraph& graph, const SizeHints& hints, int64_t block = 1);
+
+// Of all points.
 double live_share(const TileGraph& graph, const SizeHints& hints, int64_t block = 1);
 
 }  // namespace tilefuse

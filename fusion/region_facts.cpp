@@ -234,6 +234,7 @@ Result<RegionFacts> collect_region_facts(const TileGraph& graph, const SizeHints
 Result<RegionFacts> collect_schedule_facts(const TileGraph& graph, const SizeHints& hints) {
   Result<RegionFacts> facts = collect_region_facts(graph, hints);
   if (!facts || facts->structure.reductions.empty()) return facts;
+  if (facts->structure.contracts) facts->live = live_shares(graph, hints);
   Result<OnlineWalk> online = plan_online_walk(graph, facts->structure);
   if (online) {
     facts->online = *std::move(online);

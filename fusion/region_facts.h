@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "fusion/live_range.h"
 #include "fusion/online_walk.h"
 #include "fusion/schedule.h"
 #include "fusion/shared_reads.h"
@@ -49,6 +50,7 @@ struct RegionFacts {
   bool has_index_reduction = false;
   SharedReads shared_reads;      // of a region without reductions
   DotKind dots = DotKind::None;  // that some schedule may walk it in (dots.h)
+  std::vector<LiveShare> live;   // of a contraction: of the steps of its walk, those that add anything
   std::optional<OnlineWalk> online;
   std::string why_not_online;
   std::optional<int64_t> literal_extent(std::optional<AxisId> axis) const {

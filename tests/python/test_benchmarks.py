@@ -23,6 +23,7 @@ import operations  # noqa: E402
 import peak  # noqa: E402
 import plot  # noqa: E402
 import result_table  # noqa: E402
+from compute_cases import CASES as COMPUTE_CASES  # noqa: E402
 from product_cases import FAMILIES  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -84,6 +85,25 @@ def test_a_package_that_is_missing_is_said_once_and_is_no_error(monkeypatch, cap
     assert capsys.readouterr().out.count("no openvino: it is not installed") == 1
     assert contestants.peers_for("products", _options()) == ["guarded", "inductor"]
     assert capsys.readouterr().out == ""
+
+
+def test_compute_bound_cases_are_beside_eager_alone_unless_asked():
+    assert contestants.peers_for("compute", _options()) == ["guarded"]
+    assert contestants.peers_for("compute", _options(peers=contestants.peer_list("inductor"))) == ["inductor"]
+
+
+def test_weights_of_compute_bound_cases_are_parameters_so_that_they_can_be_frozen():
+    case = next(case for case in COMPUTE_CASES if case.name == "rows_2" and case.dtype == torch.float32)
+    module, inputs = case.make(case.dtype)
+    weight, bias = module.weights
+    assert torch.equal(module(*inputs), torch.nn.functional.gelu(torch.nn.functional.linear(*inputs, weight, bias)))
+    assert len({(case.name, case.dtype) for case in COMPUTE_CASES}) == len(COMPUTE_CASES)
+
+
+def test_operations_that_a_triangle_leaves_out_are_not_counted():
+    case = next(case for case in COMPUTE_CASES if case.name == "attention_causal_12x1000x64")
+    module, inputs = case.make(case.dtype)
+    assert operations.counted(case.name, module, inputs) == {"other": 2 * 12 * 1000 * 1001 * 64}
 
 
 def test_contestants_can_be_chosen(monkeypatch):
