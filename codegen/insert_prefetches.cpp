@@ -22,6 +22,7 @@ constexpr int64_t kLeastAhead = 8 << 10;   // bytes: less comes too late
 constexpr int64_t kMostAhead = 384 << 10;  // bytes: more would not stay in a cache of 1 MiB
 constexpr int64_t kLeastRun = 512;         // bytes: shorter runs one behind the other are one stream
 constexpr int64_t kLeastIterations = 16;   // of the loop around: the last ones ask for what nobody reads
+constexpr int64_t kMostRepeats = 4;        // of a loop between, whose iterations all ask for the same
 
 // base + sum of coefficient * symbol + constant, in elements.
 struct Place {
@@ -60,12 +61,15 @@ struct Loop {
   SymbolId index;
   int64_t step;
   std::optional<int64_t> iterations;
+
+  bool goes_on() const { return iterations.value_or(kIterationsAhead + 1) > kIterationsAhead; }
 };
 
-// What one load reads in the iterations of a loop.
+// What one load reads in the iterations of a loop, and the loop around that goes on to the next place.
 struct Request {
   Code pointer;
   Place place;
+  Loop around;
   int64_t slot = 0;
   int64_t element_bytes = 1;
   int64_t lines = 1;   // beside each other, in one iteration
@@ -118,9 +122,7 @@ class PrefetchInserter {
         first && last ? std::optional((*last - *first + loop.step - 1) / loop.step) : std::nullopt;
     if (is_innermost(loop)) {
       for (const Stmt& stmt : loop.body) note_values(stmt);
-      const bool goes_on =
-          !loops_.empty() && loops_.back().iterations.value_or(kIterationsAhead + 1) > kIterationsAhead;
-      if (goes_on && iterations) ask(loop, {loop.index, loop.step, iterations});
+      if (iterations) ask(loop, {loop.index, loop.step, iterations});
       return;
     }
     loops_.push_back({loop.index, loop.step, iterations});
@@ -208,22 +210,37 @@ class PrefetchInserter {
     });
   }
 
+  // The loop around that moves a place, directly or with a few iterations between that read it again: rows of
+  // a product.
+  std::optional<Loop> around(const Place& place) const {
+    for (auto loop = loops_.rbegin(); loop != loops_.rend(); ++loop) {
+      if (place.along(loop->index) != 0 || varies_unevenly(place, loop->index)) {
+        return loop->goes_on() ? std::optional(*loop) : std::nullopt;
+      }
+      if (loop->iterations.value_or(kMostRepeats + 1) > kMostRepeats) break;
+    }
+    return std::nullopt;
+  }
+
   // ---- requests
-  std::optional<Request> request(const FunctionCall& load, const Loop& inner, const Loop& around) const {
+  std::optional<Request> request(const FunctionCall& load, const Loop& inner) const {
     const auto function = std::ranges::find(kLoads, std::string_view(load.function), &LoadFunction::name);
     if (function == std::end(kLoads) || load.arguments.size() != 1) return std::nullopt;
     const auto place = place_of(load.arguments[0]);
     if (!place || !place->base) return std::nullopt;
-    Request found{.pointer = load.arguments[0], .place = *place, .slot = *slot_of(*place->base)};
+    const auto moved_by = around(*place);
+    if (!moved_by) return std::nullopt;
+    Request found{
+        .pointer = load.arguments[0], .place = *place, .around = *moved_by, .slot = *slot_of(*place->base)};
     const auto bytes = bytes_of_slot_(found.slot);
     if (bytes && *bytes < kLeastBuffer) return std::nullopt;
-    for (const SymbolId index : {inner.index, around.index}) {
+    for (const SymbolId index : {inner.index, moved_by->index}) {
       if (varies_unevenly(*place, index)) return std::nullopt;
     }
     found.element_bytes = size_in_bytes(kernel_[*place->base].type.dtype);
     found.lines = lines_of(function->reads, found.element_bytes);
     const int64_t walked = place->along(inner.index) * inner.step * found.element_bytes;
-    const int64_t next = place->along(around.index) * around.step * found.element_bytes;
+    const int64_t next = place->along(moved_by->index) * moved_by->step * found.element_bytes;
     if (walked == 0 || std::abs(next) < kLineBytes) return std::nullopt;
     const bool is_run = std::abs(walked) <= found.lines * kLineBytes;
     if (is_run && std::abs(walked) * *inner.iterations < kLeastRun) return std::nullopt;
@@ -244,7 +261,7 @@ class PrefetchInserter {
 
   void collect(const Code& code, const Loop& inner, std::vector<Request>& requests) const {
     if (const auto* load = std::get_if<FunctionCall>(&code.kind)) {
-      if (auto found = request(*load, inner, loops_.back())) requests.push_back(std::move(*found));
+      if (auto found = request(*load, inner)) requests.push_back(std::move(*found));
     }
     for_each_child(code, [&](const Code& child) { collect(child, inner, requests); });
   }
@@ -308,8 +325,7 @@ class PrefetchInserter {
   // ---- statements
   Code ahead_of(const Request& r, int64_t bytes_of_iteration, int64_t line) const {
     const int64_t iterations = std::max(kIterationsAhead, kLeastAhead / bytes_of_iteration);
-    const Loop& around = loops_.back();
-    const int64_t elements = r.place.along(around.index) * around.step * iterations;
+    const int64_t elements = r.place.along(r.around.index) * r.around.step * iterations;
     const auto [pointer, number] = without_number(r.pointer);
     return add(pointer, integer(number + elements + line * kLineBytes / r.element_bytes));
   }

@@ -2,9 +2,10 @@
 //
 // Runs after inline_values, before name_values. What a reduction, or a pack, reads of an input in one
 // iteration of the loop around it is asked for `kIterationsAhead` iterations before, line by line, beside the
-// loads of the same places. Processors follow few streams, none of which jumps from row to row of a block,
-// and begin anew at every page: a product whose rows share weights from beyond the caches computes, and waits
-// for the weights of its next block, in turn. Asked for, they come while it computes.
+// loads of the same places; where the loop around reads the same a few times, as rows of a product do, in the
+// loop around that. Processors follow few streams, none of which jumps from row to row of a block, and begin
+// anew at every page: a product whose rows share weights from beyond the caches computes, and waits for the
+// weights of its next block, in turn. Asked for, they come while it computes.
 //
 //   for j step 8 {                                for j step 8 {
 //     let w_j = w + j * 384                         let w_j = w + j * 384
@@ -12,8 +13,8 @@
 //                                                     prefetch(w_j + r + 6144)
 //       sum += load(x + r) * load(w_j + r)            sum += load(x + r) * load(w_j + r)
 //
-// Not asked for: small buffers, what the loop around reads again, what would not stay
-// until it is used, and places that are no sums of multiples of loop indices.
+// Not asked for: small buffers, what loops around read many times, what would not stay until it is used, and
+// places that are no sums of multiples of loop indices.
 #pragma once
 #include <functional>
 #include <optional>
