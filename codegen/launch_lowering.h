@@ -265,7 +265,7 @@ class LaunchLowering {
   void run_chain();
   void run_nests(ChainNest::Phase phase);
   void run_nest();
-  bool walks_more_with(AxisId axis) const;
+  Code in_balance(AxisId axis, Code task, const Expr& count);
   void block_loop();
   LoweringFacts facts_of_nest(size_t number) const;
   void pack_before_blocks();

@@ -100,13 +100,13 @@ void LaunchLowering::pack_before_blocks() {
   }
 }
 
-// Whether the walk of a task begins or ends where the task lies along this axis, as under a triangular mask:
-// then tasks from both ends in turn give threads, which take neighbours, the same to do.
-bool LaunchLowering::walks_more_with(AxisId axis) const {
-  if (facts_.chain == nullptr || !facts_.chain->live) return false;
+// The number along an axis of the grid of a task. Where the walk begins or ends where the task lies, as under
+// a triangular mask, tasks from both ends in turn give threads, which take neighbours, the same to do.
+Code LaunchLowering::in_balance(AxisId axis, Code task, const Expr& count) {
+  if (facts_.chain == nullptr || !facts_.chain->live) return task;
   const auto moves = [&](const Expr& end) { return contains(symbols_of(end), first_symbol(graph_[axis])); };
-  const LiveRange& live = *facts_.chain->live;
-  return moves(live.first) != moves(live.end);
+  const auto& [first, end] = *facts_.chain->live;
+  return moves(first) == moves(end) ? task : call("from_both_ends", {std::move(task), index_code(count)});
 }
 
 void LaunchLowering::block_loop() {

@@ -203,9 +203,7 @@ void LaunchLowering::bind_grid() {
     Code code = reference(tile);
     if (!inner.is_constant(1)) code = operate(CodeOperator::Div, {code, index_code(inner)});
     if (i != leading) code = operate(CodeOperator::Mod, {code, index_code(digits[i].count)});
-    const auto& task = digits[i].task;
-    if (task && walks_more_with(task->axis))
-      code = call("from_both_ends", {code, index_code(digits[i].count)});
+    if (digits[i].task) code = in_balance(digits[i].task->axis, code, digits[i].count);
     coordinates[i] = digits[i].count.is_constant(1) ? integer(0) : code;
     inner = simplify(inner * digits[i].count);
   }
