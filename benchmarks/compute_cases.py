@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 import torch
 import torch.nn.functional as F
+from conv_cases import norm_relu
+from product_cases import linear_gelu
 
 F32, BF16 = torch.float32, torch.bfloat16
 SHAPES = ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (512, 3072, 768), (512, 768, 3072), (128, 4096, 1024),
@@ -42,10 +44,6 @@ class Case:
     make: Callable[[torch.dtype], tuple[torch.nn.Module, tuple[torch.Tensor, ...]]]
 
 
-def linear_gelu(x, w, b):
-    return F.gelu(F.linear(x, w, b))
-
-
 def linear_residual(x, residual, w, b):
     return F.linear(x, w, b) + residual
 
@@ -58,10 +56,6 @@ def layers(x, *weights):
     for w in weights:
         x = F.gelu(F.linear(x, w))
     return x
-
-
-def convolution(x, w, *norm):
-    return F.relu(F.batch_norm(F.conv2d(x, w, padding=1), *norm))
 
 
 def _randn(dtype: torch.dtype, *shape: int) -> torch.Tensor:
@@ -103,7 +97,7 @@ def _convolution(batch: int, channels: int, size: int):
         last = {"memory_format": torch.channels_last}
         weight = (torch.randn(channels, channels, 3, 3) * (9 * channels) ** -0.5).to(t).to(**last)
         norm = [torch.randn(channels), torch.rand(channels) + 0.5, torch.rand(channels) + 0.5, torch.randn(channels)]
-        return Applied(convolution, weight, *(n.to(t) for n in norm)), (_randn(t, batch, channels, size, size).to(**last),)
+        return Applied(norm_relu, weight, *(n.to(t) for n in norm)), (_randn(t, batch, channels, size, size).to(**last),)
 
     return make
 

@@ -433,12 +433,12 @@ double ComputeCost::least_executions(const std::vector<bool>& axes, int lanes,
 double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& passes, int lanes,
                                 std::optional<AxisId> lane_axis) const {
   PortCycles cycles;
-  double taken = 1;
-  for (const LiveShare& live : facts_.live) taken *= live.share;
+  double least_taken = 1;  // of steps_taken
+  for (const LiveShare& live : facts_.live) least_taken *= live.share;
   const auto lanes_for = [&](DType stored) {  // pairs gain where the element is bf16
     return Lanes{lanes, lane_axis, lane_axis && pairs_along_[lane_axis->index] && stored == DType::BF16};
   };
-  const auto add = [&](TileValueId value) {
+  const auto add = [&](TileValueId value, double taken) {
     const double times = least_executions(sets_[axes_[value.index]], lanes, lane_axis);
     PortCycles each = value_cycles(value, lanes_for(graph_[value].dtype), Staging::None);
     if (dots_ != DotKind::None && lane_axis && in_a_pass(value)) {
@@ -453,10 +453,11 @@ double ComputeCost::lower_bound(const std::vector<std::vector<TileValueId>>& pas
     }
     cycles.add(each, times * least_share_[value.index] * taken);
   };
-  for (const auto& pass : passes) std::for_each(pass.begin(), pass.end(), add);
-  taken = 1;
+  for (const auto& pass : passes) {
+    for (TileValueId value : pass) add(value, least_taken);
+  }
   for (uint32_t v = 0; v < graph_.values.size(); ++v) {
-    if (!in_a_pass(TileValueId{v})) add(TileValueId{v});
+    if (!in_a_pass(TileValueId{v})) add(TileValueId{v}, 1);
   }
   for (size_t s = 0; s < graph_.stores.size(); ++s) {
     cycles.add(store_cycles(s, Lanes{lanes, lane_axis, false}),

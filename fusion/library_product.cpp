@@ -93,14 +93,14 @@ double transposed_us(const TileGraph& graph, const ProductSizes& sizes, const st
 // rate comes one of operations that leaves out the padding.
 double taps_us(const TileGraph& graph, const ProductSizes& sizes, const std::string& rates,
                const Target& target, const SizeHints& hints) {
-  const double operations = 2 * sizes.batch * sizes.m * sizes.n * sizes.k;
+  const std::string weights_rate = rates + "weights_gbs";
+  const double inside = target.rates.contains(weights_rate) ? live_share(graph, hints) : 1;
+  const double operations = 2 * sizes.batch * sizes.m * sizes.n * sizes.k * inside;
   const double bytes = bytes_of_buffers(graph, hints);
-  const double gflops = target.rate(rates + "gflops"), gbs = target.rate(rates + "gbs");
-  const double weights_gbs = target.rate_or(rates + "weights_gbs", 0);
-  if (weights_gbs <= 0) return operations / gflops / 1e3 + bytes / gbs / 1e3;
   const double weights = std::min(bytes, sizes.second_elements * size_in_bytes(graph.buffers.front().dtype));
-  return operations * live_share(graph, hints) / gflops / 1e3 + (bytes - weights) / gbs / 1e3 +
-         weights / weights_gbs / 1e3;
+  const double gbs = target.rate(rates + "gbs");
+  return operations / target.rate(rates + "gflops") / 1e3 + (bytes - weights) / gbs / 1e3 +
+         weights / target.rate_or(weights_rate, gbs) / 1e3;
 }
 
 // Without the start of the call.

@@ -173,6 +173,10 @@ void cut_in_parts(const RegionFacts& facts, const Schedule& schedule, std::vecto
   for (NestLoop& loop : reduced) loop.trips /= loop.axis == axis ? parts : 1;
 }
 
+double tasks_along(const RegionFacts& facts, const AxisTile& tile) {  // the last may be part of one
+  return tile.tile > 0 ? facts.extent[tile.axis.index] / double(tile.tile) : 1;
+}
+
 // Rows, and columns around them, that are written out.
 void add_registers(const Schedule& schedule, std::vector<NestLoop>& nest) {
   const std::optional<AxisId> row = row_axis(schedule), column = column_axis(schedule);
@@ -185,17 +189,13 @@ void add_registers(const Schedule& schedule, std::vector<NestLoop>& nest) {
 
 double task_count(const RegionFacts& facts, const Schedule& schedule) {
   double tasks = 1;
-  for (const AxisTile& tile : schedule.grid) {
-    if (tile.tile > 0) tasks *= std::ceil(facts.extent[tile.axis.index] / double(tile.tile));
-  }
+  for (const AxisTile& tile : schedule.grid) tasks *= std::ceil(tasks_along(facts, tile));
   return tasks;
 }
 
 double full_task_count(const RegionFacts& facts, const Schedule& schedule) {
   double tasks = 1;
-  for (const AxisTile& tile : schedule.grid) {
-    if (tile.tile > 0) tasks *= std::max(1.0, facts.extent[tile.axis.index] / double(tile.tile));
-  }
+  for (const AxisTile& tile : schedule.grid) tasks *= std::max(1.0, tasks_along(facts, tile));
   return tasks;
 }
 
