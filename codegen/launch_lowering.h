@@ -335,6 +335,8 @@ class LaunchLowering {
   // ---- dots
   Code row_of_dots(const Dot& dot);
   Code panel_of_dots(TileValueId id);
+  Code lanes_of_dots(TileValueId id);
+  void emit_dots_along_lanes(const std::vector<Root>& roots);
   void emit_dots(const std::vector<Root>& roots);
   void open_summed(AxisId axis, const LoopRange& range, const Body& leaf);
   Code join_neighbours(const StagedLoad& staged);
@@ -442,6 +444,8 @@ class LaunchLowering {
   DType panel_dtype(const StagedLoad& staged) const;
   // Elements of the summed axis in a row.
   int64_t panel_step() const { return facts_.dots.empty() ? 1 : info(schedule_.dots).count; }
+  // Elements along the lane axis of one vector.
+  int64_t lane_width() const { return schedule_.lanes * (lanes_are_reduced() ? panel_step() : 1); }
   Expr panel_rows(const StagedLoad& staged, Expr& offset) const;
   ScratchRow packed_row(const StagedLoad& staged);
   void find_panel(const StagedLoad& staged);

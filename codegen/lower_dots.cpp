@@ -45,6 +45,25 @@ Code LaunchLowering::row_of_dots(const Dot& dot) {
   return scopes_.remember(key, {code, depth, true}).code;
 }
 
+// The next neighbours in each lane.
+Code LaunchLowering::lanes_of_dots(TileValueId id) {
+  const std::string key = value_key(id) + " dot";
+  if (const Computed* known = scopes_.find(key)) return known->code;
+  const TileLoad& load = std::get<TileLoad>(graph_[id].op);
+  const int depth = depth_of(graph_[id].axes);
+  const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
+                    depth};
+  std::vector<Code> arguments = {address(place, {}).pointer};
+  if (copies_.left) {  // in whole dots
+    const auto left = constant_of(*copies_.left);
+    arguments.push_back(left ? integer(*left / panel_step())
+                             : operate(CodeOperator::Div, {*copies_.left, integer(panel_step())}));
+  }
+  const Code loaded = shared_by_rows(call("load_neighbours", std::move(arguments)));
+  const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kNeighbours, loaded);
+  return scopes_.remember(key, {code, depth, true}).code;
+}
+
 Code LaunchLowering::panel_of_dots(TileValueId id) {
   const std::string key = value_key(id) + " dot";
   if (const Computed* known = scopes_.find(key)) return known->code;
@@ -58,6 +77,7 @@ Code LaunchLowering::panel_of_dots(TileValueId id) {
 // One step over the elements of a dot, for all copies. Row by row: a compiler that is given the neighbours of
 // all rows first has registers for them or for the sums, not for both.
 void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
+  if (lanes_are_reduced()) return emit_dots_along_lanes(roots);
   const Copies outside = copies_;
   const auto& reductions = structure_.reductions;
   for (const Root& root : roots) {
@@ -77,6 +97,32 @@ void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
     }
     copies_ = outside;
   }
+}
+
+// The same with lanes along the summed axis: rows and columns share what they read, so that comes first.
+void LaunchLowering::emit_dots_along_lanes(const std::vector<Root>& roots) {
+  struct Factors {
+    const Root* root;
+    Copies copies;
+    Code first, second;
+  };
+  std::vector<Factors> all;
+  const Copies outside = copies_;
+  const auto& reductions = structure_.reductions;
+  for (const Root& root : roots) {
+    const auto number = std::find(reductions.begin(), reductions.end(), root.value) - reductions.begin();
+    Dot dot = facts_.dots.at(static_cast<size_t>(number));
+    if (is_unsigned_in_memory(graph_, dot.panel)) std::swap(dot.row, dot.panel);
+    for_each_copy([&] { all.push_back({&root, copies_, lanes_of_dots(dot.row), lanes_of_dots(dot.panel)}); });
+  }
+  scopes_.blank();
+  for (const Factors& factors : all) {
+    copies_ = factors.copies;
+    const Code sum = accumulator_of(factors.root->value).front();
+    const Code dots = dot_code(schedule_.dots, sum, factors.first, factors.second, false);
+    scopes_.add({Assign{sum, std::nullopt, dots}, ""});
+  }
+  copies_ = outside;
 }
 
 // Behind the rows of a panel: what sums of rows with turned signs start from.
@@ -187,6 +233,7 @@ void LaunchLowering::open_summed(AxisId axis, const LoopRange& range, const Body
   if (!in_dots && !stores_neighbours(axis)) return open_axis(axis, range, leaf);
   const DotInfo& dots = info(in_dots ? schedule_.dots : DotKind::Pairs);
   const std::string note = graph_[axis].name + ", " + std::string(dots.name);
+  if (in_dots && axis == schedule_.lane_axis) return open_axis(axis, range, leaf);
   if (in_dots) return open_plain(axis, range, dots.count, note, leaf);
   const Copies outside = copies_;
   neighbour_axis_ = axis;

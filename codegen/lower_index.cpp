@@ -120,9 +120,7 @@ Expr LaunchLowering::moved(const Expr& e, int64_t along_lanes) const {
   return result;
 }
 
-Expr LaunchLowering::at_copy(const Expr& e) const {
-  return moved(e, int64_t{copies_.lane} * schedule_.lanes);
-}
+Expr LaunchLowering::at_copy(const Expr& e) const { return moved(e, copies_.lane * lane_width()); }
 
 Expr LaunchLowering::at_element(const Expr& e) const {
   if (!in_pairs()) return at_copy(e);

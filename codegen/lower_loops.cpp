@@ -143,7 +143,7 @@ void LaunchLowering::bind_task(AxisId axis, int64_t tile, const Code& coordinate
 // What parts of the outermost reduced axis are multiples of: whole iterations over lanes, or whole blocks of
 // panels.
 int64_t LaunchLowering::part_step() const {
-  if (structure_.reduced.front() == schedule_.lane_axis) return int64_t{schedule_.lanes} * schedule_.unroll;
+  if (structure_.reduced.front() == schedule_.lane_axis) return lane_width() * schedule_.unroll;
   return packs_panels(structure_, schedule_) ? schedule_.lanes * panel_step() : 1;
 }
 
@@ -415,7 +415,7 @@ int64_t first_granule(const LoopRange& range) {
 }  // namespace
 
 void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body& body) {
-  const int64_t lanes = schedule_.lanes;
+  const int64_t lanes = lane_width();
   const Copies outside = copies_;
   LoopRange part = range;
   const auto loop = [&](const std::pair<Code, std::optional<int64_t>>& end, int copies, bool is_tail) {
@@ -424,7 +424,7 @@ void LaunchLowering::open_lanes(AxisId axis, const LoopRange& range, const Body&
     const bool is_empty = part.first_value && part.last_value && *part.first_value >= *part.last_value;
     if (!is_empty) {
       copies_.lanes = copies;
-      copies_.lane_granule = std::min(lanes, first_granule(range));
+      copies_.lane_granule = std::min<int64_t>(schedule_.lanes, first_granule(range));
       const std::string& name = graph_[axis].name;
       open_plain(axis, part, lanes * copies, is_tail ? name + ", the last lanes" : name, [&] {
         if (is_tail) {

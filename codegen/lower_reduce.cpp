@@ -282,7 +282,7 @@ Expr LaunchLowering::chain_along(AxisId axis) const {
   const bool is_block = facts_.online != nullptr && axis == schedule_.block->axis;
   Expr length = is_block ? Expr(schedule_.block->tile) : facts_.extents[axis.index];
   if (axis != schedule_.lane_axis) return length;
-  return ceildiv(length, int64_t{schedule_.lanes} * schedule_.unroll);
+  return ceildiv(length, lane_width() * schedule_.unroll);
 }
 
 // Steps of the walk over one block of an online walk; what is carried beyond is f64.
@@ -323,7 +323,7 @@ int64_t LaunchLowering::block_length(const std::vector<AxisId>& order, size_t ne
   for (size_t i = next + 1; i < order.size(); ++i) inside = inside * chain_along(order[i]);
   steps = inside.constant() ? steps / std::max(int64_t{1}, *inside.constant()) : 0;
   const AxisId axis = order[next];
-  return axis == schedule_.lane_axis ? steps * schedule_.lanes * schedule_.unroll : steps;
+  return axis == schedule_.lane_axis ? steps * lane_width() * schedule_.unroll : steps;
 }
 
 void LaunchLowering::declare_scans(const std::set<TileValueId>& needed) {

@@ -54,6 +54,19 @@ std::optional<Dot> dot_of(const TileGraph& graph, const NarrowFactors& factors, 
   return dot;
 }
 
+// With lanes along what is summed: none of the factors has its signs turned.
+std::optional<Dot> dot_along_lanes(const TileGraph& graph, const NarrowFactors& factors, AxisId summed) {
+  const auto lies_along = [&](TileValueId load) {
+    const auto stride = stride_along(graph, std::get<TileLoad>(graph[load].op), summed);
+    return stride && stride->is_constant(1);
+  };
+  const auto is_signed = [&](TileValueId load) { return info(stored_type(graph, load)).is_signed; };
+  const auto [left, right] = factors.loads;
+  const bool are_in_order = factors.kind != DotKind::Quads || is_signed(left) != is_signed(right);
+  if (!are_in_order || !lies_along(left) || !lies_along(right)) return std::nullopt;
+  return Dot{left, right};
+}
+
 }  // namespace
 
 NarrowFactors narrow_factors(const TileGraph& graph, TileValueId sum) {
@@ -177,18 +190,18 @@ bool is_panel_of_dots(const TileGraph& graph, const Structure& structure, TileVa
 std::vector<Dot> find_dots(const TileGraph& graph, const Structure& structure, const Schedule& schedule) {
   const bool is_possible = schedule.dots != DotKind::None && schedule.lane_axis && schedule.lanes > 1 &&
                            schedule.walk == Walk::MultiPass && schedule.keep.empty() &&
-                           !schedule.accumulate_in_scratch && !schedule.staged.empty();
-  if (!is_possible || structure.is_reduced(*schedule.lane_axis) ||
-      dots_of_region(graph, structure) != schedule.dots) {
-    return {};
-  }
+                           !schedule.accumulate_in_scratch;
+  if (!is_possible) return {};
+  const bool along_lanes = structure.is_reduced(*schedule.lane_axis);
+  if (along_lanes != schedule.staged.empty() || dots_of_region(graph, structure) != schedule.dots) return {};
   const AxisId summed = structure.reduced.front();
   std::vector<Dot> dots;
   for (const TileValueId sum : structure.reductions) {
-    const auto dot = dot_of(graph, narrow_factors(graph, sum), schedule);
+    const NarrowFactors factors = narrow_factors(graph, sum);
+    const auto dot = along_lanes ? dot_along_lanes(graph, factors, summed) : dot_of(graph, factors, schedule);
     if (!dot) return {};
     const Expr& offset = std::get<TileLoad>(graph[dot->row].op).offset;
-    if (!offset_of_first(offset, summed, info(schedule.dots).count)) return {};
+    if (!along_lanes && !offset_of_first(offset, summed, info(schedule.dots).count)) return {};
     dots.push_back(*dot);
   }
   return dots;

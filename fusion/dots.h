@@ -15,6 +15,9 @@
 // the row is read as of the other sign, its sign bits turned over: 128 more, or less, of each. What that adds
 // to a sum is the same for all rows, 128 times a sum along the panel, so that sums start from its negative.
 // Those of matrix tiles (matrix_tiles.h) take every sign.
+//
+// Where lanes stand along the summed axis, and both factors lie along it in memory, every lane takes the next
+// neighbours of both and nothing is packed or widened: "lanes k = 16 in pairs" reads 32 elements at a time.
 #pragma once
 #include <array>
 #include <optional>
@@ -41,7 +44,7 @@ struct Dot {
   // A load that stays the same along the lanes: contiguous along the summed axis, or of a tile of neighbours
   // (neighbour_tiles.h).
   TileValueId row;
-  TileValueId panel;         // a staged load
+  TileValueId panel;         // a staged load, or, where lanes stand along the summed axis, one like the other
   bool turns_signs = false;  // of the row: sums start from what that adds
 };
 

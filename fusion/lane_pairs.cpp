@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/dots.h"
+
 namespace tilefuse {
 namespace {
 
@@ -45,7 +47,7 @@ bool lanes_stand_in_pairs(const TileGraph& graph, const Structure& structure, co
   if (!schedule.lane_axis || schedule.unroll % 2 != 0 || !schedule.staged.empty()) return false;
   // A combining launch reads partial vectors in their plain order.
   if (schedule.split > 1 && !structure.is_reduced(*schedule.lane_axis)) return false;
-  return can_pair_along(graph, *schedule.lane_axis);
+  return can_pair_along(graph, *schedule.lane_axis) && !walks_dots(graph, structure, schedule);
 }
 
 }  // namespace tilefuse

@@ -27,6 +27,7 @@ class ScheduleParser {
     do item();
     while (cursor_.accept(","));
   }
+  bool in_dots();
   void lanes();
   void grid();
   void walk();
@@ -78,12 +79,21 @@ int64_t ScheduleParser::positive() {
   return number;
 }
 
+bool ScheduleParser::in_dots() {
+  if (!cursor_.accept("in")) return false;
+  if (cursor_.accept("tiles")) cursor_.expect("of");  // which the rows say
+  schedule_.dots = cursor_.accept("quads") ? DotKind::Quads : DotKind::Pairs;
+  if (schedule_.dots == DotKind::Pairs) cursor_.expect("pairs");
+  return true;
+}
+
 void ScheduleParser::lanes() {
   cursor_.expect("lanes");
   if (cursor_.accept("1")) return;
   schedule_.lane_axis = axis();
   cursor_.expect("=");
   schedule_.lanes = positive_integer(cursor_);
+  (void)in_dots();
   if (!cursor_.accept(",")) return;
   cursor_.expect("unroll");
   schedule_.unroll = positive_integer(cursor_);
@@ -125,13 +135,6 @@ void ScheduleParser::walk() {
 void ScheduleParser::stage() {
   cursor_.expect("stage");
   if (cursor_.accept("none")) return;
-  const auto in_dots = [&] {
-    if (!cursor_.accept("in")) return false;
-    if (cursor_.accept("tiles")) cursor_.expect("of");  // which the rows say
-    schedule_.dots = cursor_.accept("quads") ? DotKind::Quads : DotKind::Pairs;
-    if (schedule_.dots == DotKind::Pairs) cursor_.expect("pairs");
-    return true;
-  };
   if (in_dots()) return;  // of a chain, whose nests stage
   items([&] {
     const TileValueId load = value();

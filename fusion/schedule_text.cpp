@@ -17,6 +17,11 @@ namespace {
 std::string lanes_text(const Schedule& schedule, const TileGraph& graph) {
   if (!schedule.lane_axis) return "1";
   std::string text = graph[*schedule.lane_axis].name + " = " + std::to_string(schedule.lanes);
+  const Result<Structure> structure = analyze_structure(graph);
+  const bool along_sum = structure && structure->is_reduced(*schedule.lane_axis);
+  if (along_sum && walks_dots(graph, *structure, schedule)) {
+    text += " in " + std::string(info(schedule.dots).name);
+  }
   if (schedule.unroll > 1) text += ", unroll " + std::to_string(schedule.unroll);
   return text;
 }

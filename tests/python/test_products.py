@@ -66,6 +66,13 @@ def test_products_as_eager_computes_them(form, dtype):
     check(function, *(tensor(*shape).to(dtype) / 2 for shape in shapes))
 
 
+@pytest.mark.parametrize("inner", [30, 66, 67, 500])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_few_rows_of_narrow_factors(rows, inner):
+    x, w, b = (tensor(*shape).bfloat16() for shape in ((rows, inner), (130, inner), (130,)))
+    check(lambda x, w, b: F.relu(F.linear(x, w, b)), x, w, b)
+
+
 @pytest.mark.parametrize("sizes", [(0, 5, 7), (5, 0, 7), (5, 7, 0)])
 def test_nothing_to_add_up_or_to_make(sizes):
     m, k, n = sizes
