@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "fusion/loop_nest.h"
+
 namespace tilefuse {
 namespace {
 
@@ -22,7 +24,6 @@ constexpr int64_t kLeastAhead = 8 << 10;   // bytes: less comes too late
 constexpr int64_t kMostAhead = 384 << 10;  // bytes: more would not stay in a cache of 1 MiB
 constexpr int64_t kLeastRun = 512;         // bytes: shorter runs one behind the other are one stream
 constexpr int64_t kLeastIterations = 16;   // of the loop around: the last ones ask for what nobody reads
-constexpr int64_t kMostRepeats = 4;        // of a loop between, whose iterations all ask for the same
 
 // base + sum of coefficient * symbol + constant, in elements.
 struct Place {
@@ -217,7 +218,7 @@ class PrefetchInserter {
       if (place.along(loop->index) != 0 || varies_unevenly(place, loop->index)) {
         return loop->goes_on() ? std::optional(*loop) : std::nullopt;
       }
-      if (loop->iterations.value_or(kMostRepeats + 1) > kMostRepeats) break;
+      if (loop->iterations.value_or(kRepeatsAskedAhead + 1) > kRepeatsAskedAhead) break;
     }
     return std::nullopt;
   }

@@ -221,7 +221,7 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
       traffic.packing(walked.looks.nest, schedule);  // waited for: nothing else is done meanwhile
   parts.packing =
       busiest * overlap(rates_.norm, {walked.packing_us, cache_us(packed), packed.dram_ns / 1e3 * threads});
-  double compute = 0, cache = 0, dram = 0, kept_beside = 0;
+  double compute = 0, cache = 0, dram = 0, kept_beside = 0, waited_l3 = 0;
   const size_t passes = walked.compute_us.size();
   for (size_t pass = 0; pass < passes; ++pass) {
     compute += walked.compute_us[pass] * busiest;
@@ -230,10 +230,12 @@ CostModel::Parts CostModel::parts_on(const Walked& walked, const Schedule& sched
       cache += cache_us(moved[at]) * busiest;
       dram += moved[at].dram_ns / 1e3 * busiest * threads;
       kept_beside += moved[at].kept_beside * busiest;
+      waited_l3 += moved[at].l3_waited / l3_gbs / 1e3 * busiest;
     }
     const bool joined = online && walked_to == first_walked(pass);  // with the next pass
     if ((one_norm || joined) && pass + 1 < passes) continue;
-    parts.together += overlap(norm, {compute, cache, dram});
+    parts.together += overlap(norm, {compute, std::max(0.0, cache - waited_l3), dram});
+    parts.together += std::exchange(waited_l3, 0);
     parts.compute += std::exchange(compute, 0);
     parts.cache += std::exchange(cache, 0);
     parts.dram += std::exchange(dram, 0);

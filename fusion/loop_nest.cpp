@@ -117,10 +117,10 @@ std::vector<AxisId> panel_axes(const RegionFacts& facts, const Schedule& schedul
 
 namespace {
 
-// Panels of a split are as long as a part, so that all that is read again lies inside it.
+// What a part of a product reads again lies inside it: panels, and what rows share.
 std::vector<NestLoop> loops_over_tasks(const RegionFacts& facts, const Schedule& schedule) {
   std::vector<NestLoop> loops;
-  if (schedule.split > 1 && packs_panels(facts.structure, schedule)) {
+  if (schedule.split > 1 && facts.structure.contracts) {
     const AxisId axis = facts.structure.reduced.front();
     const auto parts = double(schedule.split);
     loops.push_back({axis, parts, facts.extent[axis.index] / parts, true});

@@ -68,6 +68,9 @@ double scratch_rows(const RegionFacts& facts);
 // How an access walks memory: `run_bytes` in one piece, then jumps; `rows` pieces until the next ones
 // continue where these ended. A walk without jumps has rows == 1. Of rows side by side it is the walk of one,
 // but where all of them are a piece of some lines: keys of 64 bf16, eight at a time.
+// Blocks of rows that read the same, up to so many: kernels ask then for what the next ones read
+// (codegen/insert_prefetches.h).
+constexpr int kRepeatsAskedAhead = 4;
 constexpr double kFetchedAheadBytes = 1024;  // rows side by side that lie so close are one walk
 struct MemoryWalk {
   double run_bytes = 0;

@@ -15,6 +15,7 @@ namespace tilefuse {
 struct Traffic {
   double l2_bytes = 0;     // between L1 and L2, all threads
   double l3_bytes = 0;     // between L2 and L3
+  double l3_waited = 0;    // of l3_bytes, what multiplications wait for
   double dram_ns = 0;      // of all threads together
   double kept_beside = 0;  // of l2_bytes, kept values, where L2 takes in what lies beyond it at the same time
 };
@@ -72,6 +73,7 @@ class TrafficCost {
   double found_again(const Access& access, size_t pass, const std::vector<std::vector<TileValueId>>& passes,
                      const std::vector<double>& windows, double usable) const;
   bool is_streamed(const Access& access, const Schedule& schedule) const;
+  bool walks_far_in_jumps(const Access& access, const Schedule& schedule) const;
   double piece_factor(const Access& access, const MemoryWalk& walk) const;
   Access row_access(const Access& access, const Schedule& schedule) const;
   Access panel_access(const Access& access, const Schedule& schedule) const;
