@@ -9,9 +9,17 @@
 namespace tilefuse {
 namespace {
 
-bool is_transparent_kind(const Op& op) {
-  return std::holds_alternative<View>(op) || std::holds_alternative<Constant>(op) ||
-         std::holds_alternative<Iota>(op);
+// Exact, and read in fewer bytes than its result has.
+bool is_widening_cast(const Graph& graph, const Node& node) {
+  const auto* map = std::get_if<Map>(&node.op);
+  if (map == nullptr || map->fn != MapFn::Cast) return false;
+  const DType from = graph[node.operands[0]].type.dtype, to = graph[node.results[0]].type.dtype;
+  return size_in_bytes(from) < size_in_bytes(to);
+}
+
+bool is_transparent_kind(const Graph& graph, const Node& node) {
+  return std::holds_alternative<View>(node.op) || std::holds_alternative<Constant>(node.op) ||
+         std::holds_alternative<Iota>(node.op) || is_widening_cast(graph, node);
 }
 
 std::vector<Expr> strides_of(const Graph& graph, ValueId value) {
@@ -71,7 +79,7 @@ void FusionGroups::classify() {
   // Backwards: an alias somebody outside sees needs its base in memory.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    if (is_transparent_kind(node.op) && seen_outside_[node.results[0]] && is_alias(graph, node)) {
+    if (is_transparent_kind(graph, node) && seen_outside_[node.results[0]] && is_alias(graph, node)) {
       seen_outside_[node.operands[0]] = true;
     }
   }
@@ -79,7 +87,7 @@ void FusionGroups::classify() {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<Input>(node.op) || std::holds_alternative<Call>(node.op)) continue;
     const bool in_memory = seen_outside_[node.results[0]] && !is_alias(graph, node);
-    if (is_transparent_kind(node.op) && !in_memory) continue;
+    if (is_transparent_kind(graph, node) && !in_memory) continue;
     group_of_[NodeId{i}] = uint32_t(members_.size());
     members_.push_back({NodeId{i}});
     group_rank_.push_back(i);
@@ -108,8 +116,9 @@ void FusionGroups::link() {
 // A constant or iota that a Call needs in memory is still computed again by whoever reads it: that is
 // cheaper.
 bool FusionGroups::lies_in_memory(NodeId node) const {
-  const Op& op = (*graph_)[node].op;
-  return !is_transparent_kind(op) || (std::holds_alternative<View>(op) && is_computing(node));
+  const Node& n = (*graph_)[node];
+  const bool has_operands = !n.operands.empty();  // what would have to be there for its readers, too
+  return !is_transparent_kind(*graph_, n) || (has_operands && is_computing(node));
 }
 
 // Whether `reader` has a copy of `producer`.

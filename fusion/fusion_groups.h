@@ -1,10 +1,11 @@
 // The working set of partition: groups of computing nodes that only grow, and the questions asked of them.
 //
-// Computing nodes are maps, reductions, scans, concatenations and gathers, plus every view, constant or iota
-// that somebody outside needs in memory and that is no strided alias of something in memory already. All
-// other views, constants and iotas are *transparent*: they belong to no group, and each region that reads
-// through one has a copy. Maps whose readers compute them again (recompute.h) become transparent for these,
-// once no group grows any more.
+// Computing nodes are maps, reductions, scans, concatenations and gathers, plus every view, constant, iota or
+// widening cast that somebody outside needs in memory and that is no strided alias of something in memory
+// already. All other views, constants, iotas and widening casts are *transparent*: they belong to no group,
+// and each region that reads through one has a copy. What a model in bf16 hands from region to region is bf16
+// therefore, and so are both factors of a product (dots.h). Maps whose readers compute them again
+// (recompute.h) become transparent for these, once no group grows any more.
 #pragma once
 #include <optional>
 #include <vector>

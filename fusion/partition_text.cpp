@@ -43,7 +43,8 @@ std::string to_text(const FusionRefusal& refusal) {
       [](const OpaqueConsumer& r) { return "cannot fuse: " + r.op + " runs with the framework"; },
       [](const LibraryIsFaster& r) {
         return "not fused: " + r.op + " stays with the framework's library, " + microseconds(r.library_us) +
-               " there against " + microseconds(r.own_us) + " in a region";
+               " there against " + microseconds(r.own_us) + " in a region" +
+               (r.own_us < r.library_us ? ", which is too little less" : "");
       },
       [](const WouldCycle& r) {
         return "cannot fuse: the region would read %" + r.through +

@@ -1,12 +1,12 @@
 // Values that their readers compute again instead of reading what another region stores.
 //
-//   a: %wide = cast(%x), %sum = reduce(%wide)     b: %out = %wide * %sum
-//      stores %wide in f32, b reads it            b reads %x in bf16, and makes %wide itself
+//   a: %scaled = %x * 2, %sum = reduce(%scaled)   b: %out = %scaled * %sum
+//      stores %scaled, b reads it                 b reads %x, and makes %scaled itself
 //
-// Views, constants and iotas are computed by every region that reads them; maps are where that is cheaper.
-// Values that maps of a region make of what their readers read anyway, of something small, or all of them of
-// a few tensors, need not be stored. All readers have to be regions, and what lives longer for it must not be
-// larger than what is no longer stored.
+// Views, constants, iotas and widening casts are computed by every region that reads them; maps are where
+// that is cheaper. Values that maps of a region make of what their readers read anyway, of something small,
+// or all of them of a few tensors, need not be stored. All readers have to be regions, and what lives longer
+// for it must not be larger than what is no longer stored.
 #pragma once
 #include <optional>
 #include <vector>

@@ -45,7 +45,7 @@ NUMBERS = {  # what is compiled, the name of its region, the factors
     "tf32": (_linear, "mm_relu", torch.float32, torch.float32),
     "tf32x3": (_linear, "mm_relu", torch.float32, torch.float32),
     "int8": (_linear_of_bytes, "int_mm_relu", torch.int8, torch.int8),
-    "float8": (_linear, "to_copy_mm_relu", torch.float8_e4m3fn, torch.float8_e5m2),
+    "float8": (_linear, "mm_relu", torch.float8_e4m3fn, torch.float8_e5m2),
 }
 
 

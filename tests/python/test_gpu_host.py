@@ -418,7 +418,7 @@ def _floats_by_floats(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     "function, region, numbers, dtypes",
     [
         (_bytes_by_bytes, "int_mm_mul", "int8", (torch.int8, torch.int8)),
-        (_floats_by_floats, "to_copy_mm_relu", "float8", (torch.float8_e4m3fn, torch.float8_e5m2)),
+        (_floats_by_floats, "mm_relu", "float8", (torch.float8_e4m3fn, torch.float8_e5m2)),
         (_floats_by_floats, "mm_relu", "tf32", (torch.float32, torch.float32)),
     ],
 )
