@@ -357,6 +357,16 @@ std::vector<Access> TrafficCost::read_from_panels(std::vector<const Access*>& ac
   return panels;
 }
 
+void TrafficCost::add_l3(const Access& access, double bytes, const std::vector<NestLoop>& nest,
+                         const Schedule& schedule, Traffic& traffic) const {
+  const MemoryWalk walk = in_pieces(memory_walk(nest, access), part_bytes(facts_, schedule, access));
+  const double moved =
+      bytes * home_of_access(access).beyond_l2 * piece_factor(access, walk) * moved_in_l3(access, schedule);
+  traffic.l3_bytes += moved;
+  const bool is_repeated = bytes > kRepeatsAskedAhead * accessed_bytes(facts_, access);
+  if (is_repeated && walks_far_in_jumps(access, schedule)) traffic.l3_waited += moved;
+}
+
 Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const WalkLooks& looks,
                                   const Schedule& schedule, Moved& moved) const {
   const PassLooks& look = looks.passes[pass];
@@ -378,15 +388,7 @@ Traffic TrafficCost::pass_traffic(size_t pass, const WalkedPasses& passes, const
       if (level == 0)
         traffic.l2_bytes +=
             bytes * (access.store ? written_in_l2(home, schedule) : read_in_l2(access, schedule));
-      if (level == 1) {
-        const double piece = part_bytes(facts_, schedule, access);
-        const MemoryWalk walk = in_pieces(memory_walk(looks.nest, access), piece);
-        const double moved_bytes =
-            bytes * home.beyond_l2 * piece_factor(access, walk) * moved_in_l3(access, schedule);
-        traffic.l3_bytes += moved_bytes;
-        const bool is_repeated = bytes > kRepeatsAskedAhead * accessed_bytes(facts_, access);
-        if (is_repeated && walks_far_in_jumps(access, schedule)) traffic.l3_waited += moved_bytes;
-      }
+      if (level == 1) add_l3(access, bytes, looks.nest, schedule, traffic);
       if (level == 2) add_dram(access, bytes, looks.nest, schedule, moved);
     }
   }

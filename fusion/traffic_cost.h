@@ -90,6 +90,8 @@ class TrafficCost {
   std::optional<size_t> writing_pass(TileValueId value, const Schedule& schedule) const;
   std::vector<double> spilled_shares(const std::vector<double>& windows) const;
   double spilled_bytes(size_t pass, const Schedule& schedule) const;
+  void add_l3(const Access& access, double bytes, const std::vector<NestLoop>& nest, const Schedule& schedule,
+              Traffic& traffic) const;
   void add_dram(const Access& access, double bytes, const std::vector<NestLoop>& nest,
                 const Schedule& schedule, Moved& moved) const;
   void add_turned(const Access& access, bool is_again, const Schedule& schedule, Traffic& traffic,
