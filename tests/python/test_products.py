@@ -73,6 +73,13 @@ def test_few_rows_of_narrow_factors(rows, inner):
     check(lambda x, w, b: F.relu(F.linear(x, w, b)), x, w, b)
 
 
+@pytest.mark.parametrize("inner", [1024, 1028])
+def test_few_rows_of_bytes(inner):
+    x, w = torch.randint(0, 256, (3, inner), dtype=torch.uint8), torch.randint(-128, 128, (130, inner), dtype=torch.int8)
+    got = torch.compile(lambda x, w: x.int() @ w.int().t(), backend="tilefuse", options=OWN)(x, w)
+    assert torch.equal(got, x.int() @ w.int().t())
+
+
 @pytest.mark.parametrize("sizes", [(0, 5, 7), (5, 0, 7), (5, 7, 0)])
 def test_nothing_to_add_up_or_to_make(sizes):
     m, k, n = sizes
