@@ -19,6 +19,11 @@ Code dot_code(DotKind kind, const Code& sum, const Code& row, const Code& panel,
   return call("dot_" + std::string(info(kind).name), {sum, first, second});
 }
 
+const Dot& dot_of(const LoweringFacts& facts, TileValueId sum) {
+  const std::vector<TileValueId>& sums = facts.structure.reductions;
+  return facts.dots.at(static_cast<size_t>(std::find(sums.begin(), sums.end(), sum) - sums.begin()));
+}
+
 bool is_unsigned_in_memory(const TileGraph& graph, TileValueId load) {
   return graph[std::get<TileLoad>(graph[load].op).buffer].dtype == DType::U8;
 }
@@ -79,10 +84,8 @@ Code LaunchLowering::panel_of_dots(TileValueId id) {
 void LaunchLowering::emit_dots(const std::vector<Root>& roots) {
   if (lanes_are_reduced()) return emit_dots_along_lanes(roots);
   const Copies outside = copies_;
-  const auto& reductions = structure_.reductions;
   for (const Root& root : roots) {
-    const auto number = std::find(reductions.begin(), reductions.end(), root.value) - reductions.begin();
-    const Dot& dot = facts_.dots.at(static_cast<size_t>(number));
+    const Dot& dot = dot_of(facts_, root.value);
     const bool panel_first = is_unsigned_in_memory(graph_, dot.panel);
     for (copies_.lane = 0; copies_.lane < copies_.lanes; ++copies_.lane) (void)panel_of_dots(dot.panel);
     for (copies_.row = 0; copies_.row < copies_.rows; ++copies_.row) {
@@ -108,10 +111,8 @@ void LaunchLowering::emit_dots_along_lanes(const std::vector<Root>& roots) {
   };
   std::vector<Factors> all;
   const Copies outside = copies_;
-  const auto& reductions = structure_.reductions;
   for (const Root& root : roots) {
-    const auto number = std::find(reductions.begin(), reductions.end(), root.value) - reductions.begin();
-    Dot dot = facts_.dots.at(static_cast<size_t>(number));
+    Dot dot = dot_of(facts_, root.value);
     if (is_unsigned_in_memory(graph_, dot.panel)) std::swap(dot.row, dot.panel);
     for_each_copy([&] { all.push_back({&root, copies_, lanes_of_dots(dot.row), lanes_of_dots(dot.panel)}); });
   }
@@ -165,10 +166,8 @@ void LaunchLowering::fill_starts(const StagedLoad& staged) {
 
 // Of the current copy; absent: zero. Of a sum in parts, the first one adds what a pack of all of it holds.
 std::optional<Code> LaunchLowering::start_of(TileValueId reduction) {
-  const auto& reductions = structure_.reductions;
-  const auto number = std::find(reductions.begin(), reductions.end(), reduction) - reductions.begin();
-  if (facts_.dots.empty() || !facts_.dots.at(static_cast<size_t>(number)).turns_signs) return std::nullopt;
-  const TileValueId panel = facts_.dots[static_cast<size_t>(number)].panel;
+  if (facts_.dots.empty() || !dot_of(facts_, reduction).turns_signs) return std::nullopt;
+  const TileValueId panel = dot_of(facts_, reduction).panel;
   Code start = call("load", {starts_address(panel).pointer});
   if (part_ != LaunchPart::Partial || !is_packed_once(graph_, structure_, panel)) return start;
   const Code is_first = operate(CodeOperator::Equal, {scopes_.find("size part number")->code, integer(0)});

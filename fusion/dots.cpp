@@ -54,17 +54,20 @@ std::optional<Dot> dot_of(const TileGraph& graph, const NarrowFactors& factors, 
   return dot;
 }
 
-// With lanes along what is summed: none of the factors has its signs turned.
-std::optional<Dot> dot_along_lanes(const TileGraph& graph, const NarrowFactors& factors, AxisId summed) {
-  const auto lies_along = [&](TileValueId load) {
+// Dot by dot in memory, both of them.
+bool lie_along(const TileGraph& graph, const NarrowFactors& factors, AxisId summed) {
+  return std::ranges::all_of(factors.loads, [&](TileValueId load) {
     const auto stride = stride_along(graph, std::get<TileLoad>(graph[load].op), summed);
     return stride && stride->is_constant(1);
-  };
+  });
+}
+
+// With lanes along what is summed: none of the factors has its signs turned.
+std::optional<Dot> dot_along_lanes(const TileGraph& graph, const NarrowFactors& factors, AxisId summed) {
   const auto is_signed = [&](TileValueId load) { return info(stored_type(graph, load)).is_signed; };
   const auto [left, right] = factors.loads;
   const bool are_in_order = factors.kind != DotKind::Quads || is_signed(left) != is_signed(right);
-  if (!are_in_order || !lies_along(left) || !lies_along(right)) return std::nullopt;
-  return Dot{left, right};
+  return are_in_order && lie_along(graph, factors, summed) ? std::optional(Dot{left, right}) : std::nullopt;
 }
 
 }  // namespace
@@ -130,11 +133,7 @@ DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
   if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;
   const NarrowFactors factors = narrow_factors(graph, sum);
   const AxisId summed = reduce->axes.front();
-  const bool lie_so = std::all_of(factors.loads.begin(), factors.loads.end(), [&](TileValueId load) {
-    if (factors.kind == DotKind::None) return false;
-    const auto stride = stride_along(graph, std::get<TileLoad>(graph[load].op), summed);
-    return stride && stride->is_constant(1);
-  });
+  const bool lie_so = factors.kind != DotKind::None && lie_along(graph, factors, summed);
   return lie_so && has_whole_dots(graph, summed, factors.kind) ? factors.kind : DotKind::None;
 }
 
