@@ -339,6 +339,8 @@ class LaunchLowering {
   void emit_dots_along_lanes(const std::vector<Root>& roots);
   void emit_dots(const std::vector<Root>& roots);
   void open_summed(AxisId axis, const LoopRange& range, const Body& leaf);
+  void open_dots(AxisId axis, const LoopRange& range, DotKind kind, const std::string& note,
+                 const Body& leaf);
   Code join_neighbours(const StagedLoad& staged);
   Address starts_address(TileValueId panel);
   void fill_starts(const StagedLoad& staged);
@@ -481,10 +483,11 @@ class LaunchLowering {
     Computed value;
   };
   std::vector<KeptValue> to_keep_;
-  std::map<TileValueId, bool> settled_;   // conditions that the block being written has settled
-  std::vector<Expr> inside_;              // guards that a branch around the loop has asked
-  std::optional<AxisId> neighbour_axis_;  // of which two steps go side by side
-  int64_t times_written_ = 1;             // what the open loops hold: once for each piece of a loop
+  std::map<TileValueId, bool> settled_;     // conditions that the block being written has settled
+  std::vector<Expr> inside_;                // guards that a branch around the loop has asked
+  std::optional<AxisId> neighbour_axis_;    // of which two steps go side by side
+  std::optional<int64_t> elements_of_dot_;  // of the last one, if it is not whole
+  int64_t times_written_ = 1;               // what the open loops hold: once for each piece of a loop
   int pass_ = 0;
   std::optional<LoopRange> part_range_;  // of the outermost reduced axis, in a launch over parts
   std::optional<std::pair<AxisId, LoopRange>> block_range_;  // in a step of an online walk

@@ -28,6 +28,14 @@ bool is_unsigned_in_memory(const TileGraph& graph, TileValueId load) {
   return graph[std::get<TileLoad>(graph[load].op).buffer].dtype == DType::U8;
 }
 
+// Whether every row is read of a tile of neighbours, whose last pair is a whole one.
+bool rows_are_tiles_of_neighbours(const LoweringFacts& facts, AxisId summed) {
+  return std::ranges::all_of(facts.dots, [&](const Dot& dot) {
+    const auto& load = std::get<TileLoad>(facts.graph[dot.row].op);
+    return neighbour_axis(facts.graph, load.offset) == summed;
+  });
+}
+
 }  // namespace
 
 bool starts_from_panel(const LoweringFacts& facts, TileValueId panel) {
@@ -44,7 +52,9 @@ Code LaunchLowering::row_of_dots(const Dot& dot) {
   const int depth = depth_of(graph_[id].axes);
   const Expr first = *offset_of_first(load.offset, structure_.reduced.front(), info(schedule_.dots).count);
   const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(first), nullptr, depth};
-  Code row = call("splat_neighbours", {address(place, {}).pointer});
+  std::vector<Code> arguments = {address(place, {}).pointer};
+  if (elements_of_dot_) arguments.push_back(integer(*elements_of_dot_));
+  Code row = call("splat_neighbours", std::move(arguments));
   if (dot.turns_signs) row = call("turn_signs", {row});
   const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kNeighbours, row);
   return scopes_.remember(key, {code, depth, true}).code;
@@ -59,11 +69,7 @@ Code LaunchLowering::lanes_of_dots(TileValueId id) {
   const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(load.offset), nullptr,
                     depth};
   std::vector<Code> arguments = {address(place, {}).pointer};
-  if (copies_.left) {  // in whole dots
-    const auto left = constant_of(*copies_.left);
-    arguments.push_back(left ? integer(*left / panel_step())
-                             : operate(CodeOperator::Div, {*copies_.left, integer(panel_step())}));
-  }
+  if (copies_.left) arguments.push_back(*copies_.left);
   const Code loaded = shared_by_rows(call("load_neighbours", std::move(arguments)));
   const Code code = scopes_.let(depth, name_of(id) + copy_suffix(id), kNeighbours, loaded);
   return scopes_.remember(key, {code, depth, true}).code;
@@ -150,7 +156,7 @@ void LaunchLowering::fill_starts(const StagedLoad& staged) {
     sums.push_back(scopes_.var(name_of(staged.load) + "_added" + lane, kNeighbours,
                                call("splat", {integer(0)}, {DType::I32})));
   });
-  open_plain(summed, panel_range(summed), panel_step(), graph_[summed].name, [&] {
+  open_plain(summed, panel_range(summed), panel_step(), graph_[summed].name, [&] {  // zeros behind it
     for_each_lane_copy([&] {
       const Code& sum = sums[static_cast<size_t>(copies_.lane)];
       const Code panel =
@@ -189,14 +195,14 @@ std::optional<AxisId> LaunchLowering::neighbours_of(const TileStore& store) cons
 }
 
 bool LaunchLowering::stores_neighbours(AxisId walked) const {
-  if (!has_whole_dots(graph_, walked, DotKind::Pairs)) return false;
+  if (!falls_into_dots(graph_, walked, DotKind::Pairs)) return false;
   return std::any_of(graph_.stores.begin(), graph_.stores.end(), [&](const TileStore& store) {
     const bool is_here = structure_.stores_in_pass(store) && structure_.pass_of(graph_, store) == pass_;
     return is_here && neighbours_of(store) == walked;
   });
 }
 
-// Of two steps of the walk.
+// Of two steps of the walk; of the last one alone beside zero.
 void LaunchLowering::emit_neighbour_store(const TileStore& store, const Computed& first,
                                           const Computed& second) {
   const bool is_tile = neighbour_axis(graph_, store.offset).has_value();
@@ -226,19 +232,47 @@ void LaunchLowering::emit_in_turn(const TileStore& store, const Expr& offset, co
   scopes_.add({Effect{call(function, std::move(arguments)), group}, "%" + graph_[store.value].name});
 }
 
+// Whole dots, and the elements behind them.
+void LaunchLowering::open_dots(AxisId axis, const LoopRange& range, DotKind kind, const std::string& note,
+                               const Body& leaf) {
+  const int count = info(kind).count;
+  const int64_t last = elements_of_last_dot(graph_, axis, kind);
+  if (last == 0) return open_plain(axis, range, count, note, leaf);
+  const auto is_empty = [](const LoopRange& part) {
+    return part.first_value && part.last_value && *part.first_value >= *part.last_value;
+  };
+  LoopRange part = range;
+  std::tie(part.last, part.last_value) = rounded_down(axis, range, count);
+  if (!is_empty(part)) open_plain(axis, part, count, note, leaf);
+  part.first = part.last;
+  part.first_value = part.last_value;
+  part.last = range.last;
+  part.last_value = range.last_value;
+  if (is_empty(part)) return;
+  elements_of_dot_ = last;
+  const bool is_once = part.first_value && part.last_value;
+  is_once ? open_once(axis, part, leaf) : open_plain(axis, part, count, note + ", the last", leaf);
+  elements_of_dot_.reset();
+}
+
 // The innermost loop of a walk.
 void LaunchLowering::open_summed(AxisId axis, const LoopRange& range, const Body& leaf) {
   const bool in_dots = !facts_.dots.empty();
-  if (!in_dots && !stores_neighbours(axis)) return open_axis(axis, range, leaf);
-  const DotInfo& dots = info(in_dots ? schedule_.dots : DotKind::Pairs);
-  const std::string note = graph_[axis].name + ", " + std::string(dots.name);
-  if (in_dots && axis == schedule_.lane_axis) return open_axis(axis, range, leaf);
-  if (in_dots) return open_plain(axis, range, dots.count, note, leaf);
+  const bool goes_in_lanes = in_dots && axis == schedule_.lane_axis;
+  if (goes_in_lanes || (!in_dots && !stores_neighbours(axis))) return open_axis(axis, range, leaf);
+  const DotKind kind = in_dots ? schedule_.dots : DotKind::Pairs;
+  const std::string note = graph_[axis].name + ", " + std::string(info(kind).name);
+  if (in_dots && rows_are_tiles_of_neighbours(facts_, axis)) {
+    return open_plain(axis, range, panel_step(), note, leaf);
+  }
+  if (in_dots) return open_dots(axis, range, kind, note, leaf);
   const Copies outside = copies_;
   neighbour_axis_ = axis;
-  copies_.neighbours = kTileNeighbours;
-  open_plain(axis, range, kTileNeighbours, note, leaf);
-  copies_ = outside;
+  open_dots(axis, range, kind, note, [&] {
+    copies_.neighbours = static_cast<int>(elements_of_dot_.value_or(kTileNeighbours));
+    leaf();
+    copies_ = outside;
+  });
   neighbour_axis_.reset();
 }
 
@@ -247,17 +281,26 @@ Code LaunchLowering::join_neighbours(const StagedLoad& staged) {
   const TileLoad& load = std::get<TileLoad>(graph_[staged.load].op);
   const AxisId summed = structure_.reduced.front();
   const int index = static_cast<int>(summed.index);
-  std::vector<Code> arguments;
-  for (int64_t neighbour = 0; neighbour < panel_step(); ++neighbour) {
+  std::vector<Code> rows;
+  for (int64_t neighbour = 0; neighbour < elements_of_dot_.value_or(panel_step()); ++neighbour) {
     const Expr offset = substitute_index(load.offset, index, Expr::index(index) + neighbour);
     const Place place{buffer_pointer(load.buffer), graph_[load.buffer].name, at_copy(offset), nullptr,
                       scopes_.depth()};
     const Address from = address(place, {});
     TILEFUSE_CHECK(from.stride && from.stride->is_constant(1), "a panel of dots is copied from apart");
-    arguments.push_back(from.pointer);
+    rows.push_back(from.pointer);
   }
-  if (copies_.left) arguments.push_back(*copies_.left);
-  return call("join_neighbours", std::move(arguments));
+  if (!elements_of_dot_) {
+    if (copies_.left) rows.push_back(*copies_.left);
+    return call("join_neighbours", std::move(rows));
+  }
+  Code dot = call("splat", {integer(0)}, {DType::I32});
+  for (size_t place = 0; place < rows.size(); ++place) {
+    std::vector<Code> arguments = {dot, rows[place]};
+    if (copies_.left) arguments.push_back(*copies_.left);
+    dot = call("add_neighbour", std::move(arguments), {}, {static_cast<int64_t>(place)});
+  }
+  return dot;
 }
 
 }  // namespace tilefuse

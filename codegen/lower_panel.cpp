@@ -96,9 +96,11 @@ void LaunchLowering::fill_panel(const StagedLoad& staged, const ScratchRow& row,
   while (next < axes.size() && (!structure_.is_reduced(axes[next]) || axes[next] == staged.contiguous))
     ++next;
   if (next < axes.size()) {
-    const int64_t step = structure_.is_reduced(axes[next]) ? panel_step() : 1;
-    open_plain(axes[next], panel_range(axes[next]), step, graph_[axes[next]].name,
-               [&] { fill_panel(staged, row, next + 1); });
+    const auto fill = [&] { fill_panel(staged, row, next + 1); };
+    const bool in_dots = !facts_.dots.empty() && structure_.is_reduced(axes[next]);
+    const std::string& name = graph_[axes[next]].name;
+    in_dots ? open_dots(axes[next], panel_range(axes[next]), schedule_.dots, name, fill)
+            : open_plain(axes[next], panel_range(axes[next]), 1, name, fill);
   } else if (turns) {
     for_each_lane_copy([&] {  // outside: no more streams than a prefetcher follows
       const LoopRange columns = panel_range(staged.contiguous);

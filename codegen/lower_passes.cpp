@@ -233,8 +233,10 @@ std::vector<Computed> LaunchLowering::of_rows(const std::vector<Computed>& value
 void LaunchLowering::emit_store_of(const TileStore& store, const std::vector<Computed>& values, size_t i) {
   const auto lanes = static_cast<size_t>(copies_.lanes);
   const size_t next = static_cast<size_t>(copies_.rows) * lanes;  // from one step of a walk to the next
-  if (copies_.neighbours > 1 && neighbours_of(store) == neighbour_axis_) {
-    if (copies_.neighbour == 0) emit_neighbour_store(store, values[i], values[i + next]);
+  if (neighbour_axis_ && neighbours_of(store) == neighbour_axis_) {
+    const Computed zero{call("splat", {integer(0)}, {DType::F32}), scopes_.depth(), true};
+    const bool is_alone = copies_.neighbours == 1;
+    if (copies_.neighbour == 0) emit_neighbour_store(store, values[i], is_alone ? zero : values[i + next]);
   } else if (facts_.row_axis && rows_are_windows(*facts_.row_axis)) {
     if (copies_.row == 0) emit_in_turn(store, store.offset, "store_pair", values[i], values[i + lanes]);
   } else if (in_pairs() && uses_lanes(store.offset)) {

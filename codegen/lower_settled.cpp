@@ -173,6 +173,7 @@ LoopRange LaunchLowering::live_part(AxisId axis, LoopRange range) {
       std::none_of(facts_.dots.begin(), facts_.dots.end(), [](const Dot& dot) { return dot.turns_signs; });
   if (!walks_only) return range;
   const int64_t step = facts_.in_tiles ? tile_step(schedule_.dots) : panel_step();
+  const bool are_whole = is_multiple_of(facts_.extents[axis.index], step);
   for (const Expr& e : facts_.nothing) {
     const auto affine = affine_in(e, static_cast<int>(axis.index));
     const auto slope = affine ? affine->coefficient.constant() : std::nullopt;
@@ -189,7 +190,7 @@ LoopRange LaunchLowering::live_part(AxisId axis, LoopRange range) {
       range.first = named(depth, name + "_first_live", index_code(min(facts_.extents[axis.index], first)));
       range.first_value.reset();
     }
-    range.granule = step;
+    range.granule = are_whole ? step : 1;
     range.depth = depth;
   }
   return range;

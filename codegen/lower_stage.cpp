@@ -139,8 +139,7 @@ std::optional<LaunchLowering::BlockEnd> LaunchLowering::block_end(AxisId axis, c
   const int depth = bound_.at(axis).depth;
   const std::string key = "left of " + std::to_string(axis.index);
   if (scopes_.find(key) == nullptr) {
-    Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
-    if (step > 1) rest = operate(CodeOperator::Div, {rest, integer(step)});
+    const Code rest = operate(CodeOperator::Sub, {range.last, bound_.at(axis).index});
     scopes_.remember(key, {named(depth, graph_[axis].name + "_left", rest), depth, false});
   }
   return BlockEnd{scopes_.find(key)->code, std::nullopt};
@@ -160,9 +159,11 @@ void LaunchLowering::fill_block(const StagedLoad& staged, const ScratchRow& row,
   const bool is_last = ends.rows && packs_panels(structure_, schedule_);  // of a panel: never a whole one
   if (is_last || ends.are_known()) return turn_block(staged, row, ends);
   std::vector<Code> limits;
-  for (const std::optional<BlockEnd>& end : {ends.columns, ends.rows}) {
-    if (end) limits.push_back(operate(CodeOperator::LessEqual, {integer(schedule_.lanes), end->left}));
-  }
+  const auto limit = [&](const std::optional<BlockEnd>& end, int64_t whole) {
+    if (end) limits.push_back(operate(CodeOperator::LessEqual, {integer(whole), end->left}));
+  };
+  limit(ends.columns, schedule_.lanes * panel_step());
+  limit(ends.rows, schedule_.lanes);
   Code is_whole = limits.front();
   if (limits.size() > 1) is_whole = operate(CodeOperator::And, limits);
   is_whole = named(scopes_.depth(), "is_whole", is_whole);
@@ -201,7 +202,8 @@ void LaunchLowering::turn_block(const StagedLoad& staged, const ScratchRow& row,
     auto columns = ends.columns ? std::optional(ends.columns->left) : std::nullopt;
     if (!ends.rows || ends.rows->count) return columns;
     const Code is_inside = operate(CodeOperator::Less, {size_symbol("block row"), ends.rows->left});
-    return operate(CodeOperator::Choose, {is_inside, columns.value_or(integer(lanes)), integer(0)});
+    return operate(CodeOperator::Choose,
+                   {is_inside, columns.value_or(integer(lanes * panel_step())), integer(0)});
   };
   const auto at_row = [&](const Expr& e, AxisId axis) {
     const int index = static_cast<int>(axis.index);

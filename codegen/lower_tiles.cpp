@@ -82,13 +82,13 @@ LaunchLowering::TileFactor LaunchLowering::rows_of_tiles(const Dot& dot, const C
     known = tile_rows_.emplace(dot.row, scratch_pointer(name, DType::I32, width * facts_.rows)).first;
   }
   const Code to = known->second;
-  const Code of_a_row = quotient(length, dots);
   if (how == TileRows::Copied) {
     scopes_.add(
-        {Effect{call("copy_rows", {to, index_code(width), from, index_code(apart * bytes), count, of_a_row})},
+        {Effect{call("copy_rows", {to, index_code(width), from, index_code(apart * bytes), count, length})},
          ""});
   } else {
     const Expr between = affine_in(first, static_cast<int>(summed.index))->coefficient;
+    const Code of_a_row = quotient(length, dots);
     scopes_.add(
         {Effect{call("turn_rows", {to, index_code(width), from, index_code(between), count, of_a_row})}, ""});
   }
@@ -159,8 +159,9 @@ void LaunchLowering::pad_panel(const StagedLoad& staged) {
     return;
   const Expr& extent = facts_.extents[summed.index];
   LoopRange behind = whole_range(summed);
-  behind.first = behind.last;
-  behind.first_value = behind.last_value;
+  const Expr start = simplify(ceildiv(extent, panel_step()) * panel_step());
+  behind.first = named(base_depth_, graph_[summed].name + "_filled", index_code(start));
+  behind.first_value = start.constant();
   const Expr end = simplify(ceildiv(extent, step) * step);
   behind.last = named(base_depth_, graph_[summed].name + "_padded", index_code(end));
   behind.last_value = end.constant();

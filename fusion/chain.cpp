@@ -50,14 +50,13 @@ class ChainBuilder {
   };
   Result<CarryPlace> add_scratch(const std::string& name, Layout layout, const TaskParts& parts);
   Layout layout_of(const TileGraph& graph, const NestCut& cut, TileValueId id, int reader,
-                   const Packed& packed, const TaskParts& parts) const;
+                   const Packed& packed) const;
   Refusal add_online();
   Refusal add_graph(TileGraph graph, Phase phase);
   Packed find_packed(const TileGraph& graph, const TaskParts& parts) const;
   Result<std::map<TileValueId, CarryPlace>> add_crossing(const TileGraph& graph, const NestCut& cut,
                                                          const Packed& packed, const TaskParts& parts);
-  bool stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id,
-                            const TaskParts& parts) const;
+  bool stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id) const;
   Refusal check_carried(const TileGraph& graph, const NestCut& cut,
                         const std::vector<NestGraph>& nests) const;
   void finish();
@@ -113,12 +112,11 @@ ChainBuilder::Packed ChainBuilder::find_packed(const TileGraph& graph, const Tas
 
 // Whether a nest walks the axis that later ones sum products of this value along, whose other factors are
 // bf16 in memory, and may leave it rounded, two steps of its walk beside each other.
-bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id,
-                                        const TaskParts& parts) const {
+bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& cut, TileValueId id) const {
   const int place = cut.place[id.index];
   const std::vector<AxisId>& walked = cut.nests[static_cast<size_t>(place)].reduced;
   if (schedule_.dots != DotKind::Pairs || !is_declared_narrow(graph, id) || walked.size() != 1) return false;
-  if (!parts.has_whole_pairs(walked[0]) || !breakpoints(graph, walked[0]).empty()) return false;
+  if (!breakpoints(graph, walked[0]).empty()) return false;
   std::set<TileValueId> products;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const auto* sum = std::get_if<TileReduce>(&graph.values[v].op);
@@ -142,7 +140,7 @@ bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& c
 
 // In the order the first reader walks it: reduced axes outermost.
 ChainBuilder::Layout ChainBuilder::layout_of(const TileGraph& graph, const NestCut& cut, TileValueId id,
-                                             int reader, const Packed& packed, const TaskParts& parts) const {
+                                             int reader, const Packed& packed) const {
   const std::vector<AxisId>& reduced = cut.nests[static_cast<size_t>(reader)].reduced;
   Layout layout{info(graph[id].dtype).compute, graph[id].axes};
   const auto pack = packed.find(id);
@@ -150,7 +148,7 @@ ChainBuilder::Layout ChainBuilder::layout_of(const TileGraph& graph, const NestC
     return pack == packed.end() ? std::binary_search(reduced.begin(), reduced.end(), axis)
                                 : axis != pack->second;
   });
-  if (pack == packed.end() && stands_in_neighbours(graph, cut, id, parts)) {
+  if (pack == packed.end() && stands_in_neighbours(graph, cut, id)) {
     layout.dtype = DType::BF16;
     layout.in_neighbours = true;
   }
@@ -165,8 +163,7 @@ Result<std::map<TileValueId, CarryPlace>> ChainBuilder::add_crossing(const TileG
   const auto add = [&](TileValueId id, int reader) -> Refusal {
     const int place = cut.place[id.index];
     if (place == NestCut::kAnywhere || place >= reader || places.contains(id)) return std::nullopt;
-    Result<CarryPlace> made =
-        add_scratch(graph[id].name, layout_of(graph, cut, id, reader, packed, parts), parts);
+    Result<CarryPlace> made = add_scratch(graph[id].name, layout_of(graph, cut, id, reader, packed), parts);
     if (!made) return made.unsupported();
     places.emplace(id, *std::move(made));
     return std::nullopt;

@@ -70,6 +70,10 @@ std::optional<Dot> dot_along_lanes(const TileGraph& graph, const NarrowFactors& 
   return are_in_order && lie_along(graph, factors, summed) ? std::optional(Dot{left, right}) : std::nullopt;
 }
 
+bool has_whole_dots(const TileGraph& graph, AxisId axis, DotKind kind) {
+  return is_multiple_of(graph[axis].extent, info(kind).count);
+}
+
 }  // namespace
 
 NarrowFactors narrow_factors(const TileGraph& graph, TileValueId sum) {
@@ -88,8 +92,16 @@ NarrowFactors narrow_factors(const TileGraph& graph, TileValueId sum) {
 
 const DotInfo& info(DotKind kind) { return kDots.at(static_cast<size_t>(kind)); }
 
-bool has_whole_dots(const TileGraph& graph, AxisId axis, DotKind kind) {
-  return is_multiple_of(graph[axis].extent, info(kind).count) && breakpoints(graph, axis).empty();
+bool falls_into_dots(const TileGraph& graph, AxisId axis, DotKind kind) {
+  const bool is_last_known =
+      kind == DotKind::Pairs || graph[axis].extent.constant() || has_whole_dots(graph, axis, kind);
+  return is_last_known && breakpoints(graph, axis).empty();
+}
+
+int64_t elements_of_last_dot(const TileGraph& graph, AxisId axis, DotKind kind) {
+  if (has_whole_dots(graph, axis, kind)) return 0;
+  const std::optional<int64_t> extent = graph[axis].extent.constant();
+  return extent ? *extent % info(kind).count : 1;  // of two, where it depends on the call
 }
 
 bool is_declared_narrow(const TileGraph& graph, TileValueId value) {
@@ -124,8 +136,8 @@ DotKind dots_of_products(const TileGraph& graph, TileValueId sum) {
   const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
   if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;
   const DotKind kind = narrow_factors(graph, sum).kind;
-  const bool are_whole = kind != DotKind::None && has_whole_dots(graph, reduce->axes.front(), kind);
-  return are_whole ? kind : DotKind::None;
+  const bool are_dots = kind != DotKind::None && falls_into_dots(graph, reduce->axes.front(), kind);
+  return are_dots ? kind : DotKind::None;
 }
 
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
@@ -134,7 +146,7 @@ DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
   const NarrowFactors factors = narrow_factors(graph, sum);
   const AxisId summed = reduce->axes.front();
   const bool lie_so = factors.kind != DotKind::None && lie_along(graph, factors, summed);
-  return lie_so && has_whole_dots(graph, summed, factors.kind) ? factors.kind : DotKind::None;
+  return lie_so && falls_into_dots(graph, summed, factors.kind) ? factors.kind : DotKind::None;
 }
 
 DotKind dots_of_region(const TileGraph& graph, const Structure& structure) {
@@ -143,7 +155,7 @@ DotKind dots_of_region(const TileGraph& graph, const Structure& structure) {
   }
   const AxisId summed = structure.reduced.front();
   const DotKind kind = narrow_factors(graph, structure.reductions.front()).kind;
-  if (kind == DotKind::None || !has_whole_dots(graph, summed, kind)) return DotKind::None;
+  if (kind == DotKind::None || !falls_into_dots(graph, summed, kind)) return DotKind::None;
   const bool walks_only = std::none_of(graph.stores.begin(), graph.stores.end(), [&](const TileStore& store) {
     return structure.stores_in_pass(store);
   });

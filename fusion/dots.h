@@ -16,6 +16,10 @@
 // to a sum is the same for all rows, 128 times a sum along the panel, so that sums start from its negative.
 // Those of matrix tiles (matrix_tiles.h) take every sign.
 //
+// Behind the last whole dot of a sum of odd length, say, the elements that are missing are zero in both
+// factors: in panels and in tiles of neighbours they lie so, of a row in memory no more is read than there
+// is.
+//
 // Where lanes stand along the summed axis, and both factors lie along it in memory, every lane takes the next
 // neighbours of both and nothing is packed or widened: "lanes k = 16 in pairs" reads 32 elements at a time.
 #pragma once
@@ -48,8 +52,13 @@ struct Dot {
   bool turns_signs = false;  // of the row: sums start from what that adds
 };
 
-// An axis of whole dots: its length is a multiple of their count, and it is nowhere cut.
-bool has_whole_dots(const TileGraph& graph, AxisId axis, DotKind kind);
+// Whether dots can walk the axis: it is nowhere cut, and how many elements its last dot has, if that is not a
+// whole one, is known when the kernel is made.
+bool falls_into_dots(const TileGraph& graph, AxisId axis, DotKind kind);
+
+// Elements of the last dot of such an axis if its length is no multiple of their count; 0: every one is
+// whole.
+int64_t elements_of_last_dot(const TileGraph& graph, AxisId axis, DotKind kind);
 
 // Whether the value has bf16's precision by its type, or by that of what it is a cast of.
 bool is_declared_narrow(const TileGraph& graph, TileValueId value);
@@ -75,8 +84,8 @@ DotKind dots_of_products(const TileGraph& graph, TileValueId sum);
 // nothing that was laid out or widened before.
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum);
 
-// In which dots some schedule may walk the region: one walk over one axis of whole dots, that sums products
-// of such factors and does nothing else.
+// In which dots some schedule may walk the region: one walk over one axis that falls into dots, that sums
+// products of such factors and does nothing else.
 DotKind dots_of_region(const TileGraph& graph, const Structure& structure);
 
 // Of which kind some sum in the graph has a factor in memory, if the target is faster so.

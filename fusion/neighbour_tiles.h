@@ -4,8 +4,9 @@
 //   %p_tile: bf16[64, 96, 2]     element (k, q) at   192*floordiv(k, 2) + 2*q + mod(k, 2)
 //
 // A nest of a chain that computes a factor of a product and walks the summed axis leaves it so: two steps of
-// its walk are stored together, and nothing is turned. The offset says where every element is, whoever reads
-// it; the functions here find out that an offset is of this form.
+// its walk are stored together, and nothing is turned. Beside the last one of an odd number stands zero. The
+// offset says where every element is, whoever reads it; the functions here find out that an offset is of this
+// form.
 //
 // Windows of two that lie beside each other along the lanes are stored together, too: what a pool of 2 x 2
 // has computed of its elements, k*2 + s for lanes along k.

@@ -78,11 +78,9 @@ Expr TaskParts::offset(const Buffer& tile, const std::vector<AxisId>& axes) cons
   return offset;
 }
 
-bool TaskParts::has_whole_pairs(AxisId axis) const { return is_multiple_of(parts_[axis.index].length, 2); }
-
 Buffer TaskParts::neighbours(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const {
   Buffer buffer = tile(name, dtype, axes);
-  buffer.shape.front() = floordiv(buffer.shape.front(), 2);
+  buffer.shape.front() = simplify(ceildiv(buffer.shape.front(), 2));
   for (Expr& stride : buffer.strides) stride = stride * 2;
   buffer.shape.emplace_back(2);
   buffer.strides.emplace_back(1);

@@ -21,8 +21,7 @@ class TaskParts {
   // Elements one after the other, the last axis in whole vectors. Requires capacities.
   Buffer tile(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const;
   Expr offset(const Buffer& tile, const std::vector<AxisId>& axes) const;
-  // The same of a tile of neighbours along the first axis (neighbour_tiles.h), which has whole pairs.
-  bool has_whole_pairs(AxisId axis) const;
+  // The same of a tile of neighbours along the first axis (neighbour_tiles.h), the last pair whole.
   Buffer neighbours(const std::string& name, DType dtype, const std::vector<AxisId>& axes) const;
   Expr neighbour_offset(const Buffer& tile, const std::vector<AxisId>& axes) const;
   // The smallest value of an expression over the region's axes at any coordinates of the task; absent where

@@ -127,8 +127,8 @@ TEST_F(ChainKernel, computes_attention_of_narrow_floats) {
   expect_attention({1, 1, 20, 24, 16, 16}, "additive", kPasses, "bf16");
 }
 
-// Exponentials that are multiplied as bf16 are stored two keys at a time, where there are whole pairs of
-// keys: the queries and values beside them may be of any number.
+// Exponentials that are multiplied as bf16 are stored two keys at a time, the last of an odd number beside
+// zero: queries, keys and values may be of any number.
 TEST_F(ChainKernel, stores_factors_of_bf16_beside_their_neighbours) {
   for (const auto& [mask, text] : kMasks) {
     for (const Pins& pins : {kPasses, kOnline}) {
@@ -137,12 +137,27 @@ TEST_F(ChainKernel, stores_factors_of_bf16_beside_their_neighbours) {
     }
     EXPECT_THAT(runner_.source(), testing::HasSubstr("exp_nonpositive_bf16("));
   }
-  expect_attention({1, 1, 20, 23, 16, 16}, "causal", kPasses, "bf16", "bf16");  // no whole pairs
-  EXPECT_THAT(runner_.source(), testing::Not(testing::HasSubstr("store_neighbours(")));
-  expect_attention({1, 1, 20, 50, 16, 16}, "causal", kOnline, "bf16", "bf16");  // a shorter block at the end
+  for (const auto& [mask, text] : kMasks) {
+    expect_attention({1, 1, 20, 23, 16, 16}, mask, kPasses, "bf16", "bf16");
+    EXPECT_THAT(runner_.source(), testing::HasSubstr("store_neighbours("));
+    expect_attention({1, 1, 20, 49, 16, 16}, mask, kOnline, "bf16", "bf16");  // a shorter block at the end
+  }
+  for (const int64_t keys : {50, 33, 1}) {
+    expect_attention({1, 1, 20, keys, 16, 16}, "causal", kOnline, "bf16", "bf16");
+  }
+}
+
+TEST_F(ChainKernel, stores_neighbours_of_sizes_at_run_time) {
+  std::string text = attention({3, 1, 777, 888, 16, 16}, "causal", "bf16", "bf16");
+  text = std::regex_replace(text, std::regex("777"), "s0");
+  text = std::regex_replace(text, std::regex("888"), "s1");
+  const TileGraph graph = parse_tile_graph(text);
+  const Schedule schedule = solved(graph, {{{"walk", "online"}, {"block", "32"}, {"grid.q", "16"}}});
+  for (const auto& [queries, keys] : {std::pair{40, 71}, {17, 70}, {16, 32}, {5, 33}, {5, 1}}) {
+    const SymbolValues symbols = {{"s0", queries}, {"s1", keys}};
+    expect_same(graph, schedule, random_buffers(graph, 9, symbols), symbols);
+  }
   EXPECT_THAT(runner_.source(), testing::HasSubstr("store_neighbours("));
-  expect_attention({1, 1, 20, 49, 16, 16}, "causal", kOnline, "bf16", "bf16");
-  EXPECT_THAT(runner_.source(), testing::Not(testing::HasSubstr("store_neighbours(")));
 }
 
 // Rows of which nothing is left, numbers that are none, scores that overflow.

@@ -250,14 +250,16 @@ TEST_F(ContractionKernel, packs_bf16_in_pairs) {
         " stage %1 along k, %2 along j in pairs\n stores cached"}) {
     for (const std::string& cut : in_parts(decisions)) {
       SCOPED_TRACE(cut);
-      for (const auto& [i, j, k] :
-           std::array<std::array<int64_t, 3>, 4>{{{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {5, 37, 1300}}}) {
+      for (const auto& [i, j, k] : std::array<std::array<int64_t, 3>, 6>{
+               {{24, 64, 40}, {13, 75, 34}, {3, 20, 2}, {6, 21, 33}, {7, 20, 1}, {5, 37, 1301}}}) {
         const TileGraph graph = parse_tile_graph(sized(kGate, i, j, k));
         const Schedule schedule = parse_schedule("schedule gate for x86-zen4 {\n" + cut + "\n}", graph);
         EXPECT_TRUE(walks_dots(graph, *analyze_structure(graph), schedule));
-        expect_same(graph, schedule, random_buffers(graph, 3, {}), {});
+        std::vector<Tensor> inputs = random_buffers(graph, 3, {});
+        // Behind the last element of the row before: it must not meet the zeros of a panel.
+        inputs[0].set_float(k, std::numeric_limits<double>::infinity());
+        expect_same(graph, schedule, inputs, {});
       }
-      expect_same(sized(kGate, 6, 21, 33), cut, {});  // no pairs of an odd number
     }
   }
 }
@@ -327,7 +329,7 @@ TEST(ContractionSchedule, keeps_the_block_small_where_much_is_made_of_each_resul
   EXPECT_LE(schedule.rows * schedule.columns * schedule.unroll, 5);
 }
 
-TEST(ContractionSchedule, multiplies_bf16_in_pairs_where_the_summed_axis_is_even) {
+TEST(ContractionSchedule, multiplies_bf16_in_pairs_of_sums_of_any_length) {
   const auto priced = [](int64_t k, const char* how) {
     const TileGraph graph = parse_tile_graph(sized(linear_of("bf16"), 240, 512, k));
     const Result<Solution> solution = solve(graph, load_target("x86-zen4"), {}, {.threads = 1});
@@ -335,7 +337,7 @@ TEST(ContractionSchedule, multiplies_bf16_in_pairs_where_the_summed_axis_is_even
     return solution->ranked.front().cost_us;
   };
   const double in_pairs = priced(512, "stage    %1 along k in pairs\n");
-  EXPECT_LT(in_pairs, 0.7 * priced(511, "stage    %1 along k\n"));
+  EXPECT_LT(priced(511, "stage    %1 along k in pairs\n"), 1.05 * in_pairs);
 }
 
 TEST(ContractionSchedule, widens_bf16_where_an_instruction_for_pairs_is_missing_or_no_faster) {

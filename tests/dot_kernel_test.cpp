@@ -73,11 +73,11 @@ std::vector<Tensor> bytes_for(const TileGraph& graph, uint64_t seed) {
 
 class DotKernel : public KernelTest {
  protected:
-  void expect_dots(const std::string& text, const std::string& decisions, bool in_dots = true) {
+  void expect_dots(const std::string& text, const std::string& decisions) {
     const TileGraph graph = parse_tile_graph(text);
     const Schedule schedule =
         parse_schedule("schedule " + graph.name + " for x86-zen4 {\n" + decisions + "\n}", graph);
-    EXPECT_EQ(walks_dots(graph, *analyze_structure(graph), schedule), in_dots);
+    EXPECT_TRUE(walks_dots(graph, *analyze_structure(graph), schedule));
     expect_same(graph, schedule, bytes_for(graph, 3), {});
   }
 };
@@ -95,10 +95,9 @@ TEST_F(DotKernel, multiplies_bytes_of_any_signs_in_quads) {
     for (const char* decisions : kBlocks) {
       SCOPED_TRACE(std::string(types.row) + " by " + types.panel + "\n" + decisions);
       for (const auto& [i, j, k] :
-           std::array<std::array<int64_t, 3>, 3>{{{13, 75, 36}, {3, 20, 4}, {5, 37, 1300}}}) {
+           std::array<std::array<int64_t, 3>, 4>{{{13, 75, 36}, {6, 21, 34}, {3, 20, 3}, {5, 37, 1301}}}) {
         expect_dots(sized(kBoth, types, i, j, k), decisions);
       }
-      expect_dots(sized(kBoth, types, 6, 21, 34), decisions, false);  // no quads of 34
     }
   }
 }
@@ -149,7 +148,9 @@ TEST_F(DotKernel, packs_constants_once_with_what_sums_start_from) {
           "lanes j = 8, unroll 2\n grid i = 4, j = all\n walk multi_pass\n rows 2\n split 3\n"
           " stage %1 along k in quads packed once\n stores cached"}) {
       SCOPED_TRACE(std::string(types.row) + " by " + types.panel + "\n" + decisions);
-      for (const int64_t rows : {1, 7, 33}) expect_dots(sized(kPacked, types, rows, 75, 36), decisions);
+      for (const auto& [rows, length] : {std::pair{1, 36}, {7, 37}, {33, 39}}) {
+        expect_dots(sized(kPacked, types, rows, 75, length), decisions);
+      }
     }
   }
 }
@@ -163,9 +164,9 @@ TEST(DotSchedule, multiplies_bytes_in_quads_where_that_is_faster) {
   const Target zen4 = load_target("x86-zen4");
   const auto [in_quads, quads_us] = chosen(512, zen4);
   EXPECT_THAT(in_quads, testing::HasSubstr("stage    %1 along k in quads packed once\n"));
-  const auto [apart, apart_us] = chosen(510, zen4);  // no multiple of four
-  EXPECT_THAT(apart, testing::Not(testing::HasSubstr("in quads")));
-  EXPECT_LT(quads_us, 0.4 * apart_us);
+  const auto [last_short, short_us] = chosen(510, zen4);  // no multiple of four
+  EXPECT_THAT(last_short, testing::HasSubstr("stage    %1 along k in quads packed once\n"));
+  EXPECT_LT(short_us, 1.05 * quads_us);
   Target slow = zen4;
   slow.rates["clk_per_vector.dot_i8"] = 4 * slow.rate("clk_per_vector.fma");
   EXPECT_THAT(chosen(512, slow).first, testing::Not(testing::HasSubstr("in quads")));

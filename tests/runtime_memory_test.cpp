@@ -150,11 +150,13 @@ TEST(RuntimeDots, pairs_of_bf16_are_neighbours_or_lanes_of_two_rows) {
   Guarded<bf16> source(2 * kLanes, 2), other(2 * kLanes, 6), joined(2 * kLanes, 0);
   source.fill();
   other.fill();
-  for (int n = 0; n <= kLanes; ++n) {
+  for (int n = 0; n <= 2 * kLanes; ++n) {
     const Vec<int> pairs = tile::load_neighbours(source.data(), n);
     std::memcpy(joined.data(), &pairs, sizeof pairs);
-    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 4), 0);
-    for (int i = 2 * n; i < 2 * kLanes; ++i) EXPECT_EQ(tile::load_one(joined.data() + i), 0);
+    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 2), 0);
+    for (int i = n; i < 2 * kLanes; ++i) EXPECT_EQ(tile::load_one(joined.data() + i), 0);
+  }
+  for (int n = 0; n <= kLanes; ++n) {
     const Vec<int> rows = tile::join_neighbours(source.data(), other.data() + kLanes, n);
     std::memcpy(joined.data(), &rows, sizeof rows);
     for (int i = 0; i < n; ++i) {
@@ -181,16 +183,43 @@ TEST(RuntimeDots, quads_of_bytes_are_neighbours_or_lanes_of_four_rows) {
   Guarded<signed char> source(4 * kLanes, 4), other(4 * kLanes, 8), joined(4 * kLanes, 0);
   source.fill();
   for (int i = 0; i < 4 * kLanes; ++i) other.data()[i] = static_cast<signed char>(37 * i - 128);
-  for (int n = 0; n <= kLanes; ++n) {
+  for (int n = 0; n <= 4 * kLanes; ++n) {
     const Vec<int> quads = tile::load_neighbours(source.data(), n);
     std::memcpy(joined.data(), &quads, sizeof quads);
-    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n) * 4), 0);
+    EXPECT_EQ(std::memcmp(joined.data(), source.data(), size_t(n)), 0);
+    for (int i = n; i < 4 * kLanes; ++i) EXPECT_EQ(joined.data()[i], 0);
+  }
+  for (int n = 0; n <= kLanes; ++n) {
     const signed char* row = other.data();
     const Vec<int> rows = tile::join_neighbours(row, row + kLanes, row + 2 * kLanes, row + 3 * kLanes, n);
     std::memcpy(joined.data(), &rows, sizeof rows);
     for (int i = 0; i < 4 * n; ++i) EXPECT_EQ(joined.data()[i], row[i % 4 * kLanes + i / 4]);
     for (int i = 4 * n; i < 4 * kLanes; ++i) EXPECT_EQ(joined.data()[i], 0);
   }
+}
+
+// The first elements of a dot that lies at the end of what may be read, and the first rows.
+TEST(RuntimeDots, the_last_one_may_lack_elements) {
+  Guarded<signed char> source(4 * kLanes, 4), joined(4 * kLanes, 0);
+  source.fill();
+  for (int n = 1; n <= 4; ++n) {
+    const Vec<int> last = tile::splat_neighbours(source.data() + 4 * kLanes - n, n);
+    std::memcpy(joined.data(), &last, sizeof last);
+    for (int i = 0; i < 4 * kLanes; ++i) {
+      EXPECT_EQ(joined.data()[i], i % 4 < n ? source.data()[4 * kLanes - n + i % 4] : 0);
+    }
+    const Vec<int> first = tile::add_neighbour<0>(tile::splat<int>(0), source.data(), n);
+    const Vec<int> both = tile::add_neighbour<1>(first, source.data() + kLanes, n);
+    std::memcpy(joined.data(), &both, sizeof both);
+    for (int i = 0; i < 4 * kLanes; ++i) {
+      const bool is_there = i / 4 < n && i % 4 < 2;
+      EXPECT_EQ(joined.data()[i], is_there ? source.data()[i % 4 * kLanes + i / 4] : 0);
+    }
+  }
+  Guarded<bf16> row(kLanes, 2);
+  row.fill();
+  const Vec<int> pairs = tile::add_neighbour<0>(tile::splat<int>(0), row.data());
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<int>(pairs, i), row.data()[i].bits);
 }
 
 // No sum of two products that an instruction for 16 bits would cut off, and no end of 32 bits, is special.

@@ -128,13 +128,14 @@ constexpr std::array kBlocks = {
     "lanes j = 16\n grid b = 1, i = 128, j = all\n walk multi_pass\n rows 64\n split 1\n"
     " stage %1 along k in tiles of DOTS, %2 along j in tiles of DOTS\n stores cached"};
 
-constexpr std::array<std::array<int64_t, 3>, 5> kSizes = {
-    {{32, 64, 64}, {1, 16, 64}, {45, 75, 128}, {70, 37, 36}, {17, 20, 4}}};
+constexpr std::array<std::array<int64_t, 3>, 6> kSizes = {
+    {{32, 64, 64}, {1, 16, 64}, {45, 75, 128}, {70, 37, 36}, {17, 20, 4}, {33, 37, 67}}};
 
 TEST_F(TileKernel, multiplies_all_types) {
   for (const Types& types : kTypes) {
     expect_tiles(sized(kBoth, types, 45, 75, 128), in_tiles(kBlocks[0], types));
     expect_tiles(sized(kBoth, types, 70, 37, 36), in_tiles(kBlocks[0], types));
+    expect_tiles(sized(kBoth, types, 17, 20, 3), in_tiles(kBlocks[0], types));
   }
 }
 

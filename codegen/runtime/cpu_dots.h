@@ -9,9 +9,14 @@ template <class T>
 TILE_INLINE Vec<int> load_neighbours(const T* p) {
   return load_raw<int, kLanes>(p);
 }
+// The first n elements; those that the last dot lacks are zero.
 template <class T>
 TILE_INLINE Vec<int> load_neighbours(const T* p, int64_t n) {
-  return load((const int*)p, n);
+  using Bits = typename Pick<sizeof(T) == 1, unsigned char, unsigned short>::type;
+  const auto elements = load_raw<Bits, kLanes * 4 / (int)sizeof(T)>(p, n);
+  Vec<int> neighbours;
+  __builtin_memcpy(&neighbours, &elements, sizeof(neighbours));
+  return neighbours;
 }
 
 template <class T>
@@ -20,8 +25,15 @@ TILE_INLINE Vec<int> splat_neighbours(const T* p) {
   __builtin_memcpy(&neighbours, p, sizeof(neighbours));
   return splat<int>(neighbours);
 }
+// Of a dot that has its first elements only.
+template <class T>
+TILE_INLINE Vec<int> splat_neighbours(const T* p, int64_t n) {
+  int neighbours = 0;
+  __builtin_memcpy(&neighbours, p, n * sizeof(T));
+  return splat<int>(neighbours);
+}
 
-// Of as many rows: lane i of each.
+// Lane i of each of the rows of a dot.
 template <class... Count>
 TILE_INLINE Vec<int> join_neighbours(const bf16* first, const bf16* second, Count... n) {
   const auto low = bits_as<unsigned>(load(first, n...)), high = bits_as<unsigned>(load(second, n...));
@@ -34,6 +46,13 @@ TILE_INLINE Vec<int> join_neighbours(const T* a, const T* b, const T* c, const T
   const auto first = convert<int>(load((Byte)a, n...)), second = convert<int>(load((Byte)b, n...));
   const auto third = convert<int>(load((Byte)c, n...)), fourth = convert<int>(load((Byte)d, n...));
   return (first | (second << 8)) | ((third << 16) | (fourth << 24));
+}
+
+// Lane i of row number kPlace beside those before it.
+template <int kPlace, class T, class... Count>
+TILE_INLINE Vec<int> add_neighbour(Vec<int> before, const T* row, Count... n) {
+  using Bits = typename Pick<sizeof(T) == 1, unsigned char, unsigned short>::type;
+  return before | (convert<int>(load((const Bits*)row, n...)) << (kPlace * 8 * (int)sizeof(T)));
 }
 
 // And back, for dots: rounded, subnormals perhaps to zero.

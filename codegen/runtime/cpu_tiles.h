@@ -211,15 +211,17 @@ TILE_INLINE void turn_rows(int* to, int64_t width, const T* from, int64_t apart,
     }
   }
 }
-// Rows of `ints` times 4 bytes as rows of `width`; zeros behind the last.
+// Rows of `length` elements as rows of `width` times 4 bytes; zeros behind the last.
 template <class T>
 TILE_INLINE void copy_rows(int* to, int64_t width, const T* from, int64_t row_bytes, int64_t row_count,
-                           int64_t ints) {
+                           int64_t length) {
+  constexpr int64_t kElements = kLanes * 4 / (int)sizeof(T);
   for (int64_t row = 0; row < row_count; ++row) {
-    const int* source = (const int*)((const char*)from + row * row_bytes);
-    for (int64_t i = 0; i < ints; i += kLanes) {
-      const int64_t left = ints - i;
-      store(to + row * width + i, left >= kLanes ? load(source + i) : load(source + i, left));
+    const T* source = (const T*)((const char*)from + row * row_bytes);
+    for (int64_t i = 0; i < length; i += kElements) {
+      const int64_t left = length - i;
+      store(to + row * width + i / kElements * kLanes,
+            left >= kElements ? load_neighbours(source + i) : load_neighbours(source + i, left));
     }
   }
 }

@@ -37,8 +37,9 @@
 // pairs      load_pair(const T* p): {a, b}, the even and the odd ones of 2 * kLanes elements; splat_pair<T>(x): {x, x};
 //            store_pair(p, a, b) and stream_pair(p, a, b) put them back
 // dots       neighbours in a Vec<int>, two of bf16 or four bytes: load_neighbours(p), load_neighbours(p, n): the first
-//            n lanes; splat_neighbours(p): the same in every lane; join_neighbours(p, q), (p, q, n), and of four rows of
-//            bytes: lane i of each row;
+//            n elements; splat_neighbours(p): the same in every lane; (p, n): the first n elements of the dot;
+//            join_neighbours(p, q), (p, q, n), and of four rows of bytes: lane i of each row;
+//            add_neighbour<i>(before, p), (before, p, n): row i of a dot, beside those before it;
 //            store_neighbours(p, a, b), (p, a, b, n): two of bf16, rounded, a in the low halves;
 //            dot_pairs(sum, a, b): sum + both products of each lane;
 //            dot_quads(sum, a, b): sum + the four products of each lane, a without signs, b with; wraps;

@@ -73,7 +73,7 @@ def test_few_rows_of_narrow_factors(rows, inner):
     check(lambda x, w, b: F.relu(F.linear(x, w, b)), x, w, b)
 
 
-@pytest.mark.parametrize("inner", [1024, 1028])
+@pytest.mark.parametrize("inner", [1024, 1028, 1027])
 def test_few_rows_of_bytes(inner):
     x, w = torch.randint(0, 256, (3, inner), dtype=torch.uint8), torch.randint(-128, 128, (130, inner), dtype=torch.int8)
     got = torch.compile(lambda x, w: x.int() @ w.int().t(), backend="tilefuse", options=OWN)(x, w)
@@ -84,6 +84,14 @@ def test_few_rows_of_bytes(inner):
 def test_nothing_to_add_up_or_to_make(sizes):
     m, k, n = sizes
     check(lambda a, b: a @ b + 1, tensor(m, k), tensor(k, n))
+
+
+@pytest.mark.parametrize("rows", [3, 64])
+def test_odd_sums_of_narrow_factors_read_no_other_row(rows):
+    x, w = tensor(rows, 197).bfloat16(), tensor(197, 130).bfloat16()
+    x[1:, 0] = float("inf")  # behind the last element of the row before
+    for weight in (w, w.t().contiguous().t()):
+        check(lambda x, w: x @ w, x, weight)
 
 
 def test_what_is_added_is_not_read_where_beta_is_zero():
