@@ -25,8 +25,30 @@ bool varies(const TileValue& value, AxisId axis) {
   return std::binary_search(value.axes.begin(), value.axes.end(), axis);
 }
 
+bool has_several_contractions(const TileGraph& graph) {
+  int count = 0;
+  for (uint32_t v = 0; v < graph.values.size(); ++v) count += contraction_of(graph, TileValueId{v}) ? 1 : 0;
+  return count > 1;
+}
+
+// Whether the axis walks neither rows nor columns of the result's matrices.
+bool picks_matrix(const TileGraph& graph, AxisId axis) {
+  for (const TileStore& store : graph.stores) {
+    const Buffer& result = graph[store.buffer];
+    const size_t rank = result.strides.size();
+    const auto stride = stride_along(graph, store, axis);
+    if (result.role != Buffer::Role::Output || rank < 3 || !stride || stride->is_constant(0)) continue;
+    const auto walks = [&](size_t dim) {
+      return !result.shape[dim].is_constant(1) && simplify(*stride - result.strides[dim]).is_constant(0);
+    };
+    return !walks(rank - 1) && !walks(rank - 2);
+  }
+  return false;
+}
+
 std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& hints) {
   std::vector<ProductSizes> products;
+  const bool are_several = has_several_contractions(graph);
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const auto contraction = contraction_of(graph, TileValueId{v});
     if (!contraction) continue;
@@ -36,7 +58,9 @@ std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& h
     ProductSizes& sizes = products.emplace_back();
     for (AxisId axis : graph.values[v].axes) {
       const bool in_left = varies(left, axis), in_right = varies(right, axis);
-      (in_left && in_right ? sizes.batch : in_left ? sizes.m : sizes.n) *= extent(axis);
+      const bool is_apart = are_several && picks_matrix(graph, axis);  // heads that share keys, too
+      const bool in_batch = (in_left && in_right) || is_apart;
+      (in_batch ? sizes.batch : in_left ? sizes.m : sizes.n) *= extent(axis);
     }
     for (AxisId axis : std::get<TileReduce>(graph.values[v].op).axes) {
       sizes.k *= extent(axis);

@@ -14,7 +14,8 @@ namespace tilefuse {
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
 // and what does not fit L2 at `gbs`, where the profile has that rate, or what does not fit L3 at the rate of
 // memory: it comes before the arithmetic. A product with a vector runs on `vector_threads` at most.
-// Several contractions in one call (attention) run at chain_gflops. Over windows: a call, the operations, and
+// Several contractions in one call (attention) run at chain_gflops, each head's matrices apart, also where
+// heads share keys. Over windows: a call, the operations, and
 // the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs
 // with rates of their own for one tap, for one position, for transposed windows, and where every channel has

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 
 #include "core/import/decomposition.h"
 #include "core/reference.h"
 #include "fusion/contraction.h"
+#include "fusion/library_product.h"
 #include "fusion/rewrite_calls.h"
 
 namespace tilefuse {
@@ -411,6 +413,40 @@ double ratio_where_it_turns(ProductShape shape) {
 TEST(DecomposeCalls, what_holds_much_less_in_memory_need_not_be_faster) {
   EXPECT_NEAR(ratio_where_it_turns({}), 1 - kPriceMargin, 0.005);
   EXPECT_NEAR(ratio_where_it_turns({.outer = 1024, .inner = 8}), 1 + kPriceMargin, 0.005);
+}
+
+// Sums over keys, and over what a key has of values: of heads that share them, or have their own.
+double price_of_attention(int64_t shared, int64_t queries) {
+  std::string text = R"(tile_graph attention {
+  axes h: H, g: G, q: Q, r: 512, s: 64, d: 64
+  buffers %q: f32[1, 16, Q, 64] in, %k: f32[1, H, 512, 64] in, %v: f32[1, H, 512, 64] in, %y: f32[1, 16, Q, 64] out
+  %0 = load %q[h*G*Q*64 + g*Q*64 + q*64 + s] : f32[h, g, q, s]
+  %1 = load %k[h*32768 + r*64 + s]           : f32[h, r, s]
+  %2 = mul(%0, %1)                           : f32[h, g, q, r, s]
+  %3 = reduce.sum(%2) over s                 : f32[h, g, q, r]
+  %4 = exp(%3)                               : f32[h, g, q, r]
+  %5 = load %v[h*32768 + r*64 + d]           : f32[h, r, d]
+  %6 = mul(%4, %5)                           : f32[h, g, q, r, d]
+  %7 = reduce.sum(%6) over r                 : f32[h, g, q, d]
+  store %7 -> %y[h*G*Q*64 + g*Q*64 + q*64 + d]
+}
+)";
+  const auto set = [&](const char* name, int64_t value) {
+    text = std::regex_replace(text, std::regex(name), std::to_string(value));
+  };
+  set("\\bH\\b", 16 / shared);
+  set("\\bG\\b", shared);
+  set("\\bQ\\b", queries);
+  return *library_us(parse_tile_graph(text), LibraryKernel::Product, load_target("x86-zen5"), 1);
+}
+
+// The library multiplies each head's matrices apart: of one query a vector.
+TEST(LibraryPrice, heads_that_share_keys_cost_as_much_as_others) {
+  for (const int64_t queries : {1, 32}) {
+    EXPECT_NEAR(price_of_attention(4, queries), price_of_attention(1, queries), 1e-9);
+    EXPECT_NEAR(price_of_attention(16, queries), price_of_attention(1, queries), 1e-9);
+  }
+  EXPECT_GT(price_of_attention(4, 1), price_of_attention(4, 2) / 2);
 }
 
 // A product, and the sums of its rows.
