@@ -144,13 +144,15 @@ double windows_us(const TileGraph& graph, const ProductSizes& sizes, const std::
 double products_us(const std::vector<ProductSizes>& products, const std::string& rates,
                    const Target& target) {
   double alone = 0;
+  const double of_any = target.rate("library.matrix");
   for (const ProductSizes& sizes : products) {
     const bool is_vector = sizes.m == 1, is_one = products.size() == 1;
+    const double matrix = is_one ? of_any : target.rate_or(rates + "chain_matrix", of_any);
     const double rows = is_vector ? 1 : sizes.m + (is_one ? target.rate(rates + "rows") : 0);
     const double gflops = target.rate(rates + (is_vector ? "vector_gflops"
                                                : is_one  ? "gflops"
                                                          : "chain_gflops"));
-    alone += sizes.batch * (target.rate("library.matrix") + 2 * sizes.k * sizes.n * rows / gflops / 1e3);
+    alone += sizes.batch * (matrix + 2 * sizes.k * sizes.n * rows / gflops / 1e3);
   }
   return alone;
 }

@@ -14,9 +14,9 @@ namespace tilefuse {
 //   call + batch * (matrix + 2 k n (m + rows) / gflops),   m <= n;  2 k n / vector_gflops if m = 1
 // and what does not fit L2 at `gbs`, where the profile has that rate, or what does not fit L3 at the rate of
 // memory: it comes before the arithmetic. A product with a vector runs on `vector_threads` at most.
-// Several contractions in one call (attention) run at chain_gflops, each head's matrices apart, also where
-// heads share keys. Over windows: a call, the operations, and
-// the bytes of all operands and results,
+// Several contractions in one call (attention) run at chain_gflops and take `chain_matrix`, where the profile
+// has it, for each matrix: each head's apart, also where heads share keys. Over windows: a call, the
+// operations, and the bytes of all operands and results,
 //   call + operations / gflops + bytes / gbs
 // with rates of their own for one tap, for one position, for transposed windows, and where every channel has
 // weights of its own: there the image's layout decides. Where the profile has `weights_gbs`, the weights of

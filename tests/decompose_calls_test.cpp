@@ -416,7 +416,7 @@ TEST(DecomposeCalls, what_holds_much_less_in_memory_need_not_be_faster) {
 }
 
 // Sums over keys, and over what a key has of values: of heads that share them, or have their own.
-double price_of_attention(int64_t shared, int64_t queries) {
+double price_of_attention(int64_t shared, int64_t queries, const Target& target = load_target("x86-zen5")) {
   std::string text = R"(tile_graph attention {
   axes h: H, g: G, q: Q, r: 512, s: 64, d: 64
   buffers %q: f32[1, 16, Q, 64] in, %k: f32[1, H, 512, 64] in, %v: f32[1, H, 512, 64] in, %y: f32[1, 16, Q, 64] out
@@ -437,7 +437,7 @@ double price_of_attention(int64_t shared, int64_t queries) {
   set("\\bH\\b", 16 / shared);
   set("\\bG\\b", shared);
   set("\\bQ\\b", queries);
-  return *library_us(parse_tile_graph(text), LibraryKernel::Product, load_target("x86-zen5"), 1);
+  return *library_us(parse_tile_graph(text), LibraryKernel::Product, target, 1);
 }
 
 // The library multiplies each head's matrices apart: of one query a vector.
@@ -447,6 +447,14 @@ TEST(LibraryPrice, heads_that_share_keys_cost_as_much_as_others) {
     EXPECT_NEAR(price_of_attention(16, queries), price_of_attention(1, queries), 1e-9);
   }
   EXPECT_GT(price_of_attention(4, 1), price_of_attention(4, 2) / 2);
+}
+
+TEST(LibraryPrice, attention_has_a_price_of_each_matrix) {
+  Target target = load_target("x86-zen5");
+  target.rates["library.f32.chain_matrix"] = 0.5;
+  const double before = price_of_attention(1, 32, target);
+  target.rates["library.f32.chain_matrix"] = 1.5;
+  EXPECT_NEAR(price_of_attention(1, 32, target) - before, 2 * 16, 1e-9);
 }
 
 // A product, and the sums of its rows.

@@ -35,6 +35,7 @@ _MOST_OFF = 4.0  # a time this many times its fit says that something went wrong
 _UNITS = {
     "gflops": "GFLOP/s of the framework's library, a large product on one thread",
     "chain_gflops": "GFLOP/s of a library call with several products, attention",
+    "chain_matrix": "us a matrix of such a call",
     "vector_gflops": "GFLOP/s of the library where an operand is a vector",
     "gbs": "GB/s that operands and results of a product pass the library at, where they do not fit L2",
     "rows": "rows of a product that packing and starting take as long as",
@@ -75,7 +76,8 @@ _PRODUCTS = (
     (48, 128, 64, 128),
 )
 _VECTORS = ((256, 256), (384, 384), (512, 512), (768, 768), (1024, 2048), (4096, 1024))
-_ATTENTIONS = ((1, 64, 64), (8, 64, 64), (12, 128, 64), (12, 384, 64), (4, 256, 128))  # heads, queries, features
+# (heads, queries, features); many heads of few queries show what each costs by itself
+_ATTENTIONS = ((1, 64, 64), (8, 64, 64), (12, 128, 64), (12, 384, 64), (4, 256, 128), (256, 2, 64), (128, 8, 64), (64, 16, 64))
 
 
 def product_samples(dtype: str, l2_bytes: float) -> list[Sample]:
@@ -118,7 +120,7 @@ def _beyond_l2(dtype: str, size: float, l2_bytes: float) -> dict[str, float]:
 
 def _attention(dtype: str, heads: int, queries: int, features: int) -> Sample:
     kind, rates = _DTYPES[dtype], f"library.{dtype}."
-    amounts = {rates + "call": 1, "library.matrix": 2 * heads, rates + "1/chain_gflops": 4e-3 * heads * queries * queries * features}
+    amounts = {rates + "call": 1, rates + "chain_matrix": 2 * heads, rates + "1/chain_gflops": 4e-3 * heads * queries * queries * features}
 
     def make() -> Callable[[], Any]:
         query, key, value = (_values(kind, 1, heads, queries, features) for _ in range(3))
