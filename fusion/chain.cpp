@@ -116,7 +116,7 @@ bool ChainBuilder::stands_in_neighbours(const TileGraph& graph, const NestCut& c
   const int place = cut.place[id.index];
   const std::vector<AxisId>& walked = cut.nests[static_cast<size_t>(place)].reduced;
   if (schedule_.dots != DotKind::Pairs || !is_declared_narrow(graph, id) || walked.size() != 1) return false;
-  if (!breakpoints(graph, walked[0]).empty()) return false;
+  if (!falls_into_dots(graph, walked[0], schedule_.dots)) return false;
   std::set<TileValueId> products;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const auto* sum = std::get_if<TileReduce>(&graph.values[v].op);

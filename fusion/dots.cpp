@@ -141,12 +141,10 @@ DotKind dots_of_products(const TileGraph& graph, TileValueId sum) {
 }
 
 DotKind dots_of_sum(const TileGraph& graph, TileValueId sum) {
-  const auto* reduce = std::get_if<TileReduce>(&graph[sum].op);
-  if (reduce == nullptr || reduce->axes.size() != 1) return DotKind::None;
-  const NarrowFactors factors = narrow_factors(graph, sum);
-  const AxisId summed = reduce->axes.front();
-  const bool lie_so = factors.kind != DotKind::None && lie_along(graph, factors, summed);
-  return lie_so && falls_into_dots(graph, summed, factors.kind) ? factors.kind : DotKind::None;
+  const DotKind kind = dots_of_products(graph, sum);
+  if (kind == DotKind::None) return DotKind::None;
+  const AxisId summed = std::get<TileReduce>(graph[sum].op).axes.front();
+  return lie_along(graph, narrow_factors(graph, sum), summed) ? kind : DotKind::None;
 }
 
 DotKind dots_of_region(const TileGraph& graph, const Structure& structure) {

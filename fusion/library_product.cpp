@@ -25,12 +25,6 @@ bool varies(const TileValue& value, AxisId axis) {
   return std::binary_search(value.axes.begin(), value.axes.end(), axis);
 }
 
-bool has_several_contractions(const TileGraph& graph) {
-  int count = 0;
-  for (uint32_t v = 0; v < graph.values.size(); ++v) count += contraction_of(graph, TileValueId{v}) ? 1 : 0;
-  return count > 1;
-}
-
 // Whether the axis walks neither rows nor columns of the result's matrices.
 bool picks_matrix(const TileGraph& graph, AxisId axis) {
   for (const TileStore& store : graph.stores) {
@@ -48,7 +42,7 @@ bool picks_matrix(const TileGraph& graph, AxisId axis) {
 
 std::vector<ProductSizes> products_of(const TileGraph& graph, const SizeHints& hints) {
   std::vector<ProductSizes> products;
-  const bool are_several = has_several_contractions(graph);
+  const bool are_several = count_contractions(graph) > 1;
   for (uint32_t v = 0; v < graph.values.size(); ++v) {
     const auto contraction = contraction_of(graph, TileValueId{v});
     if (!contraction) continue;
