@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 BENCH_PARTS := bench-memory bench-products bench-compute bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
-.PHONY: help demo demo-offline gpu test test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check cpp-test asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-quick test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check check-layout cpp-test cpp-test-quick asan-test-full python-test format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -24,6 +24,11 @@ demo-offline: $(STAMPS)/installed
 test: check cpp-test python-test
 	$(PYTHON) tools/size_table.py
 
+## make test-quick    a sample of it, always the same one, without clang-tidy: one case in twelve of a Python test that has
+##                    many, one kernel in six of a C++ test, every third test of kernels for GPUs
+test-quick: export TILEFUSE_TESTS := quick
+test-quick: check-layout cpp-test-quick python-test
+
 ## make test-full     the same over all sources, with sanitizers throughout, fuzzers, the slow tests, and OpInfo in every dtype
 ##                    (hours on two cores)
 SLOW_TESTS := $(addprefix test_,$(addsuffix .py,capture_import cli models offline op_library opinfo pages repeated_layers same_regions))
@@ -32,7 +37,7 @@ test-full: test tidy fuzz-fixed asan-test-full
 
 ## make test-gpu-full OpInfo in every dtype on the model of a GPU, and the GPU tiers of the C++ tests (an hour on two cores)
 test-gpu-full: build
-	TILEFUSE_GPU_FULL=1 ctest --test-dir build/release/tests/gpu --output-on-failure -j $(JOBS)
+	TILEFUSE_TESTS=full ctest --test-dir build/release/tests/gpu --output-on-failure -j $(JOBS)
 	cd tests/python && TILEFUSE_OPINFO_SAMPLES=4 $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal test_gpu_opinfo.py test_gpu_host.py test_gpu_capture.py
 
 ## make bench         eager, Inductor and TileFuse side by side on all benchmark cases, OpenVINO on whole models; the ready
@@ -107,8 +112,12 @@ $(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
 
 # Without two of the laws of GPU kernels, which take minutes: every type that is multiplied, and kernels beside their model.
 # `make test-gpu-full` asks them.
+CTEST := ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600 -E '/(CudaNumbers|CudaRandomNumbers|Conformance)'
 cpp-test: $(STAMPS)/cpp
-	ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600 -E '/(CudaNumbers|CudaRandomNumbers|Conformance)'
+	$(CTEST)
+cpp-test-quick: $(STAMPS)/cpp
+	$(CTEST) -LE gpu
+	$(CTEST) -L gpu -I 1,,3
 
 asan-test-full: $(STAMPS)/python
 	cmake --preset asan > build/configure-asan.log || (cat build/configure-asan.log; false)
@@ -137,10 +146,12 @@ fuzz-fixed: fuzz-build
 python-test: build
 	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)
 
-## make check         formatting, include directions, clang-tidy over what the last commits touch
-check: $(STAMPS)/cpp
+check-layout: $(STAMPS)/python
 	$(PYTHON) tools/check_format.py
 	$(PYTHON) tools/check_includes.py
+
+## make check         formatting, include directions, clang-tidy over what the last commits touch
+check: $(STAMPS)/cpp check-layout
 	$(PYTHON) tools/check_tidy.py -j $(JOBS) --commits 8
 
 tidy: $(STAMPS)/cpp

@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
 #include "codegen/emit.h"
 #include "codegen/module.h"
 #include "core/index_map.h"
 #include "core/options.h"
 #include "tests/element_bytes.h"
+#include "tests/sampled.h"
 
 namespace tilefuse {
 namespace {
@@ -99,6 +101,14 @@ KernelRunner::KernelRunner()
 }
 
 KernelRunner::~KernelRunner() { std::filesystem::remove_all(directory_); }
+
+bool KernelRunner::draws(const TileGraph& graph, const Schedule& schedule) {
+  const std::string last =
+      std::exchange(source_, emit(lower_to_kernel(graph, schedule).kernels, cpu_dialect()));
+  found_index_error_ = false;
+  if (source_ != last) is_drawn_ = emitted_++ % sampled(6, 1, 1) == 0;
+  return is_drawn_;
+}
 
 std::vector<Tensor> KernelRunner::run(const TileGraph& graph, const Schedule& schedule,
                                       const std::vector<Tensor>& inputs, const SymbolValues& symbols) {

@@ -37,10 +37,13 @@ class KernelRunner {
   // One tensor per output buffer. Failures of the harness's own checks are reported to GoogleTest.
   std::vector<Tensor> run(const TileGraph& graph, const Schedule& schedule, const std::vector<Tensor>& inputs,
                           const SymbolValues& symbols);
+  // Emits the kernel. Whether it is one to be compiled and run, too: the first of a test is, and of a quick
+  // run of the tests one of six behind it; what is emitted like the one before is drawn like it.
+  bool draws(const TileGraph& graph, const Schedule& schedule);
   // Of what follows; absent: all that this processor has.
   void use_instructions(std::optional<std::vector<std::string>> sets) { instructions_ = std::move(sets); }
   bool found_index_error() const { return found_index_error_; }  // of the last run
-  const std::string& source() const { return source_; }          // of the last run
+  const std::string& source() const { return source_; }          // of what was emitted last
 
  private:
   std::string directory_;
@@ -49,6 +52,8 @@ class KernelRunner {
   std::optional<std::vector<std::string>> instructions_;
   std::string source_;
   bool found_index_error_ = false;
+  int emitted_ = 0;  // sources that `draws` was asked about
+  bool is_drawn_ = false;
 };
 
 }  // namespace tilefuse

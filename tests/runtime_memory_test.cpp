@@ -21,20 +21,24 @@ using namespace runtime_tests;
 
 constexpr unsigned char kGuard = 0xa5;
 
+// What is asked for every number of lanes is compiled as often: all but the call in question stays out of
+// line.
+#define OUT_OF_LINE __attribute__((noinline))
+
 // Elements at any byte offset between guard bytes.
 template <class T>
 struct Guarded {
-  explicit Guarded(int count, int offset)
+  OUT_OF_LINE explicit Guarded(int count, int offset)
       : count(count), offset(offset), bytes(64 + offset + count * sizeof(T) + 64, kGuard) {}
   T* data() { return reinterpret_cast<T*>(bytes.data() + 64 + offset); }
-  void fill() {
+  OUT_OF_LINE void fill() {
     for (int i = 0; i < count; ++i) {
       const T x = element<T>(i);
       std::memcpy(data() + i, &x, sizeof x);
     }
   }
   // That only elements [0, n) differ from the guard.
-  bool is_guarded_from(int n) {
+  OUT_OF_LINE bool is_guarded_from(int n) {
     const size_t first = 64 + offset + n * sizeof(T);
     for (size_t i = 0; i < bytes.size(); ++i) {
       if ((i < static_cast<size_t>(64 + offset) || i >= first) && bytes[i] != kGuard) return false;
@@ -44,6 +48,25 @@ struct Guarded {
   int count, offset;
   std::vector<unsigned char> bytes;
 };
+
+// The elements of every `stride` that lie in the first n lanes, and zero in the others.
+template <class T>
+OUT_OF_LINE void expect_first_lanes(const Vec<T>& found, int n, int stride = 1) {
+  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(found, i), i < n ? value<T>(stride * i) : 0) << n;
+}
+// The same, of elements that have wrapped or been rounded: as each is loaded alone.
+template <class T>
+OUT_OF_LINE void expect_first_lanes(const Vec<T>& found, int n, Guarded<T>& source, int stride) {
+  for (int i = 0; i < kLanes; ++i) {
+    const double alone = lane_of<T>(tile::load(source.data() + stride * i, 1), 0);
+    EXPECT_EQ(lane_of<T>(found, i), i < n ? alone : 0) << stride << " " << n;
+  }
+}
+template <class T>
+OUT_OF_LINE void expect_stored(Guarded<T>& found, Guarded<T>& source, int n) {
+  EXPECT_EQ(std::memcmp(found.data(), source.data(), static_cast<size_t>(n) * sizeof(T)), 0);
+  EXPECT_TRUE(found.is_guarded_from(n)) << n;
+}
 
 template <class T>
 class RuntimeMemory : public testing::Test {};
@@ -64,9 +87,7 @@ TYPED_TEST(RuntimeMemory, loads_the_first_lanes_and_zeroes_the_rest) {
   Guarded<TypeParam> memory(kLanes, 0);
   memory.fill();
   for (int n = 0; n <= kLanes; ++n) {
-    const auto v = tile::load(memory.data(), n);
-    for (int i = 0; i < kLanes; ++i)
-      EXPECT_EQ(lane_of<TypeParam>(v, i), i < n ? value<TypeParam>(i) : 0) << n;
+    expect_first_lanes<TypeParam>(tile::load(memory.data(), n), n);
   }
 }
 
@@ -93,29 +114,27 @@ TYPED_TEST(RuntimeMemory, stores_the_first_lanes_and_touches_nothing_else) {
   for (int n = 0; n <= kLanes; ++n) {
     Guarded<TypeParam> stored(kLanes, sizeof(TypeParam));
     tile::store(stored.data(), v, n);
-    EXPECT_EQ(std::memcmp(stored.data(), source.data(), n * sizeof(TypeParam)), 0);
-    EXPECT_TRUE(stored.is_guarded_from(n)) << n;
+    expect_stored(stored, source, n);
   }
 }
 
 // A number that is known when a kernel is compiled may be another instruction.
-template <class T, int kCount>
-void expect_known_first_lanes() {
-  Guarded<T> source(kLanes, 0), stored(kLanes, sizeof(T));
-  source.fill();
-  const auto v = tile::load(source.data(), kCount);
-  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(v, i), i < kCount ? value<T>(i) : 0) << kCount;
+template <int kCount, class T>
+OUT_OF_LINE void expect_known_first_lanes(Guarded<T>& source) {
+  Guarded<T> stored(kLanes, sizeof(T));
+  expect_first_lanes<T>(tile::load(source.data(), kCount), kCount);
   tile::store(stored.data(), tile::load(source.data()), kCount);
-  EXPECT_EQ(std::memcmp(stored.data(), source.data(), kCount * sizeof(T)), 0);
-  EXPECT_TRUE(stored.is_guarded_from(kCount)) << kCount;
+  expect_stored(stored, source, kCount);
 }
 template <class T, int... I>
-void expect_known_first_lanes(tile::Lanes<I...>) {
-  (expect_known_first_lanes<T, I>(), ...);
-  expect_known_first_lanes<T, kLanes>();
+void expect_known_first_lanes(Guarded<T>& source, tile::Lanes<I...>) {
+  (expect_known_first_lanes<I>(source), ...);
+  expect_known_first_lanes<kLanes>(source);
 }
 TYPED_TEST(RuntimeMemory, known_numbers_of_first_lanes_come_back_and_nothing_else_is_touched) {
-  expect_known_first_lanes<TypeParam>(tile::FirstLanes<kLanes>());
+  Guarded<TypeParam> source(kLanes, 0);
+  source.fill();
+  expect_known_first_lanes(source, tile::FirstLanes<kLanes>());
 }
 
 TYPED_TEST(RuntimeMemory, pairs_come_back_in_order) {
@@ -274,19 +293,14 @@ TYPED_TEST(RuntimeMemory, strided_and_gathered_lanes_come_from_their_places) {
     EXPECT_EQ(lane_of<TypeParam>(masked, i), i == 0 ? value<TypeParam>(1) : 0);
   }
   for (int n = 0; n <= kLanes; ++n) {
-    const auto first = tile::load_strided(source.data(), 3, n);
-    for (int i = 0; i < kLanes; ++i)
-      EXPECT_EQ(lane_of<TypeParam>(first, i), i < n ? value<TypeParam>(3 * i) : 0);
+    expect_first_lanes<TypeParam>(tile::load_strided(source.data(), 3, n), n, 3);
   }
 }
 
 // How many there are is known when it is compiled.
 template <class T, int... kCounts>
 void check_known_counts(const T* source, tile::Lanes<kCounts...>) {
-  const auto check = [](const auto& first, int n) {
-    for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(first, i), i < n ? value<T>(3 * i) : 0);
-  };
-  (check(tile::load_strided(source, 3, kCounts), kCounts), ...);
+  (expect_first_lanes<T>(tile::load_strided(source, 3, kCounts), kCounts, 3), ...);
 }
 
 TYPED_TEST(RuntimeMemory, known_numbers_of_strided_lanes_come_from_their_places) {
@@ -344,15 +358,11 @@ template <class T, int kStride>
 void expect_every() {
   Guarded<T> source(kStride * (kLanes - 1) + 1, 0);
   source.fill();
-  const auto alone = [&](int i) { return lane_of<T>(tile::load(source.data() + kStride * i, 1), 0); };
-  const auto all = tile::load_every<kStride>(source.data());
-  for (int i = 0; i < kLanes; ++i) EXPECT_EQ(lane_of<T>(all, i), alone(i)) << kStride;
+  expect_first_lanes<T>(tile::load_every<kStride>(source.data()), kLanes, source, kStride);
   for (int n = 0; n <= kLanes; ++n) {
     Guarded<T> few(n > 0 ? kStride * (n - 1) + 1 : 0, 0);  // what lies behind the last lane is not there
     few.fill();
-    const auto first = tile::load_every<kStride>(few.data(), n);
-    for (int i = 0; i < kLanes; ++i)
-      EXPECT_EQ(lane_of<T>(first, i), i < n ? alone(i) : 0) << kStride << " " << n;
+    expect_first_lanes<T>(tile::load_every<kStride>(few.data(), n), n, source, kStride);
   }
 }
 
