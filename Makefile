@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 SOURCES := $(shell git ls-files -co --exclude-standard -- '*.cpp' '*.h' '*.txt' '*.cmake' '*.json' '*.py' '*.toml' '*.js' '*.css' '*.html')
 BENCH_PARTS := bench-memory bench-products bench-compute bench-convolutions bench-models bench-models-bf16 bench-ops bench-costs
 
-.PHONY: help demo demo-offline gpu test test-quick test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build setup check check-layout cpp-test cpp-test-quick asan-test-full python-test format tidy clean
+.PHONY: help demo demo-offline gpu test test-quick test-full test-gpu-full fuzz fuzz-fixed fuzz-build bench $(BENCH_PARTS) bench-offline bench-solver calibrate build package setup check check-layout cpp-test cpp-test-quick asan-test-full python-test python-test-only format tidy clean
 help:
 	@grep -E '^##' Makefile | sed 's/^## //'
 
@@ -25,9 +25,9 @@ test: check cpp-test python-test
 	$(PYTHON) tools/size_table.py
 
 ## make test-quick    a sample of it, always the same one, without clang-tidy: one case in twelve of a Python test that has
-##                    many, one kernel in six of a C++ test, every third test of kernels for GPUs
+##                    many; of the C++ tests twelve programs, with one kernel in six
 test-quick: export TILEFUSE_TESTS := quick
-test-quick: check-layout cpp-test-quick python-test
+test-quick: check-layout cpp-test-quick python-test-only
 
 ## make test-full     the same over all sources, with sanitizers throughout, fuzzers, the slow tests, and OpInfo in every dtype
 ##                    (hours on two cores)
@@ -74,8 +74,9 @@ gpu:
 	$(MAKE) build
 	$(PYTHON) tools/gpu.py --part $(PART)
 
-## make build         the C++ libraries, the tests, and the Python package installed in .venv
+## make build         the C++ libraries, the tests, and the Python package installed in .venv; make package: that alone
 build: $(STAMPS)/cpp $(STAMPS)/installed
+package: $(STAMPS)/installed
 setup: $(STAMPS)/python
 
 $(STAMPS)/system: tools/system_packages.txt tools/install_system_packages.sh
@@ -99,8 +100,11 @@ $(STAMPS)/older_nvrtc: $(STAMPS)/python tools/older_nvrtc.txt
 $(STAMPS)/benchmarks: $(STAMPS)/python tools/benchmark_packages.txt
 	$(PYTHON) -m pip install --quiet -r tools/benchmark_packages.txt && touch $@ || echo "not installed: $$(cat tools/benchmark_packages.txt)"
 
-$(STAMPS)/cpp: $(STAMPS)/python $(STAMPS)/older_nvrtc $(SOURCES)
+$(STAMPS)/configured: $(STAMPS)/python $(STAMPS)/older_nvrtc
 	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON)) > build/configure.log || (cat build/configure.log; false)
+	@touch $@
+
+$(STAMPS)/cpp: $(STAMPS)/configured $(SOURCES)
 	cmake --build build/release -j $(JOBS)
 	@touch $@
 
@@ -112,12 +116,15 @@ $(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
 
 # Without two of the laws of GPU kernels, which take minutes: every type that is multiplied, and kernels beside their model.
 # `make test-gpu-full` asks them.
-CTEST := ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600 -E '/(CudaNumbers|CudaRandomNumbers|Conformance)'
 cpp-test: $(STAMPS)/cpp
-	$(CTEST)
-cpp-test-quick: $(STAMPS)/cpp
-	$(CTEST) -LE gpu
-	$(CTEST) -L gpu -I 1,,3
+	ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600 -E '/(CudaNumbers|CudaRandomNumbers|Conformance)'
+
+# Golden files of all stages, laws of the graph, the partition and the solver, and kernels of both kinds.
+QUICK_TESTS := golden_test graph_test expr_test import_test index_map_test tile_graph_test partition_test solver_test \
+  cost_model_test pipeline_test kernel_test chain_test
+cpp-test-quick: $(STAMPS)/configured
+	cmake --build build/release -j $(JOBS) --target $(QUICK_TESTS)
+	printf "%s\n" $(QUICK_TESTS) | xargs -P $(JOBS) -I{} env build/release/tests/{} --gtest_brief=1
 
 asan-test-full: $(STAMPS)/python
 	cmake --preset asan > build/configure-asan.log || (cat build/configure-asan.log; false)
@@ -143,7 +150,8 @@ fuzz: fuzz-build
 fuzz-fixed: fuzz-build
 	$(PYTHON) tools/fuzz.py --fixed --jobs $(JOBS)
 
-python-test: build
+python-test: build python-test-only
+python-test-only: $(STAMPS)/installed
 	cd tests/python && $(abspath $(PYTHON)) -m pytest --rootdir $(CURDIR) -c $(CURDIR)/pyproject.toml -n $(JOBS) --dist worksteal . -m "not slow" $(PYTEST_ARGS)
 
 check-layout: $(STAMPS)/python

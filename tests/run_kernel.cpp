@@ -106,7 +106,7 @@ bool KernelRunner::draws(const TileGraph& graph, const Schedule& schedule) {
   const std::string last =
       std::exchange(source_, emit(lower_to_kernel(graph, schedule).kernels, cpu_dialect()));
   found_index_error_ = false;
-  if (source_ != last) is_drawn_ = emitted_++ % sampled(6, 1, 1) == 0;
+  if (source_ != last) is_drawn_ = emitted_++ % sampled_quickly(6, 1) == 0;
   return is_drawn_;
 }
 

@@ -1,5 +1,6 @@
 // How much of a law is asked, always the same part: TILEFUSE_TESTS is absent in `make test`, `quick` in `make
-// test-quick`, which has some minutes, and `full` in `make test-gpu-full`, which asks all.
+// test-quick`, which has some minutes, and `full` in `make test-gpu-full`, which asks all of the laws of GPU
+// kernels.
 #pragma once
 #include <cstdlib>
 #include <stdexcept>
@@ -18,17 +19,11 @@ inline Tier tier_of_tests() {
   return Tier::Usual;
 }
 
-// A number of seeds or draws, every how many-th case, or a bound of what these must find.
-inline int sampled(int quick, int usual, int full) {
-  switch (tier_of_tests()) {
-    case Tier::Quick:
-      return quick;
-    case Tier::Usual:
-      return usual;
-    case Tier::Full:
-      return full;
-  }
-  return usual;
-}
+// A number of seeds or draws, every how many-th case, or a bound of what these must find: in all runs but a
+// full one, and in that.
+inline int sampled(int usual, int full) { return tier_of_tests() == Tier::Full ? full : usual; }
+
+// The same in a quick run and in all others.
+inline int sampled_quickly(int quick, int usual) { return tier_of_tests() == Tier::Quick ? quick : usual; }
 
 }  // namespace tilefuse
