@@ -123,7 +123,7 @@ cpp-test: $(STAMPS)/cpp
 QUICK_TESTS := golden_test graph_test expr_test import_test index_map_test tile_graph_test partition_test solver_test \
   cost_model_test pipeline_test kernel_test chain_test
 cpp-test-quick: $(STAMPS)/configured
-	cmake --build build/release -j $(JOBS) --target $(QUICK_TESTS)
+	cmake --build build/release -j $(JOBS) --target $(QUICK_TESTS) import_eval
 	printf "%s\n" $(QUICK_TESTS) | xargs -P $(JOBS) -I{} env build/release/tests/{} --gtest_brief=1
 
 asan-test-full: $(STAMPS)/python
