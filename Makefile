@@ -24,8 +24,8 @@ demo-offline: $(STAMPS)/installed
 test: check cpp-test python-test
 	$(PYTHON) tools/size_table.py
 
-## make test-quick    a sample of it, always the same one, without clang-tidy: one case in twelve of a Python test that has
-##                    many; of the C++ tests twelve programs, with one kernel in six
+## make test-quick    a sample of it, always the same one, without clang-tidy: one Python test in twelve; of the C++
+##                    tests a dozen programs, with one kernel in six
 test-quick: export TILEFUSE_TESTS := quick
 test-quick: check-layout cpp-test-quick python-test-only
 

@@ -3,12 +3,11 @@
 What becomes one region is a matter of prices, and prices are the profile's: where the processor can run code for it, tests
 plan for x86-zen4, wherever they run, unless TILEFUSE_TARGET says otherwise.
 
-TILEFUSE_TESTS=quick (`make test-quick`) asks one case in twelve of a test that has many, always the same ones.
+TILEFUSE_TESTS=quick (`make test-quick`) runs one test in twelve, always the same ones.
 """
 
 from __future__ import annotations
 
-import collections
 import os
 import pathlib
 
@@ -28,13 +27,8 @@ QUICK_STEP = 12
 def pytest_collection_modifyitems(config, items):
     if os.environ.get("TILEFUSE_TESTS") != "quick":
         return
-    numbers: collections.Counter = collections.Counter()
-    kept, left_out = [], []
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        (left_out if numbers[test] % QUICK_STEP else kept).append(item)
-        numbers[test] += 1
-    config.hook.pytest_deselected(items=left_out)
+    kept = items[::QUICK_STEP]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
 
 
