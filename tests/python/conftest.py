@@ -27,9 +27,8 @@ QUICK_STEP = 12
 def pytest_collection_modifyitems(config, items):
     if os.environ.get("TILEFUSE_TESTS") != "quick":
         return
-    kept = items[::QUICK_STEP]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
+    config.hook.pytest_deselected(items=[item for number, item in enumerate(items) if number % QUICK_STEP])
+    items[:] = items[::QUICK_STEP]
 
 
 @pytest.fixture(scope="session", autouse=True)
