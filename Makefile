@@ -100,7 +100,7 @@ $(STAMPS)/older_nvrtc: $(STAMPS)/python tools/older_nvrtc.txt
 $(STAMPS)/benchmarks: $(STAMPS)/python tools/benchmark_packages.txt
 	$(PYTHON) -m pip install --quiet -r tools/benchmark_packages.txt && touch $@ || echo "not installed: $$(cat tools/benchmark_packages.txt)"
 
-$(STAMPS)/configured: $(STAMPS)/python $(STAMPS)/older_nvrtc
+$(STAMPS)/configured: $(STAMPS)/python $(STAMPS)/older_nvrtc CMakePresets.json
 	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON)) > build/configure.log || (cat build/configure.log; false)
 	@touch $@
 
@@ -119,12 +119,15 @@ $(STAMPS)/installed: $(STAMPS)/python $(SOURCES)
 cpp-test: $(STAMPS)/cpp
 	ctest --test-dir build/release --output-on-failure -j $(JOBS) --timeout 600 -E '/(CudaNumbers|CudaRandomNumbers|Conformance)'
 
-# Golden files of all stages, laws of the graph, the partition and the solver, and kernels of both kinds.
+# Programs of a build, side by side: $(call run_tests,folder,names)
+run_tests = printf "%s\n" $(2) | xargs -P $(JOBS) -I{} env $(1)/tests/{} --gtest_brief=1
+
+# Golden files of all stages, laws of the graph, the partition and the solver, kernels of one nest and of chains.
 QUICK_TESTS := golden_test graph_test expr_test import_test index_map_test tile_graph_test partition_test solver_test \
   cost_model_test pipeline_test kernel_test chain_test
 cpp-test-quick: $(STAMPS)/configured
 	cmake --build build/release -j $(JOBS) --target $(QUICK_TESTS) import_eval
-	printf "%s\n" $(QUICK_TESTS) | xargs -P $(JOBS) -I{} env build/release/tests/{} --gtest_brief=1
+	$(call run_tests,build/release,$(QUICK_TESTS))
 
 asan-test-full: $(STAMPS)/python
 	cmake --preset asan > build/configure-asan.log || (cat build/configure-asan.log; false)
@@ -138,7 +141,7 @@ SANITIZED_TESTS := bad_files_test graph_test expr_test import_test index_map_tes
 fuzz-build: $(STAMPS)/python
 	cmake --preset fuzz > build/configure-fuzz.log || (cat build/configure-fuzz.log; false)
 	cmake --build build/fuzz -j $(JOBS) --target fuzzers $(SANITIZED_TESTS)
-	printf "%s\n" $(SANITIZED_TESTS) | xargs -P $(JOBS) -I{} env build/fuzz/tests/{} --gtest_brief=1
+	$(call run_tests,build/fuzz,$(SANITIZED_TESTS))
 
 ## make fuzz          tests of graphs and files with sanitizers, and parsers under libFuzzer, FUZZ_SECONDS each (default 60)
 FUZZ_SECONDS ?= 60

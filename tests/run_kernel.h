@@ -37,8 +37,8 @@ class KernelRunner {
   // One tensor per output buffer. Failures of the harness's own checks are reported to GoogleTest.
   std::vector<Tensor> run(const TileGraph& graph, const Schedule& schedule, const std::vector<Tensor>& inputs,
                           const SymbolValues& symbols);
-  // Emits the kernel. Whether it is one to be compiled and run, too: the first of a test is, and of a quick
-  // run of the tests one of six behind it; what is emitted like the one before is drawn like it.
+  // Whether the kernel is to be run: all are but in a quick run of the tests, which emits all and runs the
+  // first of a test and one in six behind it. What is emitted like the one before is drawn like it.
   bool draws(const TileGraph& graph, const Schedule& schedule);
   // Of what follows; absent: all that this processor has.
   void use_instructions(std::optional<std::vector<std::string>> sets) { instructions_ = std::move(sets); }
